@@ -1,0 +1,81 @@
+"""Writing files so that a crash, a full disk or Ctrl-C leaves the old state intact."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgedec.core.errors import StorageError
+
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Turn the operating system's 'disk full', 'quota' and 'permission' errors into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(f"no space left on the disk while writing {what}", hint="free some space and run it again") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StorageError(f"no permission to write {what}", hint="choose another directory") from error
+        raise
+
+
+@contextmanager
+def atomic_path(target: Path, *, directory: bool = False) -> Iterator[Path]:
+    """Yield a temporary sibling of ``target`` that replaces it when the block ends without an error.
+
+    On any exception (KeyboardInterrupt too) the temporary is removed and ``target`` is left as it was.
+    Raises StorageError when the disk is full or not writable.
+    """
+    temporary = target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
+    with storage_errors(str(target)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if directory:
+                temporary.mkdir()
+            yield temporary
+            _replace(temporary, target)
+        finally:
+            _remove(temporary)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    if not (temporary.is_dir() and target.is_dir()):
+        os.replace(temporary, target)
+        return
+    # A directory cannot replace a non-empty one: move the old one aside first, and back if the second rename fails.
+    old = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
+    os.rename(target, old)
+    try:
+        os.rename(temporary, target)
+    except BaseException:
+        os.rename(old, target)
+        raise
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path, progress: Callable[[int], None] | None = None) -> str:
+    """Hex SHA-256 of a file, read in 1 MiB chunks; ``progress`` receives the bytes of each chunk."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+            if progress:
+                progress(len(chunk))
+    return digest.hexdigest()

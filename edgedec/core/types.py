@@ -1,0 +1,139 @@
+"""The seam between the runtime and whatever computes logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What the runtime must know of a model. Sizes are in elements; ids are token ids."""
+
+    name: str
+    architecture: str
+    vocab_size: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    hidden_size: int
+    context_length: int
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    head_k: int = 64
+    """Entries per row that the head returns in ``HeadRows.values``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, checked before a token is spent."""
+
+    max_pass: int
+    """Most tokens one ``extend`` accepts (longer prompts are fed in pieces)."""
+    trees: bool
+    """Whether ``parents`` other than a chain is accepted."""
+    full_rows: bool
+    """Whether ``logits`` can be requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRows:
+    """Head results for R requested rows, best first (ties: lower id first).
+
+    values f32[R,k] logits, ids i32[R,k], logsumexp f32[R], entropy f32[R] in nats, both over the whole
+    vocabulary; logits f32[R,V], or None when it was not requested.
+    """
+
+    values: NDArray[np.float32]
+    ids: NDArray[np.int32]
+    logsumexp: NDArray[np.float32]
+    entropy: NDArray[np.float32]
+    logits: NDArray[np.float32] | None = None
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows of a pass go through the head: all by default, the last one, or chosen indices."""
+
+    indices: tuple[int, ...] | None = None
+    last: bool = False
+    full: bool = False
+    """Also return full logits rows."""
+
+    def resolve(self, tokens: int) -> IntArray:
+        """Indices i64[R] for a pass over ``tokens`` tokens. Raises ValueError on an index outside the pass."""
+        if self.last:
+            return np.array([tokens - 1], dtype=np.int64)
+        if self.indices is None:
+            return np.arange(tokens, dtype=np.int64)
+        chosen = np.array(self.indices, dtype=np.int64)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= tokens):
+            raise ValueError(f"rows {self.indices} outside a pass over {tokens} tokens")
+        return chosen
+
+
+LAST_ROW = Rows(last=True)
+ALL_ROWS = Rows()
+
+
+class Forward(Protocol):
+    """A model with a cache. One truth lives outside: the committed token sequence; this cache follows it."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def caps(self) -> Capabilities: ...
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens the cache can hold."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Tokens resident in the cache."""
+        ...
+
+    def extend(self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW) -> HeadRows:
+        """Run one pass over ``tokens`` and append them to the cache in the order given.
+
+        ``parents[i]`` is the index in this pass of token i's parent, or -1 for a child of the last resident
+        token; None means a chain. After a pass over a tree the cache must be settled by ``keep_path`` (or
+        ``rewind``) before the next ``extend``. Raises ContextFullError when it does not fit, ValueError on
+        malformed parents or rows.
+        """
+        ...
+
+    def rewind(self, length: int) -> None:
+        """Forget every token from position ``length`` on. Raises ValueError beyond ``length``."""
+        ...
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """Of the last pass keep only ``nodes`` (indices into it, a root path), compacted in that order."""
+        ...
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes held, by what holds them (``weights``, ``kv_cache``, ...)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One committed token as it becomes visible. ``text`` may be empty while a character is incomplete."""
+
+    token: int
+    text: str = ""
+    finish_reason: str | None = None
+    extra: dict[str, float] = field(default_factory=dict)

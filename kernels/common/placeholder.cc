@@ -1,0 +1,1 @@
+extern "C" int edgedec_abi() { return 1; }
