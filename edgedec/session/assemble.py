@@ -1,0 +1,65 @@
+"""From a bundle directory to something that can answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.core.errors import UsageError
+from edgedec.core.manifest import Manifest
+from edgedec.session.tokenizer import Tokenizer
+from edgedec.telemetry.stats import Clock
+
+if TYPE_CHECKING:
+    from edgedec.core.types import Forward
+    from edgedec.session.template import ChatTemplate
+
+TEMPLATE_FILE = "chat_template.jinja"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """All that a session needs. ``template`` is None for base models; ``isa`` names the kernel row that runs."""
+
+    forward: Forward
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    manifest: Manifest
+    isa: str
+    load_s: float
+
+
+def load_model(
+    bundle: Path, *, threads: int | None = None, context: int | None = None, clock: Clock = time.perf_counter
+) -> LoadedModel:
+    """Open an exported bundle; None means as many threads, and as much context, as the backend thinks best.
+
+    Raises NotFoundError or BadFileError for the bundle, UsageError for ``context`` beyond the model's own
+    limit or an unavailable ``EDGEDEC_ISA``, BackendError when the runtime refuses.
+    """
+    started = clock()
+    manifest = Manifest.load(bundle)
+    if context is not None and context > manifest.spec.context_length:
+        raise UsageError(
+            f"a context of {context} tokens is more than {manifest.name} was made for",
+            hint=f"at most {manifest.spec.context_length}",
+        )
+    from edgedec.backends.onnx import OnnxForward
+    from edgedec.kernels.library import isa
+
+    forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    return LoadedModel(forward, tokenizer, _template(bundle, tokenizer, manifest), manifest, isa(), clock() - started)
+
+
+def _template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
+    if not manifest.tokenizer.chat_template:
+        return None
+    from edgedec.session.template import ChatTemplate
+
+    source = (bundle / TEMPLATE_FILE).read_text(encoding="utf-8")
+    special = [manifest.tokenizer.bos_id, *manifest.tokenizer.eos_ids[:1]]
+    bos, eos = ("" if token is None else tokenizer.text_of(token) for token in (*special, None)[:2])
+    return ChatTemplate(source, bos=bos, eos=eos)

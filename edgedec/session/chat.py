@@ -1,0 +1,124 @@
+"""A conversation: turns in, streamed replies out, one cache kept across all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgedec.session.prompt import Message, Prompts
+from edgedec.session.reply import Reply, Settings
+from edgedec.telemetry.stats import Clock, ReplyStats
+
+if TYPE_CHECKING:
+    from edgedec.core.types import Forward
+    from edgedec.session.template import ChatTemplate
+    from edgedec.session.tokenizer import Tokenizer
+
+
+@dataclass
+class Totals:
+    """What the session has cost so far. Tokens, and seconds spent computing."""
+
+    replies: int = 0
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    completion_tokens: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+    def add(self, stats: ReplyStats) -> None:
+        self.replies += 1
+        self.prompt_tokens += stats.prompt_tokens
+        self.reused_tokens += stats.reused_tokens
+        self.completion_tokens += stats.completion_tokens
+        self.prefill_s += stats.prefill_s
+        self.decode_s += stats.decode_s
+
+
+class Session:
+    """Messages, the prompt they render to, and the engine that answers.
+
+    A turn that fails (context full, broken template) or that is stopped before its first character leaves
+    the conversation as it was; a reply stopped half-way is kept as far as it was shown.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        settings: Settings | None = None,
+        *,
+        system: str | None = None,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        from edgedec.engine import Engine
+
+        self.engine = Engine(forward)
+        self.tokenizer = tokenizer
+        self.prompts = Prompts(tokenizer, template)
+        self.settings = settings or Settings()
+        self.messages: list[Message] = []
+        self.totals = Totals()
+        self.last: Reply | None = None
+        """The latest reply, running or finished."""
+        self._clock = clock
+        self.set_system(system)
+
+    @property
+    def system(self) -> str | None:
+        first = self.messages[0] if self.messages else None
+        return first.content if first and first.role == "system" else None
+
+    def set_system(self, text: str | None) -> None:
+        """Start over with this system message (None or empty: without one)."""
+        self.messages = [Message("system", text)] if text else []
+        self.prompts.forget()
+
+    def reset(self) -> None:
+        """Forget every turn; the system message stays."""
+        self.set_system(self.system)
+
+    def reply(self, text: str) -> Iterator[str]:
+        """Answer one user turn; yields text as it is certain. ``interrupt()`` ends it early.
+
+        Raises ContextFullError when conversation and turn do not fit, TemplateError when they do not render.
+        """
+        before = len(self.messages)
+        messages = [*self.messages, Message("user", text)]
+        prompt = self.prompts.build(messages)
+        reply = Reply(self.engine, self.tokenizer, prompt.ids, self.settings, clock=self._clock)
+        self.last = reply
+        self.messages = messages
+        try:
+            yield from reply
+        finally:
+            self.totals.add(reply.stats)
+            if reply.text or reply.finish_reason == "stop":
+                self.messages.append(Message("assistant", reply.text))
+                self._remember(prompt.text, reply)
+            else:
+                del self.messages[before:]
+
+    def complete(self, text: str) -> Reply:
+        """A reply that continues ``text`` as it stands: no template, no turns, nothing remembered."""
+        return Reply(self.engine, self.tokenizer, self.tokenizer.encode(text), self.settings, clock=self._clock)
+
+    def interrupt(self) -> None:
+        """End the reply in progress after its current token; does nothing when there is none."""
+        if self.last is not None:
+            self.last.interrupt()
+
+    def adjust(self, **changes: object) -> None:
+        """Replace fields of ``settings`` for the replies to come."""
+        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+
+    def _remember(self, rendered: str, reply: Reply) -> None:
+        if not reply.exact:
+            self.prompts.forget()
+            return
+        end_tokens = frozenset(self.engine.spec.eos_ids)
+        said = [token for token in reply.tokens if token not in end_tokens]
+        self.prompts.remember(rendered + reply.text, [*reply.prompt, *said])

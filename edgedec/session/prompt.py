@@ -1,0 +1,74 @@
+"""From messages to token ids, keeping the ids that the model really produced.
+
+A reply's text, encoded again, may become other tokens than the ones that were drawn. The cache holds the
+drawn ones, so a conversation is continued from those ids and only what follows them is encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgedec.session.template import ChatTemplate
+    from edgedec.session.tokenizer import Tokenizer
+
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn; ``role`` is one of ``ROLES``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Rendered conversation and its token ids."""
+
+    text: str
+    ids: list[int]
+
+
+class Prompts:
+    """Renders conversations with ``template``, or as plain text to be continued when there is none."""
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+        self.seen = Prompt("", [])
+        """The conversation up to the end of the last reply, with the ids that were fed and drawn."""
+
+    def remember(self, text: str, ids: Sequence[int]) -> None:
+        """The model has now seen ``text`` as exactly these ``ids``."""
+        self.seen = Prompt(text, list(ids))
+
+    def forget(self) -> None:
+        self.seen = Prompt("", [])
+
+    def build(self, messages: Sequence[Message]) -> Prompt:
+        """Token ids of the conversation, ready for the next reply. Raises TemplateError."""
+        text = self._render(messages)
+        whole = self._encode(text)
+        if not self.seen.ids or not text.startswith(self.seen.text):
+            return Prompt(text, whole)
+        # What follows is joined to the known ids only if it stands on its own, that is, if the encoding of
+        # the whole text ends with it; elsewhere (a merge across the seam) the whole encoding is used.
+        rest = text[len(self.seen.text) :]
+        tail = self._tokenizer.encode(rest, add_bos=False, parse_special=self._template is not None)
+        if tail and whole[-len(tail) :] == tail:
+            return Prompt(text, [*self.seen.ids, *tail])
+        return Prompt(text, whole)
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        if self._template is None:
+            return "\n".join(message.content for message in messages)
+        return self._template.render([asdict(message) for message in messages], add_generation_prompt=True)
+
+    def _encode(self, text: str) -> list[int]:
+        if self._template is None:
+            return self._tokenizer.encode(text)
+        return self._tokenizer.encode_chat(text)

@@ -1,0 +1,44 @@
+"""Memory bandwidth, the number that bounds decoding: every token reads all weights once.
+
+The reading itself is C (``edgedec_read_bandwidth`` of the kernel library); this layer lies below the
+kernels, so the caller hands the function in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from edgedec.core.errors import BackendError
+
+Reader = Callable[[int, int], float]
+"""(bytes, threads) -> GB/s of one read through a buffer of that many bytes."""
+
+BUFFER_BYTES = 256 << 20
+"""Larger than any last-level cache of a laptop or phone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    threads: int
+    gb_per_s: float
+
+    def tokens_per_s(self, weight_bytes: int) -> float:
+        """The most tokens per second plain decoding can reach for weights of that size."""
+        return self.gb_per_s * 1e9 / weight_bytes
+
+
+def measure(read: Reader, threads: Iterable[int], *, size: int = BUFFER_BYTES, repeats: int = 3) -> list[Bandwidth]:
+    """The best of ``repeats`` readings for each thread count, in ascending order without duplicates.
+
+    The best, because other load only ever makes a reading smaller. Raises BackendError when a reading is
+    not a positive number (the library could not allocate the buffer).
+    """
+    results = []
+    for count in sorted(set(threads)):
+        best = max(read(size, count) for _ in range(repeats))
+        if not best > 0.0:
+            raise BackendError(f"could not measure the memory bandwidth with {count} threads",
+                               hint="is there enough free memory? `edgedec doctor --fast` skips the measurement")
+        results.append(Bandwidth(count, best))
+    return results

@@ -1,0 +1,109 @@
+"""What the machine has, read from the operating system and nothing else. Sizes are bytes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+# The features our kernels ask about, x86 and Arm, under the names Linux gives them.
+_FEATURES = (
+    "sse4_2", "f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
+    "avx512_bf16", "amx_tile", "amx_int8", "asimd", "asimddp", "i8mm", "sve", "sve2", "sme",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine. ``cores`` is how many this process may use, ``logical_cpus`` how many there are."""
+
+    system: str
+    cpu: str
+    architecture: str
+    cores: int
+    logical_cpus: int
+    memory_bytes: int | None
+    memory_available_bytes: int | None
+    features: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "features": list(self.features)}
+
+
+def describe() -> Machine:
+    """Read this machine. Facts that the system does not tell are None or empty, never guessed."""
+    text = _read(_CPUINFO)
+    logical = os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        cpu=cpu_name(text) or _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown",
+        architecture=platform.machine(),
+        cores=len(affinity(0)) if affinity else logical,
+        logical_cpus=logical,
+        memory_bytes=_memory_total(),
+        memory_available_bytes=meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"),
+        features=cpu_features(text),
+    )
+
+
+def cpu_name(cpuinfo: str) -> str:
+    """The ``model name`` (x86) or ``Hardware`` (Arm) line of a Linux ``/proc/cpuinfo``; empty without one."""
+    for wanted in ("model name", "Hardware"):
+        for line in cpuinfo.splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == wanted and value.strip():
+                return value.strip()
+    return ""
+
+
+def cpu_features(cpuinfo: str) -> tuple[str, ...]:
+    """Those of the features our kernels ask about that the first core of a Linux ``/proc/cpuinfo`` lists."""
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            present = set(value.split())
+            return tuple(name for name in _FEATURES if name in present)
+    return ()
+
+
+def meminfo_bytes(meminfo: str, key: str) -> int | None:
+    """One line of a Linux ``/proc/meminfo`` in bytes, or None when it is not there."""
+    for line in meminfo.splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if name == key and fields and fields[0].isdigit():
+            return int(fields[0]) * 1024
+    return None
+
+
+def _memory_total() -> int | None:
+    sizes = [int(text) for path in _CGROUP_LIMITS if (text := _read(path).strip()).isdigit()]
+    try:
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        memory = _sysctl("hw.memsize")
+        sizes += [int(memory)] if memory.isdigit() else []
+    return min(sizes, default=None)  # a container's limit counts where it is the smaller one
+
+
+def _sysctl(name: str) -> str:
+    if sys.platform != "darwin":
+        return ""
+    try:
+        done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

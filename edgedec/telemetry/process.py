@@ -1,0 +1,43 @@
+"""What the operating system says about this process: its age and its peak memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+_IMPORTED = time.monotonic()
+
+
+def age_s() -> float:
+    """Seconds since this process was created.
+
+    Linux: field 22 of ``/proc/self/stat`` (start time in clock ticks after boot, see proc_pid_stat(5)), so
+    the interpreter's own start is included, with a resolution of 10 ms. Elsewhere, and where that file
+    cannot be read: since this module was imported, which the command line does first of all.
+    """
+    since_import = time.monotonic() - _IMPORTED
+    if sys.platform != "linux":
+        return since_import
+    try:
+        stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
+        return max(since_import, _age_from_stat(stat, time.clock_gettime(time.CLOCK_BOOTTIME), os.sysconf("SC_CLK_TCK")))
+    except (OSError, ValueError, IndexError):
+        return since_import
+
+
+def _age_from_stat(stat: str, uptime_s: float, ticks_per_s: int) -> float:
+    # The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    fields = stat.rpartition(")")[2].split()
+    return uptime_s - int(fields[22 - 3]) / ticks_per_s
+
+
+def peak_rss_bytes() -> int:
+    """The most physical memory this process has held, mapped weights included. 0 where it is not known."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux and BSD KiB

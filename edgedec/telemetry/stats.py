@@ -1,0 +1,109 @@
+"""What one reply cost, measured with a clock that the caller hands in.
+
+Times are seconds, rates tokens per second. Only committed tokens are counted: a token that was drafted
+and dropped is not a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStats:
+    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` the part the cache already held."""
+
+    prompt_tokens: int
+    reused_tokens: int
+    completion_tokens: int
+    prefill_s: float
+    """From the start of the reply to its first token."""
+    decode_s: float
+    """From the first token to the last one."""
+
+    @property
+    def prefill_tokens_per_s(self) -> float | None:
+        """Prompt tokens really fed per second; None when nothing was measured."""
+        fed = self.prompt_tokens - self.reused_tokens
+        return fed / self.prefill_s if fed > 0 and self.prefill_s > 0 else None
+
+    @property
+    def decode_tokens_per_s(self) -> float | None:
+        """Tokens after the first per second; None for replies of fewer than two tokens."""
+        steps = self.completion_tokens - 1
+        return steps / self.decode_s if steps > 0 and self.decode_s > 0 else None
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of prompt and reply together."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def as_json(self) -> dict[str, float | int | None]:
+        """The fields of ``edgedec generate --json`` that concern the reply alone."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "reused_tokens": self.reused_tokens,
+            "completion_tokens": self.completion_tokens,
+            "prefill_s": _rounded(self.prefill_s),
+            "decode_s": _rounded(self.decode_s),
+            "prefill_tokens_per_s": _rounded(self.prefill_tokens_per_s),
+            "decode_tokens_per_s": _rounded(self.decode_tokens_per_s),
+        }
+
+    def summary(self, capacity: int | None = None) -> str:
+        """One line for a person, for example ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
+        count = self.completion_tokens
+        parts = [f"{count} token{'' if count == 1 else 's'}"]
+        if (rate := self.decode_tokens_per_s) is not None:
+            parts[0] += f", {rate:.1f} tok/s"
+        prompt = f"prompt {self.prompt_tokens}"
+        if self.reused_tokens:
+            prompt += f" ({self.reused_tokens} reused)"
+        if (rate := self.prefill_tokens_per_s) is not None:
+            prompt += f" at {rate:.0f} tok/s"
+        parts.append(prompt)
+        if capacity is not None:
+            parts.append(f"context {self.context_tokens}/{capacity}")
+        return " | ".join(parts)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+class ReplyTimer:
+    """Notes when a reply starts and when each of its tokens is committed.
+
+    >>> ticks = iter([0.0, 0.5, 0.6, 0.7])
+    >>> timer = ReplyTimer(prompt_tokens=10, reused_tokens=0, clock=lambda: next(ticks))
+    >>> for _ in range(3):
+    ...     timer.token()
+    >>> timer.stats().prefill_tokens_per_s
+    20.0
+    """
+
+    def __init__(self, *, prompt_tokens: int, reused_tokens: int, clock: Clock) -> None:
+        self._prompt = prompt_tokens
+        self._reused = reused_tokens
+        self._clock = clock
+        self._tokens = 0
+        self._start = clock()
+        self._first: float | None = None
+        self._last: float | None = None
+
+    def token(self) -> None:
+        """Call once for every committed token, as soon as it is known."""
+        now = self._clock()
+        if self._first is None:
+            self._first = now
+        self._last = now
+        self._tokens += 1
+
+    def stats(self) -> ReplyStats:
+        """The numbers so far; without a token both durations are zero."""
+        first = self._start if self._first is None else self._first
+        last = first if self._last is None else self._last
+        return ReplyStats(self._prompt, self._reused, self._tokens, first - self._start, last - first)
