@@ -1,0 +1,128 @@
+"""Quants and scales of GGUF blocks, in plain arrays (the block structs are those of ggml-common.h).
+
+Four inputs travel as one little-endian u32, so that a mask or shift serves four quants at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+_NIBBLE = np.uint32(0x0F0F0F0F)
+_CRUMB = np.uint32(0x03030303)
+_BIT = np.uint32(0x01010101)
+_SPREAD = np.array([sum((n >> j & 1) << (8 * j + 4) for j in range(4)) for n in range(16)], dtype=np.uint32)
+"""Nibble -> a word whose byte j has bit j of the nibble as its bit 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A matrix [N,K] taken apart; nothing is converted.
+
+    quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0) or
+    u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N,
+    K/32] (q4_k, q5_k).
+    """
+
+    quants: U8
+    d: NDArray[np.uint16]
+    m: NDArray[np.uint16] | None = None
+    scales: NDArray[np.uint8] | NDArray[np.int8] | None = None
+    mins: U8 | None = None
+
+
+def split_blocks(format: str, raw: U8) -> Blocks:
+    """Take GGUF rows u8[N, row_bytes] of whole blocks apart."""
+    return _SPLITTERS[format](raw)
+
+
+def _field(blocks: U8, start: int, size: int) -> U8:
+    return np.ascontiguousarray(blocks[..., start : start + size])
+
+
+def _half(blocks: U8, start: int) -> NDArray[np.uint16]:
+    return _field(blocks, start, 2).view(np.uint16)[..., 0]
+
+
+def _words(blocks: U8, start: int, size: int) -> U32:
+    return _field(blocks, start, size).view(np.uint32)
+
+
+def _bytes(words: U32, rows: int) -> U8:
+    return np.ascontiguousarray(words).view(np.uint8).reshape(rows, -1)
+
+
+def _split_small(block_bytes: int, has_min: bool, five_bits: bool) -> Callable[[U8], Blocks]:
+    """q4_0, q4_1, q5_0, q5_1: d, [m,] [qh u32,] 16 bytes (low nibbles: inputs 0..15; high: 16..31)."""
+
+    def split(raw: U8) -> Blocks:
+        blocks = raw.reshape(raw.shape[0], -1, block_bytes)
+        nibbles = _words(blocks, block_bytes - 16, 16)
+        words = np.concatenate([nibbles & _NIBBLE, (nibbles >> np.uint32(4)) & _NIBBLE], axis=2)
+        if five_bits:
+            high = _words(blocks, block_bytes - 20, 4)
+            words |= _SPREAD[(high >> np.arange(0, 32, 4, dtype=np.uint32)) & np.uint32(15)]
+        minimum = _half(blocks, 2) if has_min else None
+        return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 0), minimum)
+
+    return split
+
+
+def _split_q8_0(raw: U8) -> Blocks:
+    blocks = raw.reshape(raw.shape[0], -1, 34)
+    return Blocks(_field(blocks, 2, 32).reshape(raw.shape[0], -1), _half(blocks, 0))
+
+
+def _split_k(five_bits: bool) -> Callable[[U8], Blocks]:
+    """q4_k, q5_k: d, dmin, 12 bytes of six-bit scales and mins, [qh 32 bytes,] 128 bytes of nibbles."""
+    block_bytes = 176 if five_bits else 144
+
+    def split(raw: U8) -> Blocks:
+        blocks = raw.reshape(raw.shape[0], -1, block_bytes)
+        nibbles = _words(blocks, block_bytes - 128, 128).reshape(*blocks.shape[:2], 4, 1, 8)
+        words = (nibbles >> np.array([0, 4], dtype=np.uint32)[:, None]) & _NIBBLE
+        if five_bits:
+            high = _words(blocks, 16, 32)[:, :, None, :]
+            bits = (high >> np.arange(8, dtype=np.uint32)[:, None]) & _BIT
+            words |= (bits << np.uint32(4)).reshape(words.shape)
+        scales, mins = _six_bit(_field(blocks, 4, 12))
+        return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 0), _half(blocks, 2), scales, mins)
+
+    return split
+
+
+def _six_bit(packed: U8) -> tuple[U8, U8]:
+    """(scales, mins) u8[N, blocks*8] from 12 bytes: scales, mins, shared; bits 6, 7 are of groups 4..7."""
+    low_scale, low_min, shared = packed[..., 0:4], packed[..., 4:8], packed[..., 8:12]
+    scales = np.concatenate([low_scale & 63, (shared & 15) | (low_scale >> 6 << 4)], axis=-1)
+    mins = np.concatenate([low_min & 63, (shared >> 4) | (low_min >> 6 << 4)], axis=-1)
+    return scales.reshape(len(packed), -1), mins.reshape(len(packed), -1)
+
+
+def _split_q6_k(raw: U8) -> Blocks:
+    """q6_k: ql 128 bytes, qh 64 bytes, 16 signed scales, d. Half the inputs use half of ql and qh."""
+    blocks = raw.reshape(raw.shape[0], -1, 210)
+    low = _words(blocks, 0, 128).reshape(*blocks.shape[:2], 2, 1, 16)
+    low = (low >> np.array([0, 4], dtype=np.uint32)[:, None]) & _NIBBLE
+    high = _words(blocks, 128, 64).reshape(*blocks.shape[:2], 2, 1, 8)
+    high = (high >> np.array([0, 2, 4, 6], dtype=np.uint32)[:, None]) & _CRUMB
+    words = low.reshape(*blocks.shape[:2], 2, 4, 8) | (high << np.uint32(4))
+    scales = _field(blocks, 192, 16).view(np.int8).reshape(raw.shape[0], -1)
+    return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 208), scales=scales)
+
+
+_SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
+    "q4_0": _split_small(18, has_min=False, five_bits=False),
+    "q4_1": _split_small(20, has_min=True, five_bits=False),
+    "q5_0": _split_small(22, has_min=False, five_bits=True),
+    "q5_1": _split_small(24, has_min=True, five_bits=True),
+    "q8_0": _split_q8_0,
+    "q4_k": _split_k(five_bits=False),
+    "q5_k": _split_k(five_bits=True),
+    "q6_k": _split_q6_k,
+}

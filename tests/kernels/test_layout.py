@@ -1,0 +1,108 @@
+"""The packed layout is the GGUF blocks, moved: same integers, same scales, same floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from edgedec.kernels.gguf_blocks import split_blocks
+from edgedec.kernels.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
+from gguf import GGMLQuantizationType, quants
+from numpy.typing import NDArray
+
+# Byte offsets of the fp16 fields in each GGUF block, made finite so that NaN payloads do not enter the
+# comparison.
+HALVES = {
+    "q4_0": (0,),
+    "q4_1": (0, 2),
+    "q5_0": (0,),
+    "q5_1": (0, 2),
+    "q8_0": (0,),
+    "q4_k": (0, 2),
+    "q5_k": (0, 2),
+    "q6_k": (208,),
+}
+SHAPES = [(16, 1), (1, 1), (40, 3), (17, 5), (33, 8)]
+"""(N, GGUF blocks in a row): odd N, an odd number of 32-groups, several tiles."""
+
+
+def random_rows(name: str, rows: int, blocks: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Random GGUF rows of one format with finite scales."""
+    rng = np.random.default_rng(seed)
+    raw = rng.integers(0, 256, (rows, blocks, FORMATS[name].block_bytes), dtype=np.uint8)
+    for offset in HALVES[name]:
+        scales = rng.normal(0, 0.1, (rows, blocks, 1)).astype(np.float16)
+        raw[..., offset : offset + 2] = scales.view(np.uint8)
+    return raw.reshape(rows, -1)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("rows", "blocks"), SHAPES)
+def test_integers_and_scales_survive(name: str, rows: int, blocks: int) -> None:
+    raw = random_rows(name, rows, blocks)
+    cols = blocks * FORMATS[name].block
+    unpacked = unpack(name, pack(name, raw), rows, cols)
+    source = split_blocks(name, raw)
+    np.testing.assert_array_equal(unpacked.quants, source.quants)
+    np.testing.assert_array_equal(unpacked.d, source.d)
+    for field in ("m", "scales", "mins"):
+        ours, theirs = getattr(unpacked, field), getattr(source, field)
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("rows", "blocks"), SHAPES)
+def test_dequantise_is_ggml_bit_for_bit(name: str, rows: int, blocks: int) -> None:
+    raw = random_rows(name, rows, blocks, seed=1)
+    expected = quants.dequantize(raw, GGMLQuantizationType[name.upper()])
+    got = dequantise(name, pack(name, raw), rows, blocks * FORMATS[name].block)
+    np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_padding_has_no_weight(name: str) -> None:
+    spec = FORMATS[name]
+    packed = pack(name, random_rows(name, 17, 1))
+    whole = dequantise(name, packed, 2 * TILE, spec.records(spec.block) * spec.record)
+    assert np.abs(whole[:17, : spec.block]).max() > 0
+    assert not whole[17:].any()
+    assert not whole[:, spec.block :].any()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_chunks_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = random_rows(name, 70, 2)
+    whole = pack(name, raw)
+    monkeypatch.setattr("edgedec.kernels.layout._CHUNK_ELEMENTS", 1)
+    chunks = list(pack_chunks(name, raw))
+    assert [len(chunk) for chunk in chunks] == [1] * 5
+    np.testing.assert_array_equal(np.concatenate(chunks), whole)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_record_costs_what_the_source_costs(name: str) -> None:
+    spec = FORMATS[name]
+    assert spec.record_bytes == TILE * spec.record // spec.block * spec.block_bytes
+
+
+def test_byte_positions_of_q4_0() -> None:
+    """Input 4s+j of column c is in byte 64 + s*64 + c*4 + j: group 0 low nibble, group 1 high."""
+    raw = np.zeros((16, 2, 18), dtype=np.uint8)
+    column, step, j = 5, 6, 3
+    raw[column, 0, 2 + (4 * step + j) % 16] = 0x90  # element 27 of group 0: high nibble of byte 11
+    raw[column, 1, 2 + 1] = 0x07  # element 1 of group 1
+    raw[column, 1, 0:2] = np.array([1.5], dtype=np.float16).view(np.uint8)
+    tile = pack("q4_0", raw.reshape(16, -1))[0]
+    assert tile[64 + step * 64 + column * 4 + j] == 0x09
+    assert tile[64 + 0 * 64 + column * 4 + 1] == 0x70
+    assert tile[32 + 2 * column : 34 + 2 * column].view(np.float16)[0] == 1.5
+    assert np.count_nonzero(tile) == 3
+
+
+def test_ragged_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="whole blocks of 18 bytes"):
+        pack("q4_0", np.zeros((16, 19), dtype=np.uint8))
+    with pytest.raises(ValueError, match="packs into"):
+        unpack("q4_0", np.zeros((1, 576), dtype=np.uint8), 16, 128)
