@@ -1,0 +1,152 @@
+"""A manifest survives the round trip, and a hostile one is one clear line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
+from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo
+from edgedec.core.types import ModelSpec
+
+FILES = {
+    "model.onnx": b"graph",
+    "weights.bin": b"weights",
+    "tokenizer.json": b"{}",
+    "chat_template.jinja": b"hi",
+}
+
+
+def make_bundle(directory: Path) -> Manifest:
+    directory.mkdir(exist_ok=True)
+    for name, data in FILES.items():
+        (directory / name).write_bytes(data)
+    manifest = Manifest(
+        name="tiny",
+        spec=ModelSpec("tiny", "llama", 300, 2, 4, 2, 16, 64, 256, bos_id=1, eos_ids=(2, 7)),
+        tokenizer=TokenizerInfo(True, 1, (2, 7), "bpe", True),
+        files={n: FileEntry(len(d), hashlib.sha256(d).hexdigest()) for n, d in FILES.items()},
+        source={"kind": "gguf", "bytes": 12, "licence": "apache-2.0"},
+        versions={"edgedec": "0.1.0"},
+    )
+    manifest.save(directory)
+    return manifest
+
+
+def edit(directory: Path, path: tuple[str, ...], value: Any) -> None:
+    """Set (or with ... delete) one field of the manifest on disk."""
+    data = json.loads((directory / "manifest.json").read_text())
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    (directory / "manifest.json").write_text(json.dumps(data))
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    manifest = make_bundle(tmp_path)
+    assert Manifest.load(tmp_path, verify=True) == manifest
+    assert manifest.total_bytes == sum(map(len, FILES.values()))
+
+
+def test_no_bundle(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no EdgeDec bundle"):
+        Manifest.load(tmp_path)
+    with pytest.raises(NotFoundError, match="no EdgeDec bundle"):
+        Manifest.load(tmp_path / "absent")
+
+
+def test_newer_version(tmp_path: Path) -> None:
+    make_bundle(tmp_path)
+    edit(tmp_path, ("version",), 2)
+    with pytest.raises(UnsupportedError, match="bundle version 2"):
+        Manifest.load(tmp_path)
+
+
+HOSTILE: list[tuple[tuple[str, ...], Any]] = [
+    (("format",), "other"),
+    (("format",), ...),
+    (("version",), "1"),
+    (("version",), True),
+    (("name",), 3),
+    (("name",), "two\nlines"),
+    (("spec",), []),
+    (("spec", "n_layers"), 0),
+    (("spec", "n_layers"), -1),
+    (("spec", "n_layers"), 2.0),
+    (("spec", "n_layers"), 10**30),
+    (("spec", "n_kv_heads"), 3),
+    (("spec", "head_k"), 301),
+    (("spec", "eos_ids"), [300]),
+    (("spec", "eos_ids"), "2"),
+    (("spec", "bos_id"), -5),
+    (("spec", "vocab_size"), ...),
+    (("tokenizer",), None),
+    (("tokenizer", "kind"), "wordpiece"),
+    (("tokenizer", "add_bos"), 1),
+    (("files",), []),
+    (("files", "weights.bin"), ...),
+    (("files", "chat_template.jinja"), ...),
+    (("files", "../secret"), {"bytes": 1, "sha256": "0" * 64}),
+    (("files", "/etc/passwd"), {"bytes": 1, "sha256": "0" * 64}),
+    (("files", "a\\b"), {"bytes": 1, "sha256": "0" * 64}),
+    (("files", ".."), {"bytes": 1, "sha256": "0" * 64}),
+    (("files", "weights.bin"), {"bytes": -1, "sha256": "0" * 64}),
+    (("files", "weights.bin"), {"bytes": 7, "sha256": "xyz"}),
+    (("files", "weights.bin"), 7),
+    (("source",), {"a": {"b": 1}}),
+    (("versions",), 1),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), HOSTILE)
+def test_hostile_field(tmp_path: Path, path: tuple[str, ...], value: Any) -> None:
+    make_bundle(tmp_path)
+    edit(tmp_path, path, value)
+    with pytest.raises(BadFileError) as caught:
+        Manifest.load(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "[" * 100_000, '{"a": NaN}', "\x00", '"x"', "{" + " " * 2_000_000 + "}"]
+)
+def test_hostile_text(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(BadFileError, match=r"manifest\.json of the bundle is broken"):
+        Manifest.load(tmp_path)
+
+
+def test_every_truncation(tmp_path: Path) -> None:
+    text = make_bundle(tmp_path).to_json()
+    for end in range(0, len(text) - 2, 7):
+        with pytest.raises(BadFileError):
+            Manifest.from_json(text[:end])
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(BadFileError, match="UTF-8"):
+        Manifest.load(tmp_path)
+
+
+def test_size_is_checked_always_and_hash_on_request(tmp_path: Path) -> None:
+    make_bundle(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"wEights")
+    assert Manifest.load(tmp_path).name == "tiny"
+    with pytest.raises(BadFileError, match=r"weights\.bin .* SHA-256"):
+        Manifest.load(tmp_path, verify=True)
+    (tmp_path / "weights.bin").write_bytes(b"weight")
+    with pytest.raises(BadFileError, match="6 bytes, not 7"):
+        Manifest.load(tmp_path)
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(EdgeDecError, match=r"lacks weights\.bin"):
+        Manifest.load(tmp_path)
