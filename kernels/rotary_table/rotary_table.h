@@ -1,0 +1,23 @@
+// RotaryTable: table[m, i] = cos(a), table[m, d / 2 + i] = sin(a) with a = double(positions[m]) * double(inv_freq[i]).
+//
+// Sine and cosine are those of common/math64.h: IEEE double operations alone, absolute error below 1e-15 for angles up
+// to 2^23, rounded once to float. Source of the rotation: Su et al., "RoFormer" (2021).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace edgedec::rotary_table {
+
+// Rows [m0, m1) of table[*, d]; inv_freq[d / 2]; d even.
+using Fn = void (*)(const int64_t* positions, const float* inv_freq, float* table, size_t m0, size_t m1, size_t d);
+
+struct Row {
+  const char* name;
+  Fn run;
+};
+
+// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+const Row* find_row(const char* name);
+
+}  // namespace edgedec::rotary_table
