@@ -1,0 +1,88 @@
+"""GGUF tokenizer metadata -> a ``tokenizer.json`` that gives the same token ids.
+
+bpe.py            byte-level BPE; pretokenizers.py holds its word-splitting rules by name
+spm.py            SentencePiece BPE with byte fallback
+special.py        added tokens and the ids that end a turn
+vocabulary.py     reading and checking the metadata
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import TokenizerInfo
+from edgedec.export.tokenizer.bpe import bpe_sections
+from edgedec.export.tokenizer.pretokenizers import find_pre_tokenizer
+from edgedec.export.tokenizer.special import added_tokens, eos_ids
+from edgedec.export.tokenizer.spm import spm_sections
+from edgedec.export.tokenizer.vocabulary import PREFIX, Vocabulary, read_vocabulary, token_id
+
+__all__ = ["build_tokenizer"]
+
+# What SentencePiece models mean when the file does not say (llama.cpp's defaults).
+_SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
+
+
+def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
+    """Compact text of a tokenizer.json (format of the ``tokenizers`` library), and what that file leaves out.
+
+    ``metadata`` holds the GGUF key-values: strings decoded, arrays as lists. Raises UnsupportedError for
+    another kind of tokenizer or an unknown pre-tokenizer, BadFileError for missing or inconsistent arrays.
+    """
+    model = metadata.get(f"{PREFIX}model")
+    if model == "gpt2":
+        return _build_bpe(metadata)
+    if model == "llama":
+        return _build_spm(metadata)
+    hint = "supported: gpt2 (byte-level BPE), llama (SentencePiece)"
+    raise UnsupportedError(f"tokenizer of kind {model!r}", hint=hint)
+
+
+def _build_bpe(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
+    rule = find_pre_tokenizer(metadata.get(f"{PREFIX}pre"))
+    vocab = read_vocabulary(metadata)
+    sections = bpe_sections(vocab, rule)
+    bos = token_id(metadata, "bos", len(vocab.tokens))
+    return _finish(metadata, vocab, sections, kind="bpe", bos=bos, add_bos=rule.add_bos, eos=None)
+
+
+def _build_spm(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
+    vocab = read_vocabulary(metadata)
+    size = len(vocab.tokens)
+    unknown = token_id(metadata, "unknown", size)
+    sections = spm_sections(
+        vocab,
+        add_space_prefix=bool(metadata.get(f"{PREFIX}add_space_prefix", True)),
+        unknown=min(_SPM_UNKNOWN, size - 1) if unknown is None else unknown,
+    )
+    bos = token_id(metadata, "bos", size)
+    if bos is None:
+        bos = _SPM_BOS if size > _SPM_BOS else None
+    return _finish(metadata, vocab, sections, kind="spm", bos=bos, add_bos=True, eos=_SPM_EOS)
+
+
+def _finish(
+    metadata: Mapping[str, Any],
+    vocab: Vocabulary,
+    sections: Mapping[str, Any],
+    *,
+    kind: Literal["bpe", "spm"],
+    bos: int | None,
+    add_bos: bool,
+    eos: int | None,
+) -> tuple[str, TokenizerInfo]:
+    ends = eos_ids(metadata, vocab, eos)
+    document = {"version": "1.0", "added_tokens": added_tokens(vocab, ends), **sections}
+    # No escapes and no spaces: the vocabulary is most of the file, and a bundle may hardly outgrow its GGUF.
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    info = TokenizerInfo(
+        add_bos=bos is not None and bool(metadata.get(f"{PREFIX}add_bos_token", add_bos)),
+        bos_id=bos,
+        eos_ids=ends,
+        kind=kind,
+        chat_template=bool(metadata.get("tokenizer.chat_template")),
+    )
+    return text, info

@@ -1,0 +1,82 @@
+"""Reading and checking the ``tokenizer.ggml.*`` key-values of a GGUF file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.core.errors import BadFileError
+
+# tokenizer.ggml.token_type, from the GGUF specification.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+
+PREFIX = "tokenizer.ggml."
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The parallel arrays of a GGUF vocabulary; index = token id.
+
+    ``tokens`` are distinct and non-empty. ``scores`` may be empty for byte-level BPE, ``merges`` for SPM.
+    """
+
+    tokens: tuple[str, ...]
+    types: tuple[int, ...]
+    scores: tuple[float, ...]
+    merges: tuple[tuple[str, str], ...]
+
+    def of_type(self, *types: int) -> list[int]:
+        """Ids, ascending, of all tokens of the given types."""
+        return [i for i, kind in enumerate(self.types) if kind in types]
+
+
+def token_id(metadata: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
+    """Value of ``tokenizer.ggml.<name>_token_id``, or None when absent or outside the vocabulary."""
+    value = metadata.get(f"{PREFIX}{name}_token_id")
+    if value is None or not 0 <= int(value) < vocab_size:
+        return None
+    return int(value)
+
+
+def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
+    """Collect and check the arrays. Raises BadFileError naming the key that is missing or inconsistent."""
+    tokens = _strings(metadata, "tokens")
+    if not tokens:
+        raise BadFileError(f"the GGUF file has no tokenizer: {PREFIX}tokens is missing or empty")
+    # llama.cpp gives empty tokens this name, which keeps the texts distinct.
+    tokens = [text or f"[EMPTY_{i}]" for i, text in enumerate(tokens)]
+    if len(set(tokens)) != len(tokens):
+        raise BadFileError(f"{PREFIX}tokens lists {len(tokens) - len(set(tokens))} tokens twice")
+    types = _parallel(metadata, "token_type", len(tokens)) or [NORMAL] * len(tokens)
+    return Vocabulary(
+        tokens=tuple(tokens),
+        types=tuple(int(kind) for kind in types),
+        scores=tuple(float(score) for score in _parallel(metadata, "scores", len(tokens))),
+        merges=tuple(_merges(metadata)),
+    )
+
+
+def _strings(metadata: Mapping[str, Any], name: str) -> list[str]:
+    values = metadata.get(PREFIX + name, [])
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        raise BadFileError(f"{PREFIX}{name} is not a list of strings")
+    return list(values)
+
+
+def _parallel(metadata: Mapping[str, Any], name: str, length: int) -> Sequence[Any]:
+    values: Sequence[Any] = metadata.get(PREFIX + name, [])
+    if len(values) not in (0, length):
+        raise BadFileError(f"{PREFIX}{name} has {len(values)} entries for {length} tokens")
+    return values
+
+
+def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pairs = []
+    for number, text in enumerate(_strings(metadata, "merges")):
+        # The first half is never empty, so a leading space belongs to it.
+        cut = text.find(" ", 1)
+        if cut < 0 or cut + 1 == len(text):
+            raise BadFileError(f"{PREFIX}merges: entry {number} is not a pair")
+        pairs.append((text[:cut], text[cut + 1 :]))
+    return pairs
