@@ -1,0 +1,120 @@
+"""Which tokens a draw can look at: the head's k best, or as much of a whole row as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BackendError
+from edgedec.core.types import HeadRows
+from edgedec.sampling import portable, warpers
+from edgedec.sampling.params import SamplingParams
+
+F64 = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_LONGER = 4096
+"""Candidates sorted out of a whole row before all of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A prefix, in canonical order, of the vocabulary after the penalty; ``complete`` when it is all of it.
+
+    values f64[n] logits, ids i64[n].
+    """
+
+    values: F64
+    ids: Ids
+    complete: bool
+
+
+class Row:
+    """One head row under given parameters; the whole row is touched only when a property needs it."""
+
+    def __init__(self, rows: HeadRows, row: int, params: SamplingParams, history: Sequence[int]) -> None:
+        self._values = rows.values[row]
+        self._ids = rows.ids[row]
+        self._logsumexp = float(rows.logsumexp[row])
+        self._logits = None if rows.logits is None else rows.logits[row]
+        self._params = params
+        self._history = history
+
+    def prefixes(self) -> Iterator[Candidates]:
+        """Longer and longer prefixes, as long as there are any."""
+        yield self._from_head()
+        if self._logits is not None:
+            longer = max(_LONGER, self._params.top_k)
+            if longer < self._logits.size:
+                yield self._from_row(longer)
+            yield self._from_row(self._logits.size)
+
+    def unsorted(self) -> Candidates | None:
+        """The whole vocabulary in id order, or None without logits."""
+        return None if self._logits is None else Candidates(self._whole, np.arange(self._whole.size), True)
+
+    def sigma_cut(self) -> float | None:
+        """Lowest logit kept by top-n-sigma, or None without logits."""
+        return None if self._logits is None else warpers.sigma_cut(self._whole, self._params.top_n_sigma)
+
+    def total(self, highest: float) -> float | None:
+        """Sum of exp((logit - highest) / T) over the whole vocabulary, or None when it cannot be had.
+
+        At temperature 1 without a penalty that is the head's own logsumexp, logits at hand or not.
+        """
+        if self._params.temperature == 1.0 and not self._penalised:
+            return float(portable.exp(np.array([self._logsumexp - highest]))[0])
+        if self._logits is None:
+            return None
+        return warpers.total_of(portable.exp((self._whole - highest) / self._params.temperature))
+
+    @property
+    def _penalised(self) -> bool:
+        return self._params.repetition_penalty != 1.0
+
+    @cached_property
+    def _whole(self) -> F64:
+        assert self._logits is not None
+        values = self._logits.astype(np.float64)
+        if np.isnan(values).any():
+            raise BackendError("the model returned logits that are not numbers", hint="verify the bundle")
+        return self._penalise(values, np.arange(values.size))
+
+    def _penalise(self, values: F64, ids: Ids) -> F64:
+        if not self._penalised:
+            return values
+        return warpers.penalise(values, ids, self._history, self._params.repetition_penalty)
+
+    def _from_head(self) -> Candidates:
+        values, ids = self._values.astype(np.float64), self._ids.astype(np.int64)
+        complete = self._logits is not None and self._logits.size == ids.size
+        if not self._penalised:
+            return Candidates(values, ids, complete)
+        moved = self._penalise(values, ids)
+        order = warpers.canonical_order(moved, ids)
+        if not complete:
+            order = order[: self._certain(values, moved)]
+        return Candidates(moved[order], ids[order], complete)
+
+    def _certain(self, values: F64, moved: F64) -> int:
+        """How many of the penalised list lead the penalised vocabulary for certain.
+
+        Logits outside the list are at most its last one. A penalty above 1 only lowers them, so what stayed
+        above that floor is in order (and all is, if nothing in the list moved); a smaller one may lift any.
+        """
+        if self._params.repetition_penalty < 1.0:
+            return 0
+        return values.size if np.array_equal(moved, values) else int(np.count_nonzero(moved > values[-1]))
+
+    def _from_row(self, size: int) -> Candidates:
+        values = self._whole
+        if size < values.size:
+            ids = np.flatnonzero(values >= np.partition(values, values.size - size)[values.size - size])
+        else:
+            ids = np.arange(values.size)
+        order = warpers.canonical_order(values[ids], ids)
+        return Candidates(values[ids[order]], ids[order], ids.size == values.size)

@@ -1,0 +1,127 @@
+"""Drawing one token from one head row.
+
+The head returns the k best logits of a row; whole rows are copied out of it only when asked. ``draw`` decides
+from the k best whenever that is provably enough and from the whole row otherwise, and both ways give the same
+token: each cut keeps a prefix of the canonical order, and what is compared comes from the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgedec.core.errors import BackendError
+from edgedec.core.types import HeadRows
+from edgedec.sampling import noise, portable, warpers
+from edgedec.sampling.candidates import Candidates, Row
+from edgedec.sampling.params import SamplingParams
+
+_LEADERS = 64
+
+
+def needs_logits(params: SamplingParams, head_k: int = 64) -> bool:
+    """Whether ``draw`` may need whole logits rows, so that ``extend`` must ask for them.
+
+    False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
+    without a repetition penalty or top-n-sigma (their effect depends on logits outside any list).
+    """
+    if params.repetition_penalty != 1.0:
+        return True
+    if params.greedy:
+        return False
+    return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
+
+
+def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, history: Sequence[int]) -> int:
+    """The token for absolute position ``position``, from the head results at index ``row`` of ``rows``.
+
+    ``history`` (all tokens before ``position``) is read only by the repetition penalty. Raises BackendError
+    when the logits are not numbers, or when they were needed and ``rows`` was made without them.
+    """
+    best = float(rows.values[row, 0])
+    if not np.isfinite(best):
+        raise BackendError(f"the model returned {best} as its best logit", hint="verify the bundle")
+    if params.greedy and params.repetition_penalty == 1.0:
+        return int(rows.ids[row, 0])
+    kept = survivors(Row(rows, row, params, history), params)
+    if kept is None:
+        raise BackendError("these sampling settings need whole logits rows and the pass returned none")
+    return _choose(kept, params, position)
+
+
+def survivors(row: Row, params: SamplingParams) -> Candidates | None:
+    """The tokens that survive every warper, or None when only a whole row could tell."""
+    cuts = params.top_k or params.top_p < 1.0 or params.min_p or params.top_n_sigma
+    if not (params.greedy or cuts):
+        return row.unsorted()
+    for candidates in row.prefixes():
+        count = _count(candidates, row, params)
+        if count:
+            return Candidates(candidates.values[:count], candidates.ids[:count], True)
+    return None
+
+
+def _count(candidates: Candidates, row: Row, params: SamplingParams) -> int | None:
+    """How many of ``candidates`` survive the warpers; None when the list is too short to tell."""
+    values, complete = candidates.values, candidates.complete
+    if values.size == 0 or params.greedy:
+        return min(values.size, 1)
+    if params.top_n_sigma:
+        cut = row.sigma_cut()
+        count = None if cut is None else warpers.at_least_count(values, cut, complete=complete)
+        if count is None:
+            return None
+        values, complete = values[:count], True
+    if params.top_k:
+        count = warpers.top_k_count(values, params.top_k, complete=complete)
+        if count is None:
+            return None
+        values, complete = values[:count], True
+    if params.top_p == 1.0 and params.min_p == 0.0:
+        return values.size if complete else None
+    return _nucleus(values, complete, row, params)
+
+
+def _nucleus(values: warpers.F64, complete: bool, row: Row, params: SamplingParams) -> int | None:
+    highest = float(values[0])
+    weights = portable.exp((values - highest) / params.temperature)
+    if params.top_p < 1.0:
+        filtered = params.top_n_sigma or params.top_k
+        total = warpers.total_of(weights) if filtered else row.total(highest)
+        if total is None:
+            return None
+        count = warpers.top_p_count(weights, total, params.top_p, complete=complete)
+        if count is None:
+            return None
+        weights, complete = weights[:count], True
+    return warpers.at_least_count(weights, params.min_p, complete=complete)
+
+
+def _choose(kept: Candidates, params: SamplingParams, position: int) -> int:
+    """argmin of noise / weight (the lowest id on a tie); weights need no normalising."""
+    if kept.ids.size == 1 or params.greedy:
+        return int(kept.ids[0])
+    scaled = (kept.values - kept.values.max()) / params.temperature
+    ids = kept.ids
+    if ids.size > 16 * _LEADERS:
+        scaled, ids = _contenders(scaled, ids, params.seed, position)
+    times = noise.exponential(params.seed, position, ids) / portable.exp(scaled)
+    return int(ids[times == times.min()].min())
+
+
+def _contenders(
+    scaled: warpers.F64, ids: warpers.Ids, seed: int, position: int
+) -> tuple[warpers.F64, warpers.Ids]:
+    """Leave out tokens that provably lose, to spare most logarithms of a large vocabulary.
+
+    With w the weight of the last of the leaders (the most probable tokens) and b the best time among them,
+    another token can only win if its E < b * w, and E = -log U >= 1 - U, hence only if U > 1 - b * w.
+    """
+    threshold = np.partition(scaled, scaled.size - _LEADERS)[scaled.size - _LEADERS]
+    leading = scaled >= threshold
+    weights = portable.exp(scaled[leading])
+    best = float((noise.exponential(seed, position, ids[leading]) / weights).min())
+    bound = best * float(weights.min()) * (1.0 + 1e-9)  # the margin covers rounding
+    possible = leading | (noise.uniform(seed, position, ids) > 1.0 - bound)
+    return scaled[possible], ids[possible]

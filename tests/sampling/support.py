@@ -1,0 +1,112 @@
+"""Independent, slow and obvious versions of what the sampler does, and a chi-square test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from edgedec.core.types import HeadRows
+from edgedec.sampling import SamplingParams
+
+
+def head(logits: np.ndarray, k: int, *, full: bool) -> HeadRows:
+    """Head results of one row, by sorting (value descending, id ascending)."""
+    logits = np.asarray(logits, dtype=np.float32)
+    order = sorted(range(logits.size), key=lambda v: (-float(logits[v]), v))[:k]
+    exact = [float(x) for x in logits]
+    top = max(exact)
+    lse = top + math.log(math.fsum(math.exp(x - top) for x in exact))
+    ids = np.array([order], dtype=np.int32)
+    one = np.array([lse], dtype=np.float32)
+    return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), logits[None] if full else None)
+
+
+def law(logits: Sequence[float], params: SamplingParams, history: Iterable[int] = ()) -> dict[int, float]:
+    """The distribution a draw should have: {id: probability}, by dictionaries and loops."""
+    values = {v: float(x) for v, x in enumerate(logits)}
+    for v in set(history) & set(values):
+        penalty = params.repetition_penalty
+        values[v] = values[v] / penalty if values[v] > 0 else values[v] * penalty
+    order = sorted(values, key=lambda v: (-values[v], v))
+    if params.temperature == 0:
+        return {order[0]: 1.0}
+    if params.top_n_sigma:
+        numbers = list(values.values())
+        mean = math.fsum(numbers) / len(numbers)
+        deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / len(numbers))
+        order = [v for v in order if values[v] >= max(numbers) - params.top_n_sigma * deviation]
+    if params.top_k:
+        order = order[: params.top_k]
+    order = _top_p(order, _normalised(order, values, params.temperature), params.top_p)
+    probabilities = _normalised(order, values, params.temperature)
+    order = [v for v in order if probabilities[v] >= params.min_p * probabilities[order[0]]]
+    return _normalised(order, values, params.temperature)
+
+
+def _normalised(order: list[int], values: dict[int, float], temperature: float) -> dict[int, float]:
+    weights = {v: math.exp((values[v] - values[order[0]]) / temperature) for v in order}
+    total = math.fsum(weights.values())
+    return {v: w / total for v, w in weights.items()}
+
+
+def _top_p(order: list[int], probabilities: dict[int, float], p: float) -> list[int]:
+    kept, mass = [], 0.0
+    for v in order:
+        if kept and mass >= p:
+            break
+        kept.append(v)
+        mass += probabilities[v]
+    return kept
+
+
+def chi_square_p(counts: dict[int, int], expected: dict[int, float]) -> float:
+    """P-value of Pearson's test of ``counts`` against the law ``expected``; cells merged to >= 5 expected.
+
+    A count outside the law's support has probability zero, hence p = 0.
+    """
+    if set(counts) - set(expected):
+        return 0.0
+    total = sum(counts.values())
+    cells: list[list[float]] = [[0.0, 0.0]]
+    for v in sorted(expected, key=lambda v: expected[v]):
+        cells[-1][0] += counts.get(v, 0)
+        cells[-1][1] += expected[v] * total
+        if cells[-1][1] >= 5:
+            cells.append([0.0, 0.0])
+    rest = cells.pop()
+    if not cells:
+        return 1.0
+    cells[-1] = [cells[-1][0] + rest[0], cells[-1][1] + rest[1]]
+    if len(cells) == 1:
+        return 1.0
+    statistic = sum((seen - due) ** 2 / due for seen, due in cells)
+    return upper_gamma((len(cells) - 1) / 2, statistic / 2)
+
+
+def upper_gamma(a: float, x: float) -> float:
+    """Regularised upper incomplete gamma function Q(a, x): series below a + 1, continued fraction above."""
+    if x <= 0:
+        return 1.0
+    scale = math.exp(a * math.log(x) - x - math.lgamma(a))
+    if x < a + 1:
+        term = total = 1.0 / a
+        n = a
+        while term > total * 1e-15:
+            n += 1
+            term *= x / n
+            total += term
+        return 1.0 - scale * total
+    b = x + 1 - a
+    c, d = 1e300, 1 / b
+    h = d
+    for i in range(1, 1000):
+        b += 2
+        factor = -i * (i - a)
+        d = 1 / (factor * d + b)
+        c = b + factor / c
+        h *= d * c
+        if abs(d * c - 1) < 1e-14:
+            break
+    return scale * h

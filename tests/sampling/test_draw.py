@@ -1,0 +1,174 @@
+"""One token, whichever way it is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgedec.core.errors import BackendError
+from edgedec.core.types import HeadRows
+from edgedec.sampling import SamplingParams, draw, needs_logits
+from tests.sampling.support import head, law
+from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
+
+K = 16
+
+
+def random_params(rng: np.random.Generator) -> SamplingParams:
+    def maybe(off: float, on: float, chance: float = 0.5) -> float:
+        return on if rng.random() < chance else off
+
+    return SamplingParams(
+        temperature=float(rng.choice([0.0, 0.3, 0.7, 1.0, 1.0, 1.5])),
+        top_k=int(maybe(0, rng.integers(1, 2 * K))),
+        top_p=maybe(1.0, float(rng.uniform(0.05, 1.0))),
+        min_p=maybe(0.0, float(rng.uniform(0.001, 0.5))),
+        top_n_sigma=maybe(0.0, float(rng.uniform(0.5, 3.0)), 0.2),
+        repetition_penalty=maybe(1.0, float(rng.choice([0.8, 1.05, 1.3, 3.0]))),
+        seed=int(rng.integers(2**63)),
+    )
+
+
+def random_logits(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Some coarse (many equal values), some fine, flat or peaked."""
+    logits = rng.normal(size=size) * rng.choice([0.5, 2.0, 5.0])
+    if rng.random() < 0.5:
+        logits = np.rint(logits * 4) / 4
+    return logits.astype(np.float32)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
+    """4 x 1,000 rows with ties; a list of 16 alone, the list with the row, the row as a complete list."""
+    rng = np.random.default_rng(block)
+    decided = 0
+    for position in range(1_000):
+        logits = random_logits(rng, 120)
+        params = random_params(rng)
+        history = rng.integers(0, 120, size=rng.integers(0, 30)).tolist()
+        whole = draw(head(logits, 120, full=True), 0, params, position, history)
+        assert draw(head(logits, K, full=True), 0, params, position, history) == whole, params
+        assert whole in law(logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history)
+        try:
+            short = draw(head(logits, K, full=False), 0, params, position, history)
+        except BackendError:
+            assert needs_logits(params, K)
+            continue
+        assert short == whole, params
+        decided += 1
+    assert 300 < decided < 800  # the comparison above really took place, and really had hard cases
+
+
+def test_the_list_and_the_whole_row_agree_on_a_real_vocabulary() -> None:
+    """Large rows take the paths that leave out most of the vocabulary."""
+    rng = np.random.default_rng(7)
+    settings = [
+        SamplingParams(temperature=1.0),
+        SamplingParams(temperature=0.3),
+        SamplingParams(temperature=0.8, top_k=5_000),
+        SamplingParams(temperature=1.0, top_p=0.9),
+        SamplingParams(temperature=0.7, min_p=0.01),
+        SamplingParams(temperature=1.2, top_n_sigma=1.5),
+        SamplingParams(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.1),
+    ]
+    size = 20_000
+    for position, params in enumerate(settings * 4):
+        logits = random_logits(rng, size)
+        order = np.lexsort((np.arange(size), -logits))
+        lse = np.array([np.logaddexp.reduce(logits.astype(np.float64))], np.float32)
+        rows = [
+            HeadRows(logits[order[:k]][None], order[:k][None].astype(np.int32), lse, lse, logits[None])
+            for k in (64, size)
+        ]
+        history = rng.integers(0, size, 500).tolist()
+        assert draw(rows[0], 0, params, position, history) == draw(rows[1], 0, params, position, history)
+
+
+@settings(max_examples=300)
+@given(LOGITS, ANY_PARAMS, HISTORY, st.integers(0, 10_000))
+def test_a_drawn_token_is_in_the_support(
+    logits: list[float], params: SamplingParams, history: list[int], position: int
+) -> None:
+    token = draw(head(np.array(logits), 5, full=True), 0, params, position, history)
+    loose = replace(
+        params,
+        top_p=min(1.0, params.top_p * 1.00001),
+        min_p=params.min_p * 0.99999,
+        top_n_sigma=params.top_n_sigma * 1.00001,
+    )
+    assert token in law(logits, loose, history)
+
+
+@given(LOGITS, HISTORY, st.floats(0.5, 2.0))
+def test_greedy_is_the_first_of_the_penalised_order(
+    logits: list[float], history: list[int], penalty: float
+) -> None:
+    params = SamplingParams(repetition_penalty=penalty)
+    rows = head(np.array(logits), 5, full=True)
+    assert {draw(rows, 0, params, 3, history)} == set(law(logits, params, history))
+
+
+def test_greedy_breaks_ties_by_id_and_needs_no_noise() -> None:
+    rows = head(np.array([1.0, 5.0, 5.0, 2.0]), 2, full=False)
+    assert {draw(rows, 0, SamplingParams(seed=s), t, []) for s in range(5) for t in range(5)} == {1}
+
+
+def test_the_same_seed_and_position_reproduce() -> None:
+    logits = np.random.default_rng(0).normal(size=200)
+    rows = head(logits, 64, full=True)
+    params = SamplingParams(temperature=1.0, seed=5)
+    first = [draw(rows, 0, params, t, []) for t in range(200)]
+    assert [draw(rows, 0, params, t, []) for t in reversed(range(200))][::-1] == first
+    other = [draw(rows, 0, replace(params, seed=6), t, []) for t in range(200)]
+    assert other != first
+
+
+def test_the_row_index_selects_the_row() -> None:
+    logits = np.array([[1.0, 9.0, 0.0], [9.0, 1.0, 0.0]], dtype=np.float32)
+    ids = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.int32)
+    values = np.take_along_axis(logits, ids.astype(np.int64), 1)
+    rows = HeadRows(values, ids, logits[:, 0], logits[:, 0], logits)
+    cold = SamplingParams(temperature=0.01)
+    for params in (SamplingParams(), cold, SamplingParams(repetition_penalty=1.01)):
+        assert [draw(rows, r, params, 0, [2]) for r in (0, 1)] == [1, 0]
+
+
+def test_what_cannot_be_decided_is_refused() -> None:
+    rows = head(np.zeros(100), 4, full=False)
+    for params in (SamplingParams(temperature=1.0), SamplingParams(temperature=1.0, top_k=5)):
+        with pytest.raises(BackendError, match="whole logits rows"):
+            draw(rows, 0, params, 0, [])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_broken_logits_are_refused(bad: float) -> None:
+    rows = head(np.array([1.0, 2.0]), 2, full=True)
+    rows.values[0, 0] = bad
+    with pytest.raises(BackendError, match="best logit"):
+        draw(rows, 0, SamplingParams(), 0, [])
+    rows = head(np.array([1.0, 2.0]), 2, full=True)
+    assert rows.logits is not None
+    rows.logits[0, 1] = np.nan
+    with pytest.raises(BackendError, match="not numbers"):
+        draw(rows, 0, SamplingParams(temperature=1.0), 0, [])
+
+
+def test_excluded_tokens_are_never_drawn() -> None:
+    logits = np.array([0.0, -np.inf, 0.0, -np.inf], dtype=np.float32)
+    rows = HeadRows(
+        np.array([[0, 0, -np.inf, -np.inf]], np.float32), np.array([[0, 2, 1, 3]], np.int32),
+        np.log(np.array([2.0], np.float32)), np.log(np.array([2.0], np.float32)), logits[None],
+    )  # fmt: skip
+    for params in (SamplingParams(temperature=1.0), SamplingParams(temperature=1.0, top_p=0.999, top_k=3)):
+        assert {draw(rows, 0, params, t, []) for t in range(200)} == {0, 2}
+
+
+def test_extreme_temperatures_stay_finite() -> None:
+    rows = head(np.array([1.0, 30.0, -30.0]), 3, full=True)
+    assert {draw(rows, 0, SamplingParams(temperature=1e-300), t, []) for t in range(50)} == {1}
+    hot = [draw(rows, 0, SamplingParams(temperature=1e300), t, []) for t in range(300)]
+    assert min(hot.count(v) for v in range(3)) > 60

@@ -1,0 +1,143 @@
+"""Which tokens survive, and with what probability, against an independent implementation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from edgedec.sampling import SamplingParams, portable, warpers
+from edgedec.sampling.candidates import Candidates, Row
+from edgedec.sampling.draw import survivors
+from tests.sampling.support import head, law
+
+LOGITS = st.lists(st.floats(-12, 12, width=32), min_size=1, max_size=24)
+ANY_PARAMS = st.builds(
+    SamplingParams,
+    temperature=st.floats(0.05, 3.0),
+    top_k=st.integers(0, 30),
+    top_p=st.floats(0.01, 1.0),
+    min_p=st.floats(0.0, 1.0),
+    top_n_sigma=st.one_of(st.just(0.0), st.floats(0.1, 3.0)),
+    repetition_penalty=st.one_of(st.just(1.0), st.floats(0.5, 2.0)),
+)
+HISTORY = st.lists(st.integers(0, 30), max_size=8)
+
+
+def kept(logits: list[float], params: SamplingParams, history: list[int], k: int = 6) -> Candidates:
+    result = survivors(Row(head(np.array(logits), k, full=True), 0, params, history), params)
+    assert result is not None
+    return result
+
+
+def law_of(candidates: Candidates, temperature: float) -> dict[int, float]:
+    weights = portable.exp((candidates.values - candidates.values.max()) / temperature)
+    return dict(zip(candidates.ids.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+
+@settings(max_examples=400)
+@given(LOGITS, ANY_PARAMS, HISTORY)
+def test_the_warped_law_is_the_reference_law(
+    logits: list[float], params: SamplingParams, history: list[int]
+) -> None:
+    """Exact enumeration to 1e-12, except that a cut within 1e-6 of a threshold may fall on either side.
+
+    (At temperature 1 top-p uses the head's fp32 logsumexp.) Nudging the thresholds recognises such cases.
+    """
+    ours = law_of(kept(logits, params, history), params.temperature)
+    candidates = [law(logits, nudged, history) for nudged in nudges(params)]
+    assert any(same_law(ours, theirs) for theirs in candidates), (ours, candidates[0])
+
+
+def nudges(params: SamplingParams) -> list[SamplingParams]:
+    result = []
+    for e in (0.0, -3e-6, 3e-6):
+        for f in (0.0, -1e-9, 1e-9):
+            result.append(
+                replace(
+                    params,
+                    top_p=min(1.0, params.top_p * (1 + e)),
+                    min_p=min(1.0, params.min_p * (1 + f)),
+                    top_n_sigma=params.top_n_sigma * (1 + f),
+                )
+            )
+    return result
+
+
+def same_law(a: dict[int, float], b: dict[int, float]) -> bool:
+    return set(a) == set(b) and all(math.isclose(a[v], b[v], abs_tol=1e-12, rel_tol=1e-12) for v in a)
+
+
+def test_same_law_can_fail() -> None:
+    assert not same_law({1: 0.5, 2: 0.5}, {1: 1.0})
+    assert not same_law({1: 0.5, 2: 0.5}, {1: 0.6, 2: 0.4})
+
+
+@given(LOGITS, ANY_PARAMS, HISTORY)
+def test_the_best_token_always_survives(
+    logits: list[float], params: SamplingParams, history: list[int]
+) -> None:
+    result = kept(logits, params, history)
+    assert result.ids.size >= 1
+    assert result.values[0] == result.values.max()
+
+
+@given(LOGITS, st.floats(0.05, 3.0), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
+def test_a_tighter_top_p_keeps_fewer(logits: list[float], temperature: float, p: float, q: float) -> None:
+    small, large = sorted((p, q))
+    few = kept(logits, SamplingParams(temperature=temperature, top_p=small), [])
+    many = kept(logits, SamplingParams(temperature=temperature, top_p=large), [])
+    assert set(few.ids) <= set(many.ids)
+
+
+@given(LOGITS, st.floats(0.1, 3.0), st.floats(0.5, 2.0))
+def test_top_n_sigma_ignores_temperature(logits: list[float], n: float, temperature: float) -> None:
+    cold = kept(logits, SamplingParams(temperature=temperature, top_n_sigma=n), [])
+    warm = kept(logits, SamplingParams(temperature=10 * temperature, top_n_sigma=n), [])
+    assert cold.ids.tolist() == warm.ids.tolist()
+
+
+@given(LOGITS, st.integers(1, 30))
+def test_top_k_prefers_low_ids_among_equals(logits: list[float], k: int) -> None:
+    coarse = [float(round(x / 4)) for x in logits]
+    order = sorted(range(len(coarse)), key=lambda v: (-coarse[v], v))
+    result = kept(coarse, SamplingParams(temperature=1.0, top_k=k), [], k=3)
+    assert result.ids.tolist() == order[:k]
+
+
+def test_the_penalty_lowers_positive_and_negative_logits_of_the_history_only() -> None:
+    logits = np.array([2.0, -2.0, 0.0, 3.0])
+    changed = warpers.penalise(logits, np.arange(4), [0, 1, 2, 99], 2.0)
+    assert changed.tolist() == [1.0, -4.0, 0.0, 3.0]
+
+
+def test_top_p_counts_the_token_that_crosses() -> None:
+    weights = np.array([4.0, 3.0, 2.0, 1.0])
+    cases = {0.3: 1, 0.4: 1, 0.41: 2, 0.7: 2, 0.71: 3, 0.9: 3, 0.91: 4, 1.0: 4}
+    for p, count in cases.items():
+        assert warpers.top_p_count(weights, 10.0, p, complete=True) == count
+
+
+def test_a_short_list_does_not_guess() -> None:
+    values = np.array([3.0, 2.0, 1.0])
+    assert warpers.top_k_count(values, 4, complete=False) is None
+    assert warpers.at_least_count(values, 1.0, complete=False) is None
+    assert warpers.at_least_count(values, 1.5, complete=False) == 2
+    assert warpers.top_p_count(values, 100.0, 0.5, complete=False) is None
+    assert warpers.top_p_count(values, 7.0, 0.5, complete=False) == 2
+
+
+def test_excluded_tokens_do_not_count_for_sigma_and_are_never_kept_by_it() -> None:
+    row = np.array([1.0, -np.inf, 3.0, -np.inf])
+    assert warpers.sigma_cut(row, 1.0) == pytest.approx(3.0 - 1.0)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=50))
+def test_sigma_cut_is_max_minus_n_standard_deviations(values: list[float]) -> None:
+    row = np.array(values)
+    assume(row.std() > 1e-3)
+    assert warpers.sigma_cut(row, 1.5) == pytest.approx(row.max() - 1.5 * row.std(), rel=1e-9, abs=1e-9)
