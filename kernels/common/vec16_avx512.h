@@ -6,6 +6,11 @@
 #if defined(EDGEDEC_EMULATE_AVX512)
 #include "common/vec16_emulate.h"
 #else
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header makes undefined registers by initialising a variable with itself (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #endif
 

@@ -1,0 +1,66 @@
+// What the machine has, and how fast its memory is.
+#include "common/capi.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "common/isa.h"
+
+EDGEDEC_EXPORT int edgedec_cpu_has(const char* row) { return edgedec::cpu_has(row); }
+
+// Null when EDGEDEC_ISA names a row that cannot run here.
+EDGEDEC_EXPORT const char* edgedec_selected_isa() { return edgedec::selected_isa(); }
+
+// The i-th quantised row in order of preference, or null.
+EDGEDEC_EXPORT const char* edgedec_isa(int i) {
+  const char* const* rows = edgedec::isa_preference();
+  for (int n = 0; rows[n]; ++n)
+    if (n == i) return rows[n];
+  return nullptr;
+}
+
+namespace {
+
+uint64_t sum_words(const uint64_t* p, size_t n) {
+  uint64_t sum[8] = {};
+  for (size_t i = 0; i + 8 <= n; i += 8)
+    for (int j = 0; j < 8; ++j) sum[j] += p[i + j];
+  return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+}
+
+double seconds_to_read(const uint64_t* data, size_t words, int threads) {
+  std::atomic<uint64_t> sink{0};
+  std::vector<std::thread> pool;
+  const auto start = std::chrono::steady_clock::now();
+  for (int t = 0; t < threads; ++t)
+    pool.emplace_back([&, t] {
+      const size_t share = words / threads;
+      sink += sum_words(data + share * t, share);
+    });
+  for (auto& thread : pool) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return took.count();
+}
+
+}  // namespace
+
+// Streaming read bandwidth in GB/s over `bytes` of memory (choose more than the caches hold): the best of five
+// passes. Negative when the memory cannot be had.
+EDGEDEC_EXPORT double edgedec_read_bandwidth(size_t bytes, int threads) {
+  if (threads < 1 || bytes < 4096) return -1.0;
+  auto* data = static_cast<uint64_t*>(std::malloc(bytes));
+  if (!data) return -1.0;
+  std::memset(data, 1, bytes);
+  double best = 1e30;
+  for (int i = 0; i < 5; ++i) {
+    const double took = seconds_to_read(data, bytes / 8, threads);
+    if (took < best) best = took;
+  }
+  std::free(data);
+  return static_cast<double>(bytes) / best / 1e9;
+}

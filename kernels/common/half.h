@@ -1,0 +1,31 @@
+// fp16 to fp32 in integer code: exact, the same everywhere. For scalar rows and set-up; vector rows use the CPU's.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace edgedec {
+
+static inline float half_to_float(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  uint32_t exponent = h >> 10 & 31, fraction = h & 1023, bits;
+  if (exponent == 31) {
+    bits = sign | 0x7f800000u | fraction << 13;
+  } else if (exponent) {
+    bits = sign | (exponent + 112) << 23 | fraction << 13;
+  } else {  // zero or subnormal: fraction * 2^-24 is exact in fp32
+    float value = static_cast<float>(fraction) * 5.9604644775390625e-08f;
+    std::memcpy(&bits, &value, 4);
+    bits |= sign;
+  }
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+// The i-th of consecutive fp16 numbers, little endian.
+static inline float half_at(const uint8_t* p, int i) {
+  return half_to_float(static_cast<uint16_t>(p[2 * i] | p[2 * i + 1] << 8));
+}
+
+}  // namespace edgedec

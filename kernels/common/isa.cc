@@ -1,0 +1,103 @@
+#include "common/isa.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace edgedec {
+namespace {
+
+#if defined(__x86_64__)
+
+struct Features {
+  bool avx2 = false, avx_vnni = false, avx512 = false, avx512_vnni = false, amx = false;
+};
+
+unsigned long long xcr0() {
+  unsigned lo, hi;
+  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return (static_cast<unsigned long long>(hi) << 32) | lo;
+}
+
+// Linux gives a process its tile registers only on request (arch_prctl ARCH_REQ_XCOMP_PERM, feature 18).
+bool request_tiles() {
+#if defined(__linux__)
+  constexpr long kArchReqXcompPerm = 0x1023, kXtileData = 18;
+  return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXtileData) == 0;
+#else
+  return false;
+#endif
+}
+
+Features detect() {
+  Features f;
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return f;  // OSXSAVE
+  const bool fma = c >> 12 & 1, f16c = c >> 29 & 1, avx = c >> 28 & 1;
+  const unsigned long long os = xcr0();
+  if ((os & 0x6) != 0x6 || !avx || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+  f.avx2 = (b >> 5 & 1) && fma && f16c;
+  const bool f512 = b >> 16 & 1, dq = b >> 17 & 1, bw = b >> 30 & 1, vl = b >> 31 & 1;
+  const bool vnni512 = c >> 11 & 1, tile = d >> 24 & 1, tile_int8 = d >> 25 & 1;
+  f.avx512 = f.avx2 && (os & 0xe0) == 0xe0 && f512 && dq && bw && vl;
+  f.avx512_vnni = f.avx512 && vnni512;
+  f.amx = f.avx512_vnni && tile && tile_int8 && (os & 0x60000) == 0x60000 && request_tiles();
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) f.avx_vnni = f.avx2 && (a >> 4 & 1);
+  return f;
+}
+
+const Features& features() {
+  static const Features f = detect();
+  return f;
+}
+
+#endif
+
+bool same(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
+
+}  // namespace
+
+bool cpu_has(const char* row) {
+#ifdef EDGEDEC_EMULATE_AVX512
+  // This build models the rows that the CPU lacks; running them is what it is for.
+  if (same(row, "avx512") || same(row, "avx512_vnni") || same(row, "amx")) return true;
+#endif
+  if (same(row, "scalar")) return true;
+#if defined(__x86_64__)
+  const Features& f = features();
+  if (same(row, "avx2")) return f.avx2;
+  if (same(row, "avx_vnni")) return f.avx_vnni;
+  if (same(row, "avx512")) return f.avx512;
+  if (same(row, "avx512_vnni")) return f.avx512_vnni;
+  if (same(row, "amx")) return f.amx;
+#endif
+  return false;
+}
+
+const char* const* isa_preference() {
+  static const char* const order[] = {"amx", "avx512_vnni", "avx_vnni", "avx2", "scalar", nullptr};
+  return order;
+}
+
+const char* selected_isa() {
+  const char* forced = std::getenv("EDGEDEC_ISA");
+  const bool any = !forced || !*forced;
+  for (const char* const* row = isa_preference(); *row; ++row)
+    if ((any || same(forced, *row)) && cpu_has(*row)) return *row;
+  return nullptr;
+}
+
+const char* float_row(const char* isa) {
+  if (same(isa, "amx") || same(isa, "avx512_vnni")) return "avx512";
+  if (same(isa, "avx_vnni") || same(isa, "avx2")) return "avx2";
+  return "scalar";
+}
+
+}  // namespace edgedec

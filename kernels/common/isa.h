@@ -1,0 +1,20 @@
+// Which instruction sets this machine has, and which row of each kernel table runs.
+#pragma once
+
+namespace edgedec {
+
+// True when this CPU (and operating system) can run a row: scalar, avx2, avx_vnni, avx512, avx512_vnni, amx.
+// Unknown names are false.
+bool cpu_has(const char* row);
+
+// The quantised rows in order of preference, ended by nullptr; "scalar" is last and always there.
+const char* const* isa_preference();
+
+// The quantised row to run: EDGEDEC_ISA when set, else the first in the order of preference that this CPU has.
+// Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
+const char* selected_isa();
+
+// The float row that belongs to a quantised row: scalar, avx2 or avx512.
+const char* float_row(const char* isa);
+
+}  // namespace edgedec

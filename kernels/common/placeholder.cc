@@ -1,1 +1,0 @@
-extern "C" int edgedec_abi() { return 1; }

@@ -1,0 +1,121 @@
+// The one packed weight layout, for every instruction set. kernels/layout.py is its definition in NumPy.
+//
+// A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32
+// inputs, step s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of
+// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+// Headers here are compiled once per instruction set. A function with external linkage could be emitted with
+// AVX-512 instructions and then be the one copy that the linker keeps, so everything is static or always inlined.
+#define EDGEDEC_INLINE inline __attribute__((always_inline))
+
+namespace edgedec {
+
+constexpr int kTile = 16;   // output columns of a tile
+constexpr int kGroup = 32;  // inputs that share an activation scale
+constexpr int kSteps = 8;   // steps of four inputs in a group
+
+enum class Scales {
+  kHalf,      // fp16 per group
+  kSixBit,    // fp16 per record times a 6-bit integer per group (and minima likewise): Q4_K, Q5_K
+  kSignedQ6,  // fp16 per record times an int8 per 16 inputs: Q6_K
+};
+
+// Offsets are in bytes from the start of a record. Quants are stored unsigned; the value is (q - kOffset).
+struct Q4_0 {
+  static constexpr const char* kName = "q4_0";
+  static constexpr int kRecord = 64, kBytes = 576, kBits = 4, kOffset = 8, kLo = 64, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kHalf;
+};
+struct Q4_1 {
+  static constexpr const char* kName = "q4_1";
+  static constexpr int kRecord = 64, kBytes = 640, kBits = 4, kOffset = 0, kLo = 128, kHi = 0;
+  static constexpr bool kMin = true;
+  static constexpr Scales kScales = Scales::kHalf;
+};
+struct Q5_0 {
+  static constexpr const char* kName = "q5_0";
+  static constexpr int kRecord = 64, kBytes = 704, kBits = 5, kOffset = 16, kLo = 64, kHi = 576;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kHalf;
+};
+struct Q5_1 {
+  static constexpr const char* kName = "q5_1";
+  static constexpr int kRecord = 64, kBytes = 768, kBits = 5, kOffset = 0, kLo = 128, kHi = 640;
+  static constexpr bool kMin = true;
+  static constexpr Scales kScales = Scales::kHalf;
+};
+struct Q8_0 {
+  static constexpr const char* kName = "q8_0";
+  static constexpr int kRecord = 64, kBytes = 1088, kBits = 8, kOffset = 128, kLo = 64, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kHalf;
+};
+struct Q4_K {
+  static constexpr const char* kName = "q4_k";
+  static constexpr int kRecord = 256, kBytes = 2304, kBits = 4, kOffset = 0, kLo = 256, kHi = 0;
+  static constexpr bool kMin = true;
+  static constexpr Scales kScales = Scales::kSixBit;
+};
+struct Q5_K {
+  static constexpr const char* kName = "q5_k";
+  static constexpr int kRecord = 256, kBytes = 2816, kBits = 5, kOffset = 0, kLo = 256, kHi = 2304;
+  static constexpr bool kMin = true;
+  static constexpr Scales kScales = Scales::kSixBit;
+};
+struct Q6_K {
+  static constexpr const char* kName = "q6_k";
+  static constexpr int kRecord = 256, kBytes = 3360, kBits = 6, kOffset = 32, kLo = 288, kHi = 2336;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kSignedQ6;
+};
+
+// The one list of formats: included wherever something exists once per format.
+#define EDGEDEC_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K)
+
+enum class FormatId {
+#define X(F) k##F,
+  EDGEDEC_FORMATS(X)
+#undef X
+      kCount
+};
+
+struct FormatInfo {
+  const char* name;
+  int record, bytes;
+};
+
+static inline const FormatInfo* format_info(FormatId id) {
+  static const FormatInfo table[] = {
+#define X(F) {F::kName, F::kRecord, F::kBytes},
+      EDGEDEC_FORMATS(X)
+#undef X
+  };
+  return id < FormatId::kCount ? &table[static_cast<int>(id)] : nullptr;
+}
+
+// FormatId::kCount when the name is unknown.
+static inline FormatId format_by_name(const char* name) {
+  for (int i = 0; i < static_cast<int>(FormatId::kCount); ++i)
+    if (std::strcmp(format_info(static_cast<FormatId>(i))->name, name) == 0) return static_cast<FormatId>(i);
+  return FormatId::kCount;
+}
+
+// A packed weight [rows, cols]; data is mapped from the bundle and never copied.
+struct Weight {
+  FormatId format = FormatId::kCount;
+  int rows = 0, cols = 0;
+  const uint8_t* data = nullptr;
+
+  EDGEDEC_INLINE int tiles() const { return (rows + kTile - 1) / kTile; }
+  EDGEDEC_INLINE int records() const { return (cols + format_info(format)->record - 1) / format_info(format)->record; }
+  EDGEDEC_INLINE size_t tile_bytes() const { return static_cast<size_t>(records()) * format_info(format)->bytes; }
+  EDGEDEC_INLINE size_t bytes() const { return tile_bytes() * tiles(); }
+};
+
+}  // namespace edgedec

@@ -1,0 +1,21 @@
+// GatedMLP: y = act(G x) * (U x), both matrices streamed side by side so that neither product reaches memory.
+#pragma once
+
+#include "quant_linear/linear.h"
+
+namespace edgedec::gated_mlp {
+
+enum class Activation { kSilu, kGeluTanh };
+
+// out[m][c] = act(gate[m][c]) * up[m][c] over m rows of c columns; gate and up have stride ldi, out has ldo.
+using ActivateFn = void (*)(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns,
+                            float* out, size_t ldo);
+
+// The float row (scalar, avx2, avx512) of that name, or nullptr.
+ActivateFn find_row(const char* name);
+
+// out[m][gate.rows]; gate and up have the same shape, any formats.
+void gated_mlp(const quant_linear::Row& row, ActivateFn activate, Parallel& threads, const Weight& gate,
+               const Weight& up, Activation act, const float* x, int m, float* out);
+
+}  // namespace edgedec::gated_mlp

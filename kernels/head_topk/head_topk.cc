@@ -1,0 +1,168 @@
+#include "head_topk/head_topk.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "common/math64.h"
+
+namespace edgedec::head_topk {
+
+#define ROW(name)       \
+  namespace name {      \
+  extern const Row row; \
+  }
+#include "head_topk/rows.inc"
+#undef ROW
+
+const Row* find_row(const char* wanted) {
+#define ROW(name) \
+  if (std::strcmp(wanted, #name) == 0) return &name::row;
+#include "head_topk/rows.inc"
+#undef ROW
+  return nullptr;
+}
+
+namespace {
+
+constexpr int kRowsAtOnce = 16;  // rows that share one pass over the table
+constexpr float kLowest = -__builtin_inff();
+
+struct Candidate {
+  float value;
+  int32_t id;
+};
+
+bool better(const Candidate& a, const Candidate& b) {
+  return a.value > b.value || (a.value == b.value && a.id < b.id);
+}
+
+void keep_best(std::vector<Candidate>& all, size_t k) {
+  if (all.size() <= k) return;
+  std::nth_element(all.begin(), all.begin() + static_cast<long>(k), all.end(), better);
+  all.resize(k);
+}
+
+// What one block of the vocabulary contributes to one row.
+struct Part {
+  BlockSums sums;
+  std::vector<Candidate> best;
+};
+
+struct Pass {
+  const quant_linear::Row& linear;
+  const Row& row;
+  const Weight& table;
+  const Acts& acts;
+  const int64_t* keep;
+  int count;  // vocabulary entries that take part
+  int k;
+  float* logits;  // [rows][table.rows] of this pass, or null
+  std::vector<Part>& parts;  // [block][row]
+  std::atomic<float>* bound;  // per row: at least k logits seen so far are not below it
+};
+
+// Logits of entries [first, first + n) for the rows of the pass into buffer[row][kBlock].
+void block_logits(const Pass& p, int first, int n, float* buffer) {
+  const auto tiles = p.linear.tiles[static_cast<int>(p.table.format)];
+  if (!p.keep) {
+    tiles(p.table, p.acts, 0, p.acts.m, first / kTile, (first + n + kTile - 1) / kTile, buffer, kBlock);
+    return;
+  }
+  // Kept ids are sorted, so each tile that holds any is computed once.
+  float* tile_out = scratch<float>(Scratch::kKept, static_cast<size_t>(p.acts.m) * kTile);
+  int64_t resident = -1;
+  for (int i = 0; i < n; ++i) {
+    const int64_t id = p.keep[first + i], tile = id / kTile;
+    if (tile != resident)
+      tiles(p.table, p.acts, 0, p.acts.m, static_cast<int>(tile), static_cast<int>(tile) + 1, tile_out, kTile);
+    resident = tile;
+    for (int m = 0; m < p.acts.m; ++m) buffer[m * kBlock + i] = tile_out[m * kTile + id % kTile];
+  }
+}
+
+void raise(std::atomic<float>& bound, float value) {
+  float seen = bound.load(std::memory_order_relaxed);
+  while (value > seen && !bound.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+void reduce_block(const Pass& p, int first, int n, const float* logits, int m, Part& part) {
+  part.sums = p.row.sums(logits, n);
+  int32_t found[kBlock];
+  const int hits = p.row.above(logits, n, p.bound[m].load(std::memory_order_relaxed), found);
+  part.best.clear();
+  for (int i = 0; i < hits; ++i) {
+    const int at = first + found[i];
+    part.best.push_back({logits[found[i]], p.keep ? static_cast<int32_t>(p.keep[at]) : at});
+  }
+  keep_best(part.best, static_cast<size_t>(p.k));
+  if (part.best.size() == static_cast<size_t>(p.k))
+    raise(p.bound[m], std::min_element(part.best.begin(), part.best.end(), [](auto& a, auto& b) {
+                        return a.value < b.value;
+                      })->value);
+}
+
+void copy_logits(const Pass& p, int first, int n, const float* buffer) {
+  for (int m = 0; m < p.acts.m; ++m) {
+    float* to = p.logits + static_cast<size_t>(m) * p.table.rows;
+    for (int i = 0; i < n; ++i) to[p.keep ? p.keep[first + i] : first + i] = buffer[m * kBlock + i];
+  }
+}
+
+// Joins the blocks of one row, in ascending order.
+void join(const Pass& p, int blocks, int m, std::vector<Candidate>& best, const Result& out, int r) {
+  float top = kLowest;
+  for (int b = 0; b < blocks; ++b) top = std::max(top, p.parts[static_cast<size_t>(b) * p.acts.m + m].sums.max);
+  double sum = 0.0, weighted = 0.0;
+  best.clear();
+  for (int b = 0; b < blocks; ++b) {
+    const Part& part = p.parts[static_cast<size_t>(b) * p.acts.m + m];
+    const float shift = part.sums.max - top;
+    const double factor = p.row.exp(shift);
+    sum += factor * part.sums.sum;
+    weighted += factor * (static_cast<double>(part.sums.weighted) + static_cast<double>(shift) * part.sums.sum);
+    best.insert(best.end(), part.best.begin(), part.best.end());
+  }
+  keep_best(best, static_cast<size_t>(p.k));
+  std::sort(best.begin(), best.end(), better);
+  for (int i = 0; i < p.k; ++i) {
+    const bool there = static_cast<size_t>(i) < best.size();
+    out.values[static_cast<size_t>(r) * p.k + i] = there ? best[i].value : kLowest;
+    out.ids[static_cast<size_t>(r) * p.k + i] = there ? best[i].id : -1;
+  }
+  const double log_sum = log_exact(sum);
+  out.logsumexp[r] = static_cast<float>(top + log_sum);
+  out.entropy[r] = static_cast<float>(log_sum - weighted / sum);
+}
+
+}  // namespace
+
+void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
+               const float* x, int r, const int64_t* keep, int keep_count, int k, const Result& out) {
+  const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
+  static thread_local std::vector<Part> parts;
+  static thread_local std::vector<Candidate> best;
+  for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
+    const int m = std::min(kRowsAtOnce, r - r0);
+    const Acts acts = quant_linear::quantise(linear, threads, x + static_cast<size_t>(r0) * table.cols, m, table.cols);
+    float* logits = out.logits ? out.logits + static_cast<size_t>(r0) * table.rows : nullptr;
+    if (logits && keep) std::fill(logits, logits + static_cast<size_t>(m) * table.rows, kLowest);
+    if (parts.size() < static_cast<size_t>(blocks) * m) parts.resize(static_cast<size_t>(blocks) * m);
+    std::atomic<float> bound[kRowsAtOnce];
+    for (auto& b : bound) b.store(kLowest, std::memory_order_relaxed);
+    const Pass pass{linear, row, table, acts, keep, count, k, logits, parts, bound};
+    auto body = [&](size_t block) {
+      const int first = static_cast<int>(block) * kBlock, n = std::min(kBlock, count - first);
+      float* buffer = scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock);
+      block_logits(pass, first, n, buffer);
+      for (int i = 0; i < m; ++i) reduce_block(pass, first, n, buffer + i * kBlock, i, pass.parts[block * m + i]);
+      if (logits) copy_logits(pass, first, n, buffer);
+    };
+    parallel_for(threads, static_cast<size_t>(blocks), body);
+    for (int i = 0; i < m; ++i) join(pass, blocks, i, best, out, r0 + i);
+  }
+}
+
+}  // namespace edgedec::head_topk

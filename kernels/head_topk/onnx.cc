@@ -1,0 +1,54 @@
+#include "head_topk/head_topk.h"
+#include "ort/ops.h"
+
+namespace edgedec::ort {
+namespace {
+
+struct HeadTopK {
+  static constexpr const char* kName = "HeadTopK";
+  static constexpr Port kInputs[] = {{kFloat}, {kUint8}, {kInt64}, {kInt64, kOptional}};
+  static constexpr Port kOutputs[] = {{kFloat}, {kInt32}, {kFloat}, {kFloat}, {kFloat}};
+
+  explicit HeadTopK(const Info& info)
+      : linear(quant_linear::find_row(isa())),
+        row(head_topk::find_row(float_row(isa()))),
+        table(info.text("format"), info.integer("rows"), info.integer("cols")),
+        k(info.integer("k")) {
+    if (k < 1 || k > head_topk::kBlock) throw Error("k must be 1 to " + std::to_string(head_topk::kBlock));
+  }
+
+  void compute(Context& c) {
+    const Weight& w = table.at(c, 1);
+    const int r = c.rows(0, w.cols);
+    if (c.elements(2) != 1) throw Error("want_logits must be one number");
+    const bool want = *c.data<const int64_t>(2) != 0;
+    const auto* keep = c.optional<const int64_t>(3);
+    const size_t kept = keep ? c.elements(3) : 0;
+    for (size_t i = 0; i < kept; ++i)
+      if (keep[i] < 0 || keep[i] >= w.rows || (i && keep[i] <= keep[i - 1]))
+        throw Error("keep must be ascending ids inside the vocabulary");
+    if (keep && !kept) throw Error("keep is empty");
+    head_topk::Result out;
+    out.values = c.output<float>(0, {r, k});
+    out.ids = c.output<int32_t>(1, {r, k});
+    out.logsumexp = c.output<float>(2, {r});
+    out.entropy = c.output<float>(3, {r});
+    auto* logits = c.output<float>(4, {want ? r : 0, w.rows});
+    out.logits = want ? logits : nullptr;
+    if (r) head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, keep, static_cast<int>(kept), static_cast<int>(k), out);
+  }
+
+  const quant_linear::Row* linear;
+  const head_topk::Row* row;
+  WeightInput table;
+  int64_t k;
+};
+
+}  // namespace
+
+const OrtCustomOp* head_topk_op() {
+  static const CustomOp<HeadTopK> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

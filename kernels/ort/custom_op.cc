@@ -1,0 +1,153 @@
+#include "ort/custom_op.h"
+
+#include <cstdlib>
+
+namespace edgedec::ort {
+namespace {
+
+[[noreturn]] void missing(const char* name) { throw Error(std::string("attribute ") + name + " is missing or of the wrong type"); }
+
+// True when the call succeeded; the status of a failed one is released.
+bool ok(Api api, OrtStatus* status) {
+  if (!status) return true;
+  api.ReleaseStatus()(status);
+  return false;
+}
+
+}  // namespace
+
+int64_t Info::integer(const char* name) const {
+  int64_t value;
+  if (!ok(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value))) missing(name);
+  return value;
+}
+
+int64_t Info::integer(const char* name, int64_t otherwise) const {
+  int64_t value;
+  return ok(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value)) ? value : otherwise;
+}
+
+float Info::real(const char* name) const {
+  float value;
+  if (!ok(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value))) missing(name);
+  return value;
+}
+
+float Info::real(const char* name, float otherwise) const {
+  float value;
+  return ok(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value)) ? value : otherwise;
+}
+
+std::string Info::text(const char* name) const {
+  char buffer[256];
+  size_t size = sizeof buffer;
+  if (!ok(api_, api_.KernelInfoGetAttribute_string()(info_, name, buffer, &size))) missing(name);
+  return std::string(buffer);
+}
+
+std::vector<int64_t> Info::integers(const char* name) const {
+  size_t size = 0;
+  ok(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, nullptr, &size));
+  std::vector<int64_t> values(size);
+  if (!size || !ok(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, values.data(), &size))) missing(name);
+  return values;
+}
+
+std::vector<std::string> Info::words(const char* name) const {
+  std::vector<std::string> words(1);
+  for (char c : text(name))
+    if (c == ',')
+      words.emplace_back();
+    else
+      words.back() += c;
+  return words;
+}
+
+void Context::check(OrtStatus* status) const {
+  if (!ok(api_, status)) throw Error("the runtime refused a tensor");
+}
+
+size_t Context::inputs() const {
+  size_t count;
+  check(api_.KernelContext_GetInputCount()(context_, &count));
+  return count;
+}
+
+const OrtValue* Context::value(size_t input) const {
+  const OrtValue* value;
+  check(api_.KernelContext_GetInput()(context_, input, &value));
+  return value;
+}
+
+OrtValue* Context::output_value(size_t index, const int64_t* shape, size_t rank) {
+  OrtValue* value;
+  check(api_.KernelContext_GetOutput()(context_, index, shape, rank, &value));
+  return value;
+}
+
+void* Context::raw(const OrtValue* value) const {
+  void* data;
+  check(api_.GetTensorMutableData()(const_cast<OrtValue*>(value), &data));
+  return data;
+}
+
+std::vector<int64_t> Context::shape(size_t input) const {
+  OrtTensorTypeAndShapeInfo* info;
+  check(api_.GetTensorTypeAndShape()(value(input), &info));
+  size_t rank = 0;
+  OrtStatus* counted = api_.GetDimensionsCount()(info, &rank);
+  std::vector<int64_t> dims(rank);
+  OrtStatus* read = counted ? nullptr : api_.GetDimensions()(info, dims.data(), rank);
+  api_.ReleaseTensorTypeAndShapeInfo()(info);
+  check(counted);
+  check(read);
+  return dims;
+}
+
+int Context::rows(size_t input, int64_t columns) const {
+  const std::vector<int64_t> dims = shape(input);
+  if (dims.size() != 2 || dims[1] != columns || dims[0] > 1 << 20)
+    throw Error("input " + std::to_string(input) + " must be a matrix of " + std::to_string(columns) + " columns");
+  return static_cast<int>(dims[0]);
+}
+
+size_t Context::elements(size_t input) const {
+  size_t n = 1;
+  for (int64_t d : shape(input)) n *= static_cast<size_t>(d);
+  return n;
+}
+
+void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
+  check(api_.KernelContext_ParallelFor()(context_, body, n, 0, context));
+}
+
+WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) {
+  constexpr int64_t kMost = 1 << 28;
+  weight_.format = format_by_name(format.c_str());
+  if (weight_.format == FormatId::kCount) throw Error("unknown weight format " + format);
+  if (rows < 1 || cols < 1 || rows > kMost || cols > kMost) throw Error("impossible weight shape");
+  weight_.rows = static_cast<int>(rows);
+  weight_.cols = static_cast<int>(cols);
+}
+
+const Weight& WeightInput::at(const Context& context, size_t input) {
+  const auto* data = context.data<uint8_t>(input);
+  if (data != weight_.data) {
+    if (context.elements(input) != weight_.bytes())
+      throw Error("packed weight has " + std::to_string(context.elements(input)) + " bytes, its shape needs " +
+                  std::to_string(weight_.bytes()));
+    weight_.data = data;
+  }
+  return weight_;
+}
+
+const char* isa() {
+  if (const char* row = selected_isa()) return row;
+  throw Error(std::string("EDGEDEC_ISA=") + std::getenv("EDGEDEC_ISA") + " is unknown or not available on this CPU");
+}
+
+OrtStatus* failure(Api api, const char* op, const std::exception& error) {
+  return api.CreateStatus()(kInvalidArgument, (std::string("ai.edgedec.") + op + ": " + error.what()).c_str());
+}
+
+}  // namespace edgedec::ort

@@ -1,0 +1,142 @@
+// What is common to all custom ops: attributes, inputs, outputs, errors, threads, registration.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/isa.h"
+#include "common/parallel.h"
+#include "formats.h"
+#include "ort/ort_api.h"
+
+namespace edgedec::ort {
+
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Attributes of a node while its kernel is made.
+class Info {
+ public:
+  Info(Api api, const OrtKernelInfo* info) : api_(api), info_(info) {}
+  int64_t integer(const char* name) const;
+  int64_t integer(const char* name, int64_t otherwise) const;
+  float real(const char* name) const;
+  float real(const char* name, float otherwise) const;
+  std::string text(const char* name) const;
+  std::vector<int64_t> integers(const char* name) const;
+  std::vector<std::string> words(const char* name) const;  // comma-separated
+
+ private:
+  Api api_;
+  const OrtKernelInfo* info_;
+};
+
+// Inputs and outputs of a node while it runs; also its thread pool. Throws Error on a broken node.
+class Context : public Parallel {
+ public:
+  Context(Api api, OrtKernelContext* context) : api_(api), context_(context) {}
+
+  size_t inputs() const;
+  bool has(size_t input) const { return input < inputs() && value(input); }
+  template <class T>
+  T* data(size_t input) const {
+    return static_cast<T*>(raw(value(input)));
+  }
+  template <class T>
+  T* optional(size_t input) const {
+    return has(input) ? data<T>(input) : nullptr;
+  }
+  std::vector<int64_t> shape(size_t input) const;
+  // First dimension of a matrix whose second must be `columns`.
+  int rows(size_t input, int64_t columns) const;
+  size_t elements(size_t input) const;
+  template <class T>
+  T* output(size_t index, std::initializer_list<int64_t> shape) {
+    return static_cast<T*>(raw(output_value(index, shape.begin(), shape.size())));
+  }
+  void run(size_t n, void (*body)(void*, size_t), void* context) override;
+
+ private:
+  const OrtValue* value(size_t input) const;
+  OrtValue* output_value(size_t index, const int64_t* shape, size_t rank);
+  void* raw(const OrtValue* value) const;
+  void check(OrtStatus* status) const;
+
+  Api api_;
+  OrtKernelContext* context_;
+};
+
+// A packed weight input: its shape is checked the first time, then only its pointer is read.
+class WeightInput {
+ public:
+  WeightInput(const std::string& format, int64_t rows, int64_t cols);
+  const Weight& at(const Context& context, size_t input);
+  const Weight& shape() const { return weight_; }
+
+ private:
+  Weight weight_;
+};
+
+// The quantised row to use; throws Error when EDGEDEC_ISA asks for one that cannot run here.
+const char* isa();
+
+struct Port {
+  ElementType type;
+  Characteristic characteristic = kRequired;
+};
+
+OrtStatus* failure(Api api, const char* op, const std::exception& error);
+
+// Op: kName, kInputs, kOutputs (arrays of Port), Op(const Info&), void compute(Context&).
+template <class Op>
+struct CustomOp : OrtCustomOp {
+  struct Kernel {
+    Api api;
+    Op op;
+  };
+
+  CustomOp() : OrtCustomOp{} {
+    version = kApiVersion;
+    GetName = [](const OrtCustomOp*) { return Op::kName; };
+    GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return "CPUExecutionProvider"; };
+    GetInputType = [](const OrtCustomOp*, size_t i) { return static_cast<int>(Op::kInputs[i].type); };
+    GetInputTypeCount = [](const OrtCustomOp*) { return std::size(Op::kInputs); };
+    GetOutputType = [](const OrtCustomOp*, size_t i) { return static_cast<int>(Op::kOutputs[i].type); };
+    GetOutputTypeCount = [](const OrtCustomOp*) { return std::size(Op::kOutputs); };
+    GetInputCharacteristic = [](const OrtCustomOp*, size_t i) {
+      return static_cast<int>(Op::kInputs[i].characteristic);
+    };
+    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int>(kRequired); };
+    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return 0; };
+    GetVariadicInputMinArity = [](const OrtCustomOp*) { return 1; };
+    GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 1; };
+    GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
+    GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
+    GetStartVersion = [](const OrtCustomOp*) { return 1; };
+    GetEndVersion = [](const OrtCustomOp*) { return 1; };
+    CreateKernelV2 = [](const OrtCustomOp*, const OrtApi* table, const OrtKernelInfo* info, void** kernel) {
+      const Api api{table};
+      try {
+        *kernel = new Kernel{api, Op(Info(api, info))};
+        return static_cast<OrtStatus*>(nullptr);
+      } catch (const std::exception& error) {
+        return failure(api, Op::kName, error);
+      }
+    };
+    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+      auto* self = static_cast<Kernel*>(kernel);
+      try {
+        Context c(self->api, context);
+        self->op.compute(c);
+        return static_cast<OrtStatus*>(nullptr);
+      } catch (const std::exception& error) {
+        return failure(self->api, Op::kName, error);
+      }
+    };
+    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+  }
+};
+
+}  // namespace edgedec::ort

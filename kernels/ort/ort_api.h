@@ -1,0 +1,105 @@
+// The slice of ONNX Runtime's C API that custom ops need, at API version 18.
+//
+// The wheel carries no headers, and the packages that do weigh 150 MB. The C API is append-only: a function keeps its
+// position in the table forever, and OrtCustomOp its fields up to the version that an op announces. So the positions
+// below are facts about version 18 and every later runtime; tests/kernels/test_ort_api.py checks each of them against
+// the official headers where those are installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+struct OrtStatus;
+struct OrtKernelInfo;
+struct OrtKernelContext;
+struct OrtValue;
+struct OrtSessionOptions;
+struct OrtCustomOpDomain;
+struct OrtTensorTypeAndShapeInfo;
+struct OrtShapeInferContext;
+
+struct OrtApi {
+  void* slot[300];
+};
+
+struct OrtApiBase {
+  const OrtApi* (*GetApi)(uint32_t version);
+  const char* (*GetVersionString)();
+};
+
+struct OrtCustomOp {
+  uint32_t version;
+  void* (*CreateKernel)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*);
+  const char* (*GetName)(const OrtCustomOp*);
+  const char* (*GetExecutionProviderType)(const OrtCustomOp*);
+  int (*GetInputType)(const OrtCustomOp*, size_t);
+  size_t (*GetInputTypeCount)(const OrtCustomOp*);
+  int (*GetOutputType)(const OrtCustomOp*, size_t);
+  size_t (*GetOutputTypeCount)(const OrtCustomOp*);
+  void (*KernelCompute)(void*, OrtKernelContext*);
+  void (*KernelDestroy)(void*);
+  int (*GetInputCharacteristic)(const OrtCustomOp*, size_t);
+  int (*GetOutputCharacteristic)(const OrtCustomOp*, size_t);
+  int (*GetInputMemoryType)(const OrtCustomOp*, size_t);
+  int (*GetVariadicInputMinArity)(const OrtCustomOp*);
+  int (*GetVariadicInputHomogeneity)(const OrtCustomOp*);
+  int (*GetVariadicOutputMinArity)(const OrtCustomOp*);
+  int (*GetVariadicOutputHomogeneity)(const OrtCustomOp*);
+  OrtStatus* (*CreateKernelV2)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*, void**);
+  OrtStatus* (*KernelComputeV2)(void*, OrtKernelContext*);
+  OrtStatus* (*InferOutputShapeFn)(const OrtCustomOp*, OrtShapeInferContext*);
+  int (*GetStartVersion)(const OrtCustomOp*);
+  int (*GetEndVersion)(const OrtCustomOp*);
+  size_t (*GetMayInplace)(int**, int**);
+  void (*ReleaseMayInplace)(int*, int*);
+  size_t (*GetAliasMap)(int**, int**);
+  void (*ReleaseAliasMap)(int*, int*);
+};
+
+}  // extern "C"
+
+namespace edgedec::ort {
+
+constexpr uint32_t kApiVersion = 18;
+
+// X(name, position, return type, parameters)
+#define EDGEDEC_ORT_FUNCTIONS(X)                                                                            \
+  X(CreateStatus, 0, OrtStatus*, (int, const char*))                                                        \
+  X(CreateCustomOpDomain, 26, OrtStatus*, (const char*, OrtCustomOpDomain**))                               \
+  X(CustomOpDomain_Add, 27, OrtStatus*, (OrtCustomOpDomain*, const OrtCustomOp*))                           \
+  X(AddCustomOpDomain, 28, OrtStatus*, (OrtSessionOptions*, OrtCustomOpDomain*))                            \
+  X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                              \
+  X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                        \
+  X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                    \
+  X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                  \
+  X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))              \
+  X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))            \
+  X(KernelInfoGetAttribute_string, 87, OrtStatus*, (const OrtKernelInfo*, const char*, char*, size_t*))     \
+  X(KernelContext_GetInputCount, 88, OrtStatus*, (const OrtKernelContext*, size_t*))                        \
+  X(KernelContext_GetInput, 90, OrtStatus*, (const OrtKernelContext*, size_t, const OrtValue**))            \
+  X(KernelContext_GetOutput, 91, OrtStatus*,                                                                \
+    (OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**))                                        \
+  X(ReleaseStatus, 93, void, (OrtStatus*))                                                                  \
+  X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo*))                                  \
+  X(ReleaseCustomOpDomain, 101, void, (OrtCustomOpDomain*))                                                 \
+  X(KernelInfoGetAttributeArray_int64, 163, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*, size_t*)) \
+  X(KernelContext_ParallelFor, 274, OrtStatus*,                                                             \
+    (const OrtKernelContext*, void (*)(void*, size_t), size_t, size_t, void*))
+
+// Typed access: api(table).GetOutput(...).
+struct Api {
+  const OrtApi* table = nullptr;
+#define X(name, position, result, parameters)                               \
+  using name##_fn = result(*) parameters;                                   \
+  name##_fn name() const { return reinterpret_cast<name##_fn>(table->slot[position]); }
+  EDGEDEC_ORT_FUNCTIONS(X)
+#undef X
+};
+
+enum ElementType { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
+enum Characteristic { kRequired = 0, kOptional = 1, kVariadic = 2 };
+constexpr int kFail = 1, kInvalidArgument = 2;
+
+}  // namespace edgedec::ort

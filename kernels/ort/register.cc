@@ -1,0 +1,28 @@
+// The entry point that ONNX Runtime looks up in the library.
+#include "ort/ops.h"
+
+using namespace edgedec::ort;
+
+extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
+                                                                               const OrtApiBase* base) {
+  static const OrtApi* table = base->GetApi(kApiVersion);
+  // Without an API no status can be made either; an older runtime is refused by the Python side before it gets here.
+  if (!table) return nullptr;
+  const Api api{table};
+  static OrtCustomOpDomain* domain = nullptr;
+  if (!domain) {
+    OrtCustomOpDomain* made = nullptr;
+    if (OrtStatus* status = api.CreateCustomOpDomain()("ai.edgedec", &made)) return status;
+    for (const OrtCustomOp* op : {
+#define OP(name) name(),
+#include "ort/ops.inc"
+#undef OP
+         })
+      if (OrtStatus* status = api.CustomOpDomain_Add()(made, op)) {
+        api.ReleaseCustomOpDomain()(made);
+        return status;
+      }
+    domain = made;  // lives as long as the process: sessions keep pointers into it
+  }
+  return api.AddCustomOpDomain()(options, domain);
+}

@@ -1,0 +1,34 @@
+#include "ort/ops.h"
+#include "quant_embedding/quant_embedding.h"
+
+namespace edgedec::ort {
+namespace {
+
+struct QuantEmbedding {
+  static constexpr const char* kName = "QuantEmbedding";
+  static constexpr Port kInputs[] = {{kInt64}, {kUint8}};
+  static constexpr Port kOutputs[] = {{kFloat}};
+
+  explicit QuantEmbedding(const Info& info)
+      : table(info.text("format"), info.integer("rows"), info.integer("cols")), scale(info.real("scale", 1.0f)) {}
+
+  void compute(Context& c) {
+    const Weight& w = table.at(c, 1);
+    const size_t n = c.elements(0);
+    auto* out = c.output<float>(0, {static_cast<int64_t>(n), w.cols});
+    if (!quant_embedding::embed(w, c.data<const int64_t>(0), static_cast<int>(n), scale, out))
+      throw Error("token id outside the vocabulary of " + std::to_string(w.rows));
+  }
+
+  WeightInput table;
+  float scale;
+};
+
+}  // namespace
+
+const OrtCustomOp* quant_embedding_op() {
+  static const CustomOp<QuantEmbedding> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

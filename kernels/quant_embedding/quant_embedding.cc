@@ -1,0 +1,40 @@
+#include "quant_embedding/quant_embedding.h"
+
+#include "quant_linear/element.h"
+
+namespace edgedec::quant_embedding {
+namespace {
+
+template <class F>
+void embed_row(const Weight& table, int id, float scale, float* out) {
+  const uint8_t* rec = table.data + table.tile_bytes() * (id / kTile);
+  const int c = id % kTile;
+  for (int k = 0; k < table.cols; ++k) {
+    const int in_record = k % F::kRecord, group = in_record / kGroup, i = in_record % kGroup;
+    const uint8_t* here = rec + static_cast<size_t>(k / F::kRecord) * F::kBytes;
+    const int q = quant_at<F>(here, group, i / 4, c * 4 + i % 4) - F::kOffset;
+    const ScaleMin s = scale_min<F>(here, group, c);
+    float step = s.scale;
+    if (F::kScales == Scales::kSignedQ6) step = s.scale * static_cast<float>(sub_scale(here, group, i / 16, c));
+    float value = step * static_cast<float>(q);
+    if (F::kMin) value += s.minus_min;
+    out[k] = value * scale;
+  }
+}
+
+}  // namespace
+
+bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out) {
+  static constexpr void (*rows[])(const Weight&, int, float, float*) = {
+#define X(F) embed_row<F>,
+      EDGEDEC_FORMATS(X)
+#undef X
+  };
+  for (int i = 0; i < n; ++i) {
+    if (ids[i] < 0 || ids[i] >= table.rows) return false;
+    rows[static_cast<int>(table.format)](table, static_cast<int>(ids[i]), scale, out + static_cast<size_t>(i) * table.cols);
+  }
+  return true;
+}
+
+}  // namespace edgedec::quant_embedding

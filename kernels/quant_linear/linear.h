@@ -1,0 +1,21 @@
+// The op bodies that stand on a row's tiles: quantising once, splitting the columns over threads.
+#pragma once
+
+#include <algorithm>
+
+#include "common/parallel.h"
+#include "quant_linear/quant_linear.h"
+
+namespace edgedec::quant_linear {
+
+// Tiles that one task streams: enough bytes to make the dispatch negligible, few enough to balance two threads.
+int tiles_per_task(const Weight& w);
+
+// Quantises x[m][cols] into this thread's scratch; valid until its next call on this thread.
+Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols);
+
+// out[m][sum of rows] = x W^T (+ bias) (+ residual). weights share x; bias and residual may be null.
+void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
+            const float* bias, const float* residual, float* out);
+
+}  // namespace edgedec::quant_linear

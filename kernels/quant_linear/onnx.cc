@@ -1,0 +1,47 @@
+#include "ort/ops.h"
+#include "quant_linear/linear.h"
+
+namespace edgedec::ort {
+namespace {
+
+struct QuantLinear {
+  static constexpr const char* kName = "QuantLinear";
+  static constexpr Port kInputs[] = {{kFloat}, {kFloat, kOptional}, {kFloat, kOptional}, {kUint8, kVariadic}};
+  static constexpr Port kOutputs[] = {{kFloat}};
+  static constexpr size_t kFirstWeight = 3;
+
+  explicit QuantLinear(const Info& info) : row(quant_linear::find_row(isa())) {
+    const auto formats = info.words("formats");
+    const auto rows = info.integers("rows");
+    if (formats.size() != rows.size()) throw Error("formats and rows differ in length");
+    for (size_t i = 0; i < rows.size(); ++i) inputs.emplace_back(formats[i], rows[i], info.integer("cols"));
+    for (const auto& w : inputs) columns += w.shape().rows;
+    weights.resize(inputs.size());
+  }
+
+  void compute(Context& c) {
+    if (c.inputs() != kFirstWeight + inputs.size()) throw Error("as many weights as formats are needed");
+    for (size_t i = 0; i < inputs.size(); ++i) weights[i] = inputs[i].at(c, kFirstWeight + i);
+    const int m = c.rows(0, weights[0].cols);
+    const auto* bias = c.optional<const float>(1);
+    const auto* residual = c.optional<const float>(2);
+    if (bias && c.elements(1) != static_cast<size_t>(columns)) throw Error("bias has the wrong length");
+    if (residual && c.rows(2, columns) != m) throw Error("residual has the wrong shape");
+    auto* out = c.output<float>(0, {m, columns});
+    if (m) quant_linear::linear(*row, c, weights.data(), static_cast<int>(weights.size()), c.data<const float>(0), m, bias, residual, out);
+  }
+
+  const quant_linear::Row* row;
+  std::vector<WeightInput> inputs;
+  std::vector<Weight> weights;
+  int64_t columns = 0;
+};
+
+}  // namespace
+
+const OrtCustomOp* quant_linear_op() {
+  static const CustomOp<QuantLinear> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

@@ -1,0 +1,49 @@
+// QuantLinear: y[m, n] = sum_k x[m, k] W[n, k], W quantised in groups, x quantised to int8 per group of 32.
+//
+// For output n, in ascending groups g of 32 inputs:
+//   isum = sum of (q - offset) * xq          exact in int32 (Q6_K: sc0 * dot0 + sc1 * dot1 over its halves)
+//   t    = float(isum) * scale               one rounding; scale (d, or d * sc) is exact in fp32
+//   t    = fma(-min, float(sum of xq), t)    only in formats with minima
+//   acc  = fma(t, xscale, acc)
+//
+// The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
+// every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats.h"
+
+namespace edgedec {
+
+// Quantised activations of m tokens; k is padded with zeros to the longest record, 256.
+struct Acts {
+  int m = 0, k = 0;
+  const int8_t* q = nullptr;      // [m][k]
+  const float* scale = nullptr;   // [m][k / 32]
+  const int32_t* sum = nullptr;   // [m][k / 16] sums of q
+};
+
+static constexpr int padded_k(int k) { return (k + 255) / 256 * 256; }
+
+namespace quant_linear {
+
+// Quantises rows [m0, m1) of x[m][cols] into the arrays that Acts describes. xscale = max|x| / 127, q = round_half_even(x * (127 / max|x|)).
+using QuantiseFn = void (*)(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum);
+
+// Columns of tiles [tile0, tile1) for tokens [m0, m1): out[(m - m0) * ldo + (column - 16 * tile0)].
+// Columns past w.rows are not written.
+using TilesFn = void (*)(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo);
+
+struct Row {
+  const char* name;
+  QuantiseFn quantise;
+  TilesFn tiles[static_cast<int>(FormatId::kCount)];
+};
+
+// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+const Row* find_row(const char* name);
+
+}  // namespace quant_linear
+}  // namespace edgedec

@@ -1,0 +1,87 @@
+// The reference row: plain C++, one element at a time, no intrinsics.
+#include <cmath>
+
+#include "quant_linear/element.h"
+#include "quant_linear/quant_linear.h"
+
+namespace edgedec::quant_linear::scalar {
+namespace {
+
+// Steps [s0, s1) of a group for one column.
+template <class F>
+int32_t dot(const uint8_t* rec, int group, int s0, int s1, int column, const int8_t* x) {
+  int32_t sum = 0;
+  for (int s = s0; s < s1; ++s)
+    for (int j = 0; j < 4; ++j) sum += (quant_at<F>(rec, group, s, column * 4 + j) - F::kOffset) * x[4 * s + j];
+  return sum;
+}
+
+template <class F>
+int32_t group_sum(const uint8_t* rec, int g, int c, const int8_t* x) {
+  if (F::kScales != Scales::kSignedQ6) return dot<F>(rec, g, 0, kSteps, c, x);
+  return sub_scale(rec, g, 0, c) * dot<F>(rec, g, 0, 4, c, x) + sub_scale(rec, g, 1, c) * dot<F>(rec, g, 4, kSteps, c, x);
+}
+
+template <class F>
+float element(const uint8_t* tile, const Weight& w, const Acts& x, int m, int c) {
+  float acc = 0.0f;
+  for (int r = 0; r < w.records(); ++r) {
+    const uint8_t* rec = tile + static_cast<size_t>(r) * F::kBytes;
+    for (int g = 0; g < F::kRecord / kGroup; ++g) {
+      const int index = r * (F::kRecord / kGroup) + g;
+      const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
+      const ScaleMin s = scale_min<F>(rec, g, c);
+      float t = static_cast<float>(group_sum<F>(rec, g, c, x.q + static_cast<size_t>(m) * x.k + index * kGroup)) * s.scale;
+      if (F::kMin) t = std::fma(s.minus_min, static_cast<float>(x.sum[2 * at] + x.sum[2 * at + 1]), t);
+      acc = std::fma(t, x.scale[at], acc);
+    }
+  }
+  return acc;
+}
+
+template <class F>
+void tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
+  const int end = tile1 * kTile < w.rows ? tile1 * kTile : w.rows;
+  for (int n = tile0 * kTile; n < end; ++n)
+    for (int m = m0; m < m1; ++m)
+      out[static_cast<size_t>(m - m0) * ldo + (n - tile0 * kTile)] =
+          element<F>(w.data + w.tile_bytes() * (n / kTile), w, x, m, n % kTile);
+}
+
+void quantise(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum) {
+  for (int m = m0; m < m1; ++m)
+    for (int g = 0; g < k / kGroup; ++g) {
+      float value[kGroup], peak = 0.0f;
+      for (int i = 0; i < kGroup; ++i) {
+        const int at = g * kGroup + i;
+        value[i] = at < cols ? x[static_cast<size_t>(m) * cols + at] : 0.0f;
+        const float size = std::fabs(value[i]);
+        if (size > peak) peak = size;
+      }
+      const float inverse = peak > 0.0f ? 127.0f / peak : 0.0f;
+      const size_t at = static_cast<size_t>(m) * (k / kGroup) + g;
+      scale[at] = peak / 127.0f;
+      for (int half = 0; half < 2; ++half) {
+        int32_t total = 0;
+        for (int i = half * 16; i < half * 16 + 16; ++i) {
+          const auto rounded = static_cast<int8_t>(std::nearbyint(value[i] * inverse));
+          q[at * kGroup + i] = rounded;
+          total += rounded;
+        }
+        sum[2 * at + half] = total;
+      }
+    }
+}
+
+}  // namespace
+
+extern const Row row;
+const Row row = {"scalar",
+                 quantise,
+                 {
+#define X(F) tiles<F>,
+                     EDGEDEC_FORMATS(X)
+#undef X
+                 }};
+
+}  // namespace edgedec::quant_linear::scalar

@@ -1,0 +1,30 @@
+#include "ort/ops.h"
+#include "rotary_table/rotary_table.h"
+
+namespace edgedec::ort {
+namespace {
+
+struct RotaryTable {
+  static constexpr const char* kName = "RotaryTable";
+  static constexpr Port kInputs[] = {{kInt64}, {kFloat}};
+  static constexpr Port kOutputs[] = {{kFloat}};
+
+  explicit RotaryTable(const Info&) : row(rotary_table::find_row(float_row(isa()))) {}
+
+  void compute(Context& c) {
+    const size_t n = c.elements(0), d = 2 * c.elements(1);
+    auto* out = c.output<float>(0, {static_cast<int64_t>(n), static_cast<int64_t>(d)});
+    row->run(c.data<const int64_t>(0), c.data<const float>(1), out, 0, n, d);
+  }
+
+  const rotary_table::Row* row;
+};
+
+}  // namespace
+
+const OrtCustomOp* rotary_table_op() {
+  static const CustomOp<RotaryTable> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

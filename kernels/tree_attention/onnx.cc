@@ -1,0 +1,105 @@
+#include <algorithm>
+
+#include "ort/ops.h"
+#include "tree_attention/tree_attention.h"
+
+namespace edgedec::ort {
+namespace {
+
+using tree_attention::Cache;
+using tree_attention::Config;
+using tree_attention::Pass;
+
+struct TreeAttention {
+  static constexpr const char* kName = "TreeAttention";
+  static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kInt64}, {kInt64}, {kFloat16},
+                                     {kFloat, kOptional}, {kFloat, kOptional}};
+  static constexpr Port kOutputs[] = {{kFloat}};
+  static constexpr size_t kPrepareRows = 16;
+
+  explicit TreeAttention(const Info& info)
+      : row(tree_attention::find_row(float_row(isa()))), layer(info.integer("layer")) {
+    config.heads = static_cast<size_t>(info.integer("num_heads"));
+    config.kv_heads = static_cast<size_t>(info.integer("num_kv_heads"));
+    config.dim = static_cast<size_t>(info.integer("head_dim"));
+    config.scale = info.real("scale");
+    config.window = static_cast<size_t>(std::max<int64_t>(0, info.integer("window", 0)));
+    config.interleaved = info.integer("interleaved", 0) != 0;
+    config.epsilon = info.real("epsilon", 1e-6f);
+  }
+
+  // Keys and values of this layer in kv_cache[L, 2, Hkv, C, d]; they are written through the input, which is the
+  // whole point of a cache that the caller owns.
+  Cache cache(const Context& c, size_t* capacity) const {
+    const std::vector<int64_t> dims = c.shape(4);
+    if (dims.size() != 5 || dims[0] <= layer || layer < 0 || dims[1] != 2 ||
+        dims[2] != static_cast<int64_t>(config.kv_heads) || dims[4] != static_cast<int64_t>(config.dim))
+      throw Error("kv_cache must be [layers, 2, kv heads, capacity, head dim]");
+    *capacity = static_cast<size_t>(dims[3]);
+    const size_t stride = *capacity * config.dim, half = stride * config.kv_heads;
+    uint16_t* keys = c.data<uint16_t>(4) + static_cast<size_t>(layer) * 2 * half;
+    return {keys, keys + half, stride};
+  }
+
+  const float* head_norm(const Context& c, size_t input) const {
+    const auto* weight = c.optional<const float>(input);
+    if (weight && c.elements(input) != config.dim) throw Error("a head norm has the wrong length");
+    return weight;
+  }
+
+  void compute(Context& c) {
+    const int64_t width = static_cast<int64_t>(config.heads * config.dim);
+    const auto tokens = static_cast<size_t>(c.rows(0, width + 2 * static_cast<int64_t>(config.kv_heads * config.dim)));
+    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens ||
+        c.elements(3) != 1)
+      throw Error("rotary, parents and length do not fit the tokens");
+    const int64_t length = *c.data<const int64_t>(3);
+    if (length < 0) throw Error("negative length");
+    size_t capacity = 0;
+    const Cache kv = cache(c, &capacity);
+    const Pass pass{c.data<const int64_t>(2), tokens, static_cast<size_t>(length)};
+    if (const char* wrong = tree_attention::problem(config, pass, capacity)) throw Error(wrong);
+    auto* out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
+    float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
+    prepare(c, kv, pass, queries);
+    attend(c, kv, pass, queries, out);
+  }
+
+  void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {
+    const auto *qkv = c.data<const float>(0), *rotary = c.data<const float>(1);
+    const float *q_norm = head_norm(c, 5), *k_norm = head_norm(c, 6);
+    auto body = [&](size_t i) {
+      const size_t m0 = i * kPrepareRows, m1 = std::min(pass.tokens, m0 + kPrepareRows);
+      row->prepare(config, kv, pass.length, qkv, rotary, q_norm, k_norm, queries, m0, m1);
+    };
+    parallel_for(c, (pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
+  }
+
+  void attend(Context& c, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
+    const size_t rows = tree_attention::block_tokens(config, pass), blocks = (pass.tokens + rows - 1) / rows;
+    const size_t group = config.heads / config.kv_heads, floats = tree_attention::scratch_floats(config, pass);
+    auto body = [&](size_t i) {
+      const size_t m0 = i / config.kv_heads * rows, h0 = i % config.kv_heads * group;
+      row->attend(config, kv, pass, queries, out, m0, std::min(pass.tokens, m0 + rows), h0, h0 + group,
+                  scratch<float>(Scratch::kScores, floats));
+    };
+    // A short context is done sooner than a second thread wakes.
+    constexpr size_t kWorthSharing = 1 << 15;
+    const size_t work = pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
+    Serial serial;
+    parallel_for(work < kWorthSharing ? static_cast<Parallel&>(serial) : c, blocks * config.kv_heads, body);
+  }
+
+  const tree_attention::Row* row;
+  Config config;
+  int64_t layer;
+};
+
+}  // namespace
+
+const OrtCustomOp* tree_attention_op() {
+  static const CustomOp<TreeAttention> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

@@ -1,0 +1,75 @@
+// The keys of a token as runs of cache slots.
+#pragma once
+
+#include <cstring>
+
+#include "common/vec16.h"
+#include "tree_attention/tree_attention.h"
+
+namespace edgedec::tree_attention {
+namespace {
+
+// Index i of a path is slot i while i < length, then slot length + chain[i - length].
+struct Path {
+  size_t first, end;     // indices that take part: [first, end)
+  const int32_t* chain;  // ancestors within the pass and the token itself, ascending
+};
+
+// The chain of token m into `chain`; returns its length.
+EDGEDEC_INLINE size_t walk(const int64_t* parents, size_t m, int32_t* chain) {
+  size_t count = 0;
+  for (auto at = static_cast<int64_t>(m); at >= 0; at = parents[at]) ++count;
+  size_t i = count;
+  for (auto at = static_cast<int64_t>(m); at >= 0; at = parents[at]) chain[--i] = static_cast<int32_t>(at);
+  return count;
+}
+
+// Paths of tokens m0 .. m0 + n - 1; room: n * pass.tokens. Returns how many chain entries they have in common.
+EDGEDEC_INLINE size_t find_paths(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room,
+                                 Path* paths) {
+  size_t common = 0, count = 0;
+  for (size_t t = 0; t < n; ++t) {
+    int32_t* chain = room + t * pass.tokens;
+    if (t > 0 && pass.parents[m0 + t] == static_cast<int64_t>(m0 + t) - 1) {
+      // A chain grows by one: it shares with the first path what its parent shares.
+      std::memcpy(chain, chain - pass.tokens, count * sizeof *chain);
+      chain[count++] = static_cast<int32_t>(m0 + t);
+    } else {
+      count = walk(pass.parents, m0 + t, chain);
+      if (t == 0) common = count;
+      size_t same = 0;
+      while (same < common && same < count && chain[same] == room[same]) ++same;
+      common = same;
+    }
+    const size_t end = pass.length + count;
+    paths[t] = {config.window && config.window < end ? end - config.window : 0, end, chain};
+  }
+  return common;
+}
+
+// Calls run(slot, index, n) for the indices [i, end) of a path, consecutive slots together, ascending.
+template <class F>
+EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t i, size_t end, F run) {
+  if (i < length && i < end) {
+    const size_t stop = end < length ? end : length;
+    if (stop < end && path.chain[0] == 0) {  // the chain goes on in the slots right behind
+      size_t n = 1;
+      while (stop + n < end && path.chain[n] == static_cast<int32_t>(n)) ++n;
+      run(i, i, stop + n - i);
+      i = stop + n;
+    } else {
+      run(i, i, stop - i);
+      i = stop;
+    }
+  }
+  while (i < end) {
+    const int32_t* chain = path.chain + (i - length);
+    size_t n = 1;
+    while (i + n < end && chain[n] == chain[0] + static_cast<int32_t>(n)) ++n;
+    run(length + static_cast<size_t>(chain[0]), i, n);
+    i += n;
+  }
+}
+
+}  // namespace
+}  // namespace edgedec::tree_attention

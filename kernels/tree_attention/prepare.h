@@ -1,0 +1,61 @@
+// Phase one: head norms, rotation, and the fp16 writes into the cache.
+#pragma once
+
+#include "common/norm16.h"
+#include "tree_attention/tree_attention.h"
+
+namespace edgedec::tree_attention {
+namespace {
+
+template <class V>
+EDGEDEC_INLINE void head_norm(const float* x, const float* weight, float* y, size_t dim, float epsilon) {
+  const V factor = inverse_rms<V>(x, dim, epsilon);
+  for (size_t i = 0; i < dim; i += kLanes)
+    V::mul(V::mul(V::load(x + i), factor), V::load(weight + i)).store(y + i);
+}
+
+// Plain operations element by element: the same bits however the compiler arranges them.
+EDGEDEC_INLINE void rotate(const float* x, const float* rotary, float* y, size_t dim, bool interleaved, float scale) {
+  const size_t half = dim / 2, step = interleaved ? 2 : 1, other = interleaved ? 1 : half;
+  for (size_t i = 0; i < half; ++i) {
+    const float a = x[i * step], b = x[i * step + other], c = rotary[i], s = rotary[half + i];
+    y[i * step] = (a * c - b * s) * scale;
+    y[i * step + other] = (a * s + b * c) * scale;
+  }
+}
+
+template <class V>
+EDGEDEC_INLINE void store_half(const float* x, uint16_t* y, size_t dim) {
+  for (size_t i = 0; i < dim; i += kLanes) V::load(x + i).store_f16(y + i);
+}
+
+// One head through norm and rotation. y may not be x.
+template <class V>
+void turn_head(const Config& config, const float* x, const float* rotary, const float* norm, float scale, float* y) {
+  if (!norm) return rotate(x, rotary, y, config.dim, config.interleaved, scale);
+  head_norm<V>(x, norm, y, config.dim, config.epsilon);
+  rotate(y, rotary, y, config.dim, config.interleaved, scale);  // a pair is read before it is written
+}
+
+template <class V>
+void prepare(const Config& config, const Cache& cache, size_t length, const float* qkv, const float* rotary,
+             const float* q_norm, const float* k_norm, float* queries, size_t m0, size_t m1) {
+  const size_t dim = config.dim, heads = config.heads, kv_heads = config.kv_heads;
+  for (size_t m = m0; m < m1; ++m) {
+    const float* q = qkv + m * (heads + 2 * kv_heads) * dim;
+    const float *k = q + heads * dim, *v = k + kv_heads * dim, *table = rotary + m * dim;
+    float* query = queries + m * heads * dim;
+    for (size_t h = 0; h < kv_heads; ++h) {
+      const size_t at = h * cache.head_stride + (length + m) * dim;
+      // The token's query room holds the rotated key until the queries are written.
+      turn_head<V>(config, k + h * dim, table, k_norm, 1.0f, query);
+      store_half<V>(query, cache.keys + at, dim);
+      store_half<V>(v + h * dim, cache.values + at, dim);
+    }
+    for (size_t h = 0; h < heads; ++h)
+      turn_head<V>(config, q + h * dim, table, q_norm, config.scale, query + h * dim);
+  }
+}
+
+}  // namespace
+}  // namespace edgedec::tree_attention

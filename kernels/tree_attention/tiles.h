@@ -1,0 +1,151 @@
+// The two inner loops of attention over a run of consecutive cache slots: scores, and the weighted sum of values.
+//
+// Both take several query vectors that look at the same keys, so that a key or value is read and widened once for up to
+// six of them. A tile keeps V::kAccumulators sums in registers; it changes which sums run side by side, never the order
+// of the operations inside one.
+#pragma once
+
+#include "common/vec16.h"
+
+namespace edgedec::tree_attention {
+namespace {
+
+constexpr int kTileQueries = 6;
+constexpr size_t kValueBlock = 64;  // values that stay in L1 while the tiles of a block pass over them
+
+// The other side of a tile with `queries` rows: the greatest power of two that fits the accumulators.
+constexpr int across(int accumulators, int queries) {
+  int n = 1;
+  while (2 * n * queries <= accumulators) n *= 2;
+  return n;
+}
+
+// Queries of the next tile: even shares rather than a full tile and a crumb.
+EDGEDEC_INLINE size_t tile_size(size_t left) {
+  if (left >= 2 * kTileQueries) return kTileQueries;
+  return left > kTileQueries ? (left + 1) / 2 : left;
+}
+
+// sums[q][first + j] = the sixteen lanes of <query[q], keys[j]> for K keys.
+template <class V, int Q, int K>
+EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, size_t dim, V (*sums)[kLanes],
+                             size_t first) {
+  V acc[Q][K];
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) acc[q][j] = V::broadcast(0.0f);
+  for (size_t c = 0; c < dim; c += kLanes) {
+    V key[K];
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) key[j] = V::load_f16(keys + static_cast<size_t>(j) * dim + c);
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) {
+      const V x = V::load(query[q] + c);
+#pragma GCC unroll 8
+      for (int j = 0; j < K; ++j) acc[q][j] = V::fma(x, key[j], acc[q][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) sums[q][first + static_cast<size_t>(j)] = acc[q][j];
+}
+
+// scores[q][j] = <query[q], keys[j]> for n <= 16 keys.
+template <class V, int Q>
+void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, float* const* scores) {
+  constexpr int K = across(V::kAccumulators, Q);
+  V sums[Q][kLanes];
+  size_t j = 0;
+  for (; j + K <= n; j += K) dot_tile<V, Q, K>(query, keys + j * dim, dim, sums, j);
+  for (; j < n; ++j) dot_tile<V, Q, 1>(query, keys + j * dim, dim, sums, j);
+  for (; j < kLanes; ++j)
+    for (int q = 0; q < Q; ++q) sums[q][j] = V::broadcast(0.0f);
+  for (int q = 0; q < Q; ++q) {
+    const V total = V::reduce_add_each(sums[q]);
+    n == kLanes ? total.store(scores[q]) : total.store_partial(scores[q], n);
+  }
+}
+
+// out[q] += weights[q][j] * values[j], j ascending, for D * 16 of the elements.
+template <class V, int Q, int D>
+EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n,
+                             float* const* out, size_t c) {
+  V acc[Q][D];
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int i = 0; i < D; ++i) acc[q][i] = V::load(out[q] + c + static_cast<size_t>(i) * kLanes);
+  for (size_t j = 0; j < n; ++j) {
+    V value[D];
+#pragma GCC unroll 8
+    for (int i = 0; i < D; ++i) value[i] = V::load_f16(values + j * dim + c + static_cast<size_t>(i) * kLanes);
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) {
+      const V weight = V::broadcast(weights[q][j]);
+#pragma GCC unroll 8
+      for (int i = 0; i < D; ++i) acc[q][i] = V::fma(weight, value[i], acc[q][i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int i = 0; i < D; ++i) acc[q][i].store(out[q] + c + static_cast<size_t>(i) * kLanes);
+}
+
+template <class V, int Q>
+void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out) {
+  constexpr int D = across(V::kAccumulators, Q);
+  size_t c = 0;
+  for (; c + D * kLanes <= dim; c += D * kLanes) sum_tile<V, Q, D>(weights, values, dim, n, out, c);
+  for (; c < dim; c += kLanes) sum_tile<V, Q, 1>(weights, values, dim, n, out, c);
+}
+
+#define EDGEDEC_BY_QUERIES(n, CALL) \
+  switch (n) {                      \
+    case 1: CALL(1); break;         \
+    case 2: CALL(2); break;         \
+    case 3: CALL(3); break;         \
+    case 4: CALL(4); break;         \
+    case 5: CALL(5); break;         \
+    default: CALL(6); break;        \
+  }
+
+// scores[q][j] = <query[q], keys[j]> for all queries and n keys in consecutive rows.
+template <class V>
+void score_run(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
+               float* const* scores) {
+  for (size_t j = 0; j < n; j += kLanes) {
+    const size_t count = n - j < kLanes ? n - j : kLanes;
+    for (size_t q = 0, size; q < queries; q += size) {
+      size = tile_size(queries - q);
+      float* at[kTileQueries];
+      for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
+#define CALL(Q) score_tile<V, Q>(query + q, keys + j * dim, dim, count, at)
+      EDGEDEC_BY_QUERIES(size, CALL)
+#undef CALL
+    }
+  }
+}
+
+// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows.
+template <class V>
+void value_run(const float* const* weights, size_t queries, const uint16_t* values, size_t dim, size_t n,
+               float* const* out) {
+  for (size_t j = 0; j < n; j += kValueBlock) {
+    const size_t count = n - j < kValueBlock ? n - j : kValueBlock;
+    for (size_t q = 0, size; q < queries; q += size) {
+      size = tile_size(queries - q);
+      const float* at[kTileQueries];
+      for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j;
+#define CALL(Q) value_tile<V, Q>(at, values + j * dim, dim, count, out + q)
+      EDGEDEC_BY_QUERIES(size, CALL)
+#undef CALL
+    }
+  }
+}
+#undef EDGEDEC_BY_QUERIES
+
+}  // namespace
+}  // namespace edgedec::tree_attention

@@ -1,0 +1,111 @@
+"""Random packed weights, and calls of the quantised ops of every row through the C ABI."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from edgedec.kernels import layout, library
+
+Array = npt.NDArray[Any]
+F32 = npt.NDArray[np.float32]
+FORMATS = tuple(layout.FORMATS)
+
+
+def pointer(array: Array | None) -> ctypes.c_void_p:
+    """Address of a C-contiguous array; None is the null pointer."""
+    if array is None:
+        return ctypes.c_void_p()
+    assert array.flags.c_contiguous
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A random packed matrix and its meaning."""
+
+    format: str
+    rows: int
+    cols: int
+    data: npt.NDArray[np.uint8]
+
+    @property
+    def dense(self) -> F32:
+        return layout.dequantise(self.format, self.data, self.rows, self.cols)
+
+
+def random_packed(format: str, rows: int, cols: int, seed: int) -> Packed:
+    """Random bytes as GGUF blocks, every quant and integer scale possible; fp16 scales small and finite."""
+    spec = layout.FORMATS[format]
+    rng = np.random.default_rng(seed)
+    blocks = cols // spec.block
+    raw = rng.integers(0, 256, (rows, blocks, spec.block_bytes), dtype=np.uint8)
+    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q6_k": [208]}.get(format, [0, 2])
+    for at in halves:
+        scale = rng.normal(0, 0.01, (rows, blocks)).astype(np.float16)
+        raw[:, :, at : at + 2] = scale.view(np.uint8).reshape(rows, blocks, 2)
+    return Packed(format, rows, cols, layout.pack(format, raw.reshape(rows, -1)))
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A kernel library and one of its rows."""
+
+    row: str
+    path: Path | None = None
+
+    def call(self, function: str, *arguments: Any) -> None:
+        status = getattr(library.load(self.path), function)(*arguments)
+        assert status == 0, f"{function} on {self.row} returned {status}"
+
+    def linear(self, w: Packed, x: F32, bias: F32 | None = None, residual: F32 | None = None) -> F32:
+        out = np.full((len(x), w.rows), np.nan, dtype=np.float32)
+        name, format = self.row.encode(), w.format.encode()
+        self.call("edgedec_quant_linear", name, format, pointer(w.data), w.rows, w.cols, pointer(x), len(x), pointer(bias), pointer(residual), pointer(out))
+        return out
+
+    def gated_mlp(self, gate: Packed, up: Packed, x: F32, gelu: bool) -> F32:
+        out = np.full((len(x), gate.rows), np.nan, dtype=np.float32)
+        self.call("edgedec_gated_mlp", self.row.encode(), gate.format.encode(), pointer(gate.data), up.format.encode(), pointer(up.data), gate.rows, gate.cols, int(gelu), pointer(x), len(x), pointer(out))
+        return out
+
+    def quantise(self, x: F32) -> tuple[Array, Array, Array]:
+        m, cols = x.shape
+        k = (cols + 255) // 256 * 256
+        q, scale, total = np.empty((m, k), np.int8), np.empty((m, k // 32), np.float32), np.empty((m, k // 16), np.int32)
+        self.call("edgedec_quantise", self.row.encode(), pointer(x), m, cols, pointer(q), pointer(scale), pointer(total))
+        return q, scale, total
+
+    def head(self, w: Packed, x: F32, k: int = 64, keep: Array | None = None, logits: bool = False) -> dict[str, Array]:
+        r = len(x)
+        out: dict[str, Array] = {
+            "values": np.empty((r, k), np.float32),
+            "ids": np.empty((r, k), np.int32),
+            "logsumexp": np.empty(r, np.float32),
+            "entropy": np.empty(r, np.float32),
+        }
+        if logits:
+            out["logits"] = np.empty((r, w.rows), np.float32)
+        self.call("edgedec_head_topk", self.row.encode(), w.format.encode(), pointer(w.data), w.rows, w.cols, pointer(x), r, pointer(keep), 0 if keep is None else len(keep), k,
+                  *(pointer(out[name]) for name in ("values", "ids", "logsumexp", "entropy")), pointer(out.get("logits")))
+        return out
+
+
+SCALAR = Runner("scalar")
+
+
+def runners() -> list[Runner]:
+    """Every row this CPU can run, and the modelled AVX-512 and AMX rows where the test library was built."""
+    found = [Runner(row) for row in library.available() if row != "scalar"]
+    emulated = library.emulated_path()
+    if emulated is not None:
+        found += [Runner(row, emulated) for row in ("avx512_vnni", "amx")]
+    return found
+
+
+def runner_id(runner: Runner) -> str:
+    return runner.row + ("-modelled" if runner.path else "")

@@ -1,0 +1,84 @@
+"""HeadTopK: top-k, logsumexp and entropy equal those of the logits, in every row, with and without a subset."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.kernels.quant_rows import SCALAR, Packed, Runner, random_packed, runner_id, runners
+
+VOCABULARIES = (1, 16, 63, 64, 65, 1023, 1024, 1025, 3000)
+
+
+def inputs(r: int, cols: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 2, (r, cols)).astype(np.float32)
+
+
+def check(out: dict[str, np.ndarray], logits: np.ndarray, k: int) -> None:
+    ids = np.arange(logits.shape[1])
+    for row, l in enumerate(logits):
+        order = np.lexsort((ids, -l))[: min(k, int(np.isfinite(l).sum()))]
+        assert np.array_equal(out["ids"][row, : len(order)], order)
+        assert np.array_equal(out["values"][row, : len(order)], l[order])
+        assert np.all(out["ids"][row, len(order) :] == -1)
+        wide = l[np.isfinite(l)].astype(np.float64)
+        lse = wide.max() + np.log(np.exp(wide - wide.max()).sum())
+        p = np.exp(wide - lse)
+        assert out["logsumexp"][row] == pytest.approx(lse, abs=1e-5, rel=1e-6)
+        assert out["entropy"][row] == pytest.approx(-(p * (wide - lse)).sum(), abs=2e-5)
+
+
+@pytest.mark.parametrize("rows", VOCABULARIES)
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_head_reduces_its_own_logits(runner: Runner, rows: int) -> None:
+    w, x = random_packed("q8_0", rows, 64, rows), inputs(3, 64, rows)
+    out = runner.head(w, x, logits=True)
+    assert out["logits"].tobytes() == SCALAR.linear(w, x).tobytes()
+    check(out, out["logits"], 64)
+
+
+@pytest.mark.parametrize("runner", runners(), ids=runner_id)
+def test_every_row_equals_scalar_bit_for_bit(runner: Runner) -> None:
+    for format in ("q6_k", "q8_0", "q4_k"):
+        w, x = random_packed(format, 2500, 256, 5), inputs(18, 256, 6)
+        expected, got = SCALAR.head(w, x), runner.head(w, x)
+        assert all(got[name].tobytes() == expected[name].tobytes() for name in expected)
+
+
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_a_row_does_not_see_its_neighbours(runner: Runner) -> None:
+    w, x = random_packed("q6_k", 2100, 256, 5), inputs(20, 256, 8)
+    together = runner.head(w, x)
+    for i in range(20):
+        alone = runner.head(w, x[i : i + 1])
+        assert all(alone[name].tobytes() == together[name][i : i + 1].tobytes() for name in alone)
+
+
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_equal_logits_come_lowest_id_first(runner: Runner) -> None:
+    one = random_packed("q8_0", 16, 64, 1)
+    same = Packed("q8_0", 2048, 64, np.ascontiguousarray(np.repeat(one.data, 128, axis=0)))
+    out = runner.head(same, inputs(1, 64, 3), k=64, logits=True)
+    check(out, out["logits"], 64)
+    assert np.array_equal(out["ids"][0], out["ids"][0, 0] + 16 * np.arange(64))
+
+
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_a_subset_of_the_vocabulary(runner: Runner) -> None:
+    w, x = random_packed("q6_k", 3000, 256, 2), inputs(2, 256, 2)
+    whole = runner.head(w, x, logits=True)
+    keep = np.sort(np.random.default_rng(0).choice(3000, 1500, replace=False)).astype(np.int64)
+    out = runner.head(w, x, keep=keep, logits=True)
+    masked = np.full_like(whole["logits"], -np.inf)
+    masked[:, keep] = whole["logits"][:, keep]
+    assert np.array_equal(out["logits"], masked)
+    check(out, masked, 64)
+    everything = runner.head(w, x, keep=np.arange(3000, dtype=np.int64))
+    assert all(everything[name].tobytes() == whole[name].tobytes() for name in everything)
+
+
+def test_far_apart_logits_do_not_overflow() -> None:
+    w, x = random_packed("q8_0", 2048, 64, 4), inputs(1, 64, 4) * 1e5
+    out = SCALAR.head(w, x, logits=True)
+    check(out, out["logits"], 64)
+    assert np.isfinite(out["entropy"]).all()
