@@ -1,1 +1,20 @@
+"""Getting models and keeping them: recipes by name, resumable downloads, the store of bundles."""
 
+from __future__ import annotations
+
+from edgedec.models.progress import Notice, Progress
+from edgedec.models.recipes import DEFAULT_MODEL, RECIPES, HubFile, Licence, Recipe, Wheel
+from edgedec.models.store import Installed, Store
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "RECIPES",
+    "HubFile",
+    "Installed",
+    "Licence",
+    "Notice",
+    "Progress",
+    "Recipe",
+    "Store",
+    "Wheel",
+]

@@ -1,0 +1,48 @@
+"""Knowing before the download that it will fit."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+from edgedec.models.recipes import BUNDLE_GROWTH
+
+from edgedec.core.errors import StorageError
+
+_MARGIN = 16 << 20
+
+
+def megabytes(size: int) -> str:
+    """``98 MB`` or ``1.12 GB``, decimal, as disks and download pages count."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{math.ceil(size / 1e6)} MB"
+
+
+def bytes_under(directory: Path) -> int:
+    """Bytes of the regular files in a directory tree; 0 when it does not exist."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            if path.is_file() and not path.is_symlink():
+                total += path.stat().st_size
+        except FileNotFoundError:  # removed while we looked
+            continue
+    return total
+
+
+def check_space(directory: Path, gguf_bytes: int, *, present: int = 0, download: bool = True) -> None:
+    """Raise StorageError, with the number needed, unless a model of ``gguf_bytes`` fits below ``directory``.
+
+    The peak is the downloaded parts beside the joined file, then the file beside the bundle: two files and a
+    bit. ``present`` bytes of it are on the disk already; without ``download`` only the bundle is written.
+    """
+    needed = math.ceil(gguf_bytes * (BUNDLE_GROWTH + (1 if download else 0))) - present + _MARGIN
+    existing = directory
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise StorageError(
+            f"not enough space in {directory}: {megabytes(needed)} needed, {megabytes(free)} free",
+            hint=f"free {megabytes(needed - free)}, or set EDGEDEC_HOME to a directory on another disk",
+        )

