@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from edgedec.core.types import Forward
     from edgedec.session.template import ChatTemplate
 
-TEMPLATE_FILE = "chat_template.jinja"
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """All that a session needs. ``template`` is None for base models; ``isa`` names the kernel row that runs."""
+    """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs."""
 
     forward: Forward
     tokenizer: Tokenizer
@@ -51,7 +49,8 @@ def load_model(
 
     forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    return LoadedModel(forward, tokenizer, _template(bundle, tokenizer, manifest), manifest, isa(), clock() - started)
+    template = _template(bundle, tokenizer, manifest)
+    return LoadedModel(forward, tokenizer, template, manifest, isa(), clock() - started)
 
 
 def _template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
@@ -59,7 +58,9 @@ def _template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTem
         return None
     from edgedec.session.template import ChatTemplate
 
-    source = (bundle / TEMPLATE_FILE).read_text(encoding="utf-8")
-    special = [manifest.tokenizer.bos_id, *manifest.tokenizer.eos_ids[:1]]
-    bos, eos = ("" if token is None else tokenizer.text_of(token) for token in (*special, None)[:2])
-    return ChatTemplate(source, bos=bos, eos=eos)
+    bos, eos = manifest.tokenizer.bos_id, manifest.tokenizer.eos_ids[:1]
+    return ChatTemplate.load(
+        bundle,
+        bos="" if bos is None else tokenizer.token_text(bos),
+        eos="".join(tokenizer.token_text(token) for token in eos),
+    )

@@ -102,9 +102,11 @@ class Session:
             else:
                 del self.messages[before:]
 
-    def complete(self, text: str) -> Reply:
-        """A reply that continues ``text`` as it stands: no template, no turns, nothing remembered."""
-        return Reply(self.engine, self.tokenizer, self.tokenizer.encode(text), self.settings, clock=self._clock)
+    def complete(self, text: str) -> Iterator[str]:
+        """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
+        ids = self.tokenizer.encode(text)
+        self.last = Reply(self.engine, self.tokenizer, ids, self.settings, clock=self._clock)
+        yield from self.last
 
     def interrupt(self) -> None:
         """End the reply in progress after its current token; does nothing when there is none."""
@@ -116,9 +118,7 @@ class Session:
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
 
     def _remember(self, rendered: str, reply: Reply) -> None:
-        if not reply.exact:
+        if reply.exact:
+            self.prompts.remember(rendered + reply.text, [*reply.prompt, *reply.said])
+        else:
             self.prompts.forget()
-            return
-        end_tokens = frozenset(self.engine.spec.eos_ids)
-        said = [token for token in reply.tokens if token not in end_tokens]
-        self.prompts.remember(rendered + reply.text, [*reply.prompt, *said])

@@ -51,8 +51,7 @@ class Prompts:
 
     def build(self, messages: Sequence[Message]) -> Prompt:
         """Token ids of the conversation, ready for the next reply. Raises TemplateError."""
-        text = self._render(messages)
-        whole = self._encode(text)
+        text, whole = self._render(messages)
         if not self.seen.ids or not text.startswith(self.seen.text):
             return Prompt(text, whole)
         # What follows is joined to the known ids only if it stands on its own, that is, if the encoding of
@@ -63,12 +62,9 @@ class Prompts:
             return Prompt(text, [*self.seen.ids, *tail])
         return Prompt(text, whole)
 
-    def _render(self, messages: Sequence[Message]) -> str:
+    def _render(self, messages: Sequence[Message]) -> tuple[str, list[int]]:
         if self._template is None:
-            return "\n".join(message.content for message in messages)
-        return self._template.render([asdict(message) for message in messages], add_generation_prompt=True)
-
-    def _encode(self, text: str) -> list[int]:
-        if self._template is None:
-            return self._tokenizer.encode(text)
-        return self._tokenizer.encode_chat(text)
+            text = "\n".join(message.content for message in messages)
+            return text, self._tokenizer.encode(text)
+        turns = [asdict(message) for message in messages]
+        return self._template.render(turns), self._tokenizer.encode_chat(self._template, turns)

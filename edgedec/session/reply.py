@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import ContextFullError, UsageError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Settings:
     """How replies are drawn and when they end."""
 
-    params: SamplingParams = SamplingParams()
+    params: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int = 256
     stops: tuple[str, ...] = ()
 
@@ -50,6 +50,7 @@ class Reply:
         self._settings = settings
         self._stops = StopStrings(settings.stops)
         self._interrupted = False
+        self._end_ids = frozenset(engine.spec.eos_ids)
         self._clock = clock
         self.prompt = list(prompt)
         self.reused = shared_prefix(engine.committed, self.prompt)
@@ -73,8 +74,13 @@ class Reply:
 
     @property
     def exact(self) -> bool:
-        """Whether ``text`` is precisely what the tokens (without an end token) decode to: nothing was cut."""
-        return not self._stops.hit and not self._interrupted
+        """Whether ``text`` is what ``said`` decodes to: no stop string, no half character was cut."""
+        return self.text == self._tokenizer.decode(self.said)
+
+    @property
+    def said(self) -> list[int]:
+        """``tokens`` without the end token."""
+        return [token for token in self.tokens if token not in self._end_ids]
 
     def __iter__(self) -> Iterator[str]:
         try:
@@ -89,16 +95,15 @@ class Reply:
         from edgedec.session.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
-        stop_ids = frozenset(self._engine.spec.eos_ids)
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
         steps = self._engine.generate(
-            self.prompt, self._settings.params, max_tokens=self._settings.max_tokens, stop_ids=stop_ids
+            self.prompt, self._settings.params, max_tokens=self._settings.max_tokens, stop_ids=self._end_ids
         )
         with closing(steps):
             for step in steps:
                 self._timer.token()
                 self.tokens.append(step.token)
-                if step.token not in stop_ids:
+                if step.token not in self._end_ids:
                     yield self._stops.push(decoder.push(step.token))
                 if self._ended(step.finish_reason):
                     break

@@ -67,7 +67,7 @@ def restore_session(path: Path, session: Session, model: ModelId) -> SavedSessio
     """Put the stored conversation into ``session``; the cache is rebuilt with the next reply.
 
     The session keeps its own settings unless the caller takes ``params`` from the result. Raises what
-    ``read_session`` raises, and UsageError when the file belongs to another model; the session is then unchanged.
+    ``read_session`` raises, and UsageError when it belongs to another model; the session is then unchanged.
     """
     saved = read_session(path)
     if saved.model.sha256 != model.sha256:
@@ -83,7 +83,7 @@ def restore_session(path: Path, session: Session, model: ModelId) -> SavedSessio
 
 
 def read_session(path: Path) -> SavedSession:
-    """Read and check a session file. Raises NotFoundError, BadFileError, UnsupportedError (a newer version)."""
+    """Read and check a file. Raises NotFoundError, BadFileError, UnsupportedError (a newer version)."""
     document = _read_json(path)
     if document.get("format") != FORMAT:
         raise BadFileError(f"{path} is not a saved conversation", hint="/save writes one")
@@ -106,7 +106,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             raise BadFileError(f"{path} is too large for a saved conversation")
         document = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise BadFileError(f"{path} is not a saved conversation (not JSON)", hint="/save writes one") from error
+        raise BadFileError(f"{path} is not a saved conversation (not JSON)") from error
     except OSError as error:
         raise EdgeDecError(f"cannot read {path}: {error.strerror}") from error
     return document if isinstance(document, dict) else {}

@@ -23,12 +23,10 @@ class Bandwidth:
     threads: int
     gb_per_s: float
 
-    def tokens_per_s(self, weight_bytes: int) -> float:
-        """The most tokens per second plain decoding can reach for weights of that size."""
-        return self.gb_per_s * 1e9 / weight_bytes
 
-
-def measure(read: Reader, threads: Iterable[int], *, size: int = BUFFER_BYTES, repeats: int = 3) -> list[Bandwidth]:
+def measure(
+    read: Reader, threads: Iterable[int], *, size: int = BUFFER_BYTES, repeats: int = 3
+) -> list[Bandwidth]:
     """The best of ``repeats`` readings for each thread count, in ascending order without duplicates.
 
     The best, because other load only ever makes a reading smaller. Raises BackendError when a reading is
@@ -38,7 +36,9 @@ def measure(read: Reader, threads: Iterable[int], *, size: int = BUFFER_BYTES, r
     for count in sorted(set(threads)):
         best = max(read(size, count) for _ in range(repeats))
         if not best > 0.0:
-            raise BackendError(f"could not measure the memory bandwidth with {count} threads",
-                               hint="is there enough free memory? `edgedec doctor --fast` skips the measurement")
+            raise BackendError(
+                f"could not measure the memory bandwidth with {count} threads",
+                hint="is enough memory free? `edgedec doctor --fast` does without",
+            )
         results.append(Bandwidth(count, best))
     return results

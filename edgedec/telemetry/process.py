@@ -15,14 +15,15 @@ def age_s() -> float:
 
     Linux: field 22 of ``/proc/self/stat`` (start time in clock ticks after boot, see proc_pid_stat(5)), so
     the interpreter's own start is included, with a resolution of 10 ms. Elsewhere, and where that file
-    cannot be read: since this module was imported, which the command line does first of all.
+    cannot be read: since this module was imported.
     """
     since_import = time.monotonic() - _IMPORTED
     if sys.platform != "linux":
         return since_import
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
-        return max(since_import, _age_from_stat(stat, time.clock_gettime(time.CLOCK_BOOTTIME), os.sysconf("SC_CLK_TCK")))
+        uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return max(since_import, _age_from_stat(stat, uptime_s, os.sysconf("SC_CLK_TCK")))
     except (OSError, ValueError, IndexError):
         return since_import
 
@@ -35,9 +36,16 @@ def _age_from_stat(stat: str, uptime_s: float, ticks_per_s: int) -> float:
 
 def peak_rss_bytes() -> int:
     """The most physical memory this process has held, mapped weights included. 0 where it is not known."""
+    # Linux hands ru_maxrss on from the parent through fork and exec; VmHWM is of this program alone.
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
     try:
         import resource
     except ImportError:  # not a Unix
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux and BSD KiB
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB

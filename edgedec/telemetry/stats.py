@@ -14,7 +14,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class ReplyStats:
-    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` the part the cache already held."""
+    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` what the cache already held."""
 
     prompt_tokens: int
     reused_tokens: int
@@ -54,7 +54,7 @@ class ReplyStats:
         }
 
     def summary(self, capacity: int | None = None) -> str:
-        """One line for a person, for example ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
+        """One line for a person: ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
         count = self.completion_tokens
         parts = [f"{count} token{'' if count == 1 else 's'}"]
         if (rate := self.decode_tokens_per_s) is not None:

@@ -1,0 +1,123 @@
+"""``edgedec chat``: a conversation on a terminal, or in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import errors, slash
+from edgedec.cli import options as opt
+from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.seams import open_model, seams
+from edgedec.core.errors import EdgeDecError
+
+if TYPE_CHECKING:
+    from edgedec.session.assemble import LoadedModel
+    from edgedec.session.chat import Session
+
+
+@click.command(
+    "chat",
+    short_help="Talk with a model.",
+    epilog=opt.examples(
+        "edgedec chat",
+        'edgedec chat -m qwen2.5-coder-1.5b --system "Answer in one sentence."',
+        "edgedec chat --temperature 0.7 --seed 3",
+        'echo "What is a monad?" | edgedec chat',
+    ),
+)
+@opt.model_option
+@opt.reply_options
+@click.pass_context
+def command(ctx: click.Context, /, model: str, **options: Any) -> None:
+    """Talk with a model.
+
+    On a terminal: type, Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the
+    conversation; Ctrl-D quits; /help lists the commands. In a pipe every line of standard input is one turn.
+    """
+    from edgedec.session.chat import Session
+    from edgedec.session.reply import Settings
+
+    settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
+    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
+    if loaded.template is None:
+        slash.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
+    system = options["system"] if loaded.template is not None else None
+    session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
+    if seams(ctx).interactive():
+        _converse(Chat(session, loaded), ctx)
+    else:
+        _answer(Chat(session, loaded))
+
+
+def _converse(chat: Chat, ctx: click.Context) -> None:
+    from edgedec.cli.terminal import typed_turns
+
+    chat.greet()
+    try:
+        for text in typed_turns(seams(ctx).store().home / "chat_history"):
+            try:
+                chat.turn(text)
+            except EdgeDecError as error:
+                errors.show(error.message, error.hint)
+            except KeyboardInterrupt:
+                chat.session.recover()
+                slash.dim("stopped at once; the next reply reads the conversation again")
+    except slash.Quit:
+        return
+
+
+def _answer(chat: Chat) -> None:
+    from edgedec.cli.terminal import piped_turns
+
+    try:
+        for text in piped_turns():
+            chat.turn(text)
+            if chat.session.last is not None and chat.session.last.finish_reason == "interrupted":
+                raise KeyboardInterrupt
+    except slash.Quit:
+        return
+
+
+class Chat:
+    """One line in, everything that it leads to out."""
+
+    def __init__(self, session: Session, loaded: LoadedModel) -> None:
+        self.session = session
+        self._loaded = loaded
+
+    def greet(self) -> None:
+        name, forward = self._loaded.manifest.name, self._loaded.forward
+        slash.dim(f"{name}, {forward.capacity} tokens of context, {self._loaded.isa} kernels; /help helps")
+
+    def turn(self, text: str) -> None:
+        """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
+        if text.startswith("/"):
+            slash.run(text, slash.Context(self.session, self._loaded, slash.dim))
+            return
+        ends_line = False
+        try:
+            with interrupts_to(self.session):
+                for piece in self.session.reply(text):
+                    sys.stdout.write(piece)
+                    sys.stdout.flush()
+                    ends_line = piece.endswith("\n")
+        finally:
+            self._close_line(ends_line)
+        self._summary()
+
+    def _close_line(self, ends_line: bool) -> None:
+        reply = self.session.last
+        if reply is not None and reply.finish_reason is not None and not ends_line:
+            click.echo()
+
+    def _summary(self) -> None:
+        reply = self.session.last
+        if reply is None or not sys.stderr.isatty():
+            return
+        line = reply.stats.summary(self._loaded.forward.capacity)
+        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "context full, /reset"}
+        note = notes.get(reply.finish_reason or "")
+        slash.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -1,0 +1,102 @@
+"""``edgedec doctor``: what the machine has, what of it is used, and how fast decoding can be at best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli.progress import size
+from edgedec.cli.seams import seams
+
+if TYPE_CHECKING:
+    from edgedec.cli.findings import Findings
+
+PROBLEMS_FOUND = 1
+
+
+@click.command(
+    "doctor",
+    short_help="Say what this machine has and how fast it can be.",
+    epilog=opt.examples("edgedec doctor", "edgedec doctor --fast", "EDGEDEC_ISA=scalar edgedec doctor"),
+)
+@click.option("--fast", is_flag=True, help="Do not measure the memory bandwidth.")
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, fast: bool, as_json: bool) -> None:
+    """Say what this machine has, which kernels run on it, and the memory bandwidth it measures.
+
+    Decoding reads all weights once per token, so bandwidth divided by a model's size is the most tokens per
+    second that plain decoding can reach. The exit status is 1 when something does not work.
+    """
+    from edgedec.cli.findings import examine
+
+    found = examine(seams(ctx), measure=not fast)
+    if as_json:
+        click.echo(json.dumps({**found.sections, "problems": found.problems}, ensure_ascii=False))
+    else:
+        _print(found)
+    if found.problems:
+        ctx.exit(PROBLEMS_FOUND)
+
+
+def _print(found: Findings) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in _rows(found.sections):
+        table.add_row(label, text)
+    for problem in found.problems:
+        table.add_row(Text("problem", style="red"), problem)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _machine_rows(sections["machine"])
+    if kernels := sections["kernels"]:
+        yield "kernels", ", ".join(_kernel_row(row) for row in kernels["rows"])
+        yield "running", kernels["isa"] + (" (forced by EDGEDEC_ISA)" if kernels["forced"] else "")
+    if runtime := sections["onnxruntime"]:
+        yield "ONNX Runtime", runtime["version"]
+    yield "EdgeDec", sections["versions"]["edgedec"]
+    for one in sections["bandwidth"] or ():
+        plural = "s" if one["threads"] > 1 else ""
+        yield "bandwidth", f"{one['gb_per_s']:.1f} GB/s with {one['threads']} thread{plural}"
+    if store := sections["store"]:
+        yield "store", store["home"] + (" (EDGEDEC_HOME)" if store["from_environment"] else "")
+        yield "disk", f"{size(store['disk_free_bytes'])} free"
+        yield from _model_rows(store["models"], sections["bandwidth"] or [])
+
+
+def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "machine", f"{machine['cpu']} ({machine['architecture']}, {machine['system']})"
+    yield "cores", f"{machine['cores']} usable of {machine['logical_cpus']}"
+    if machine["memory_bytes"]:
+        available = machine["memory_available_bytes"]
+        free = f", {size(available)} available" if available else ""
+        yield "memory", size(machine["memory_bytes"]) + free
+    if machine["features"]:
+        yield "features", " ".join(machine["features"])
+
+
+def _kernel_row(row: dict[str, Any]) -> str:
+    note = " (runs)" if row["will_run"] else "" if row["can_run"] else " (not on this CPU)"
+    return f"{row['row']}{note}"
+
+
+def _model_rows(models: list[dict[str, Any]], bandwidth: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    if not models:
+        yield "models", "none installed; `edgedec chat` fetches the default one"
+    for model in models:
+        bound = ""
+        if bandwidth:
+            best = max(one["gb_per_s"] for one in bandwidth)
+            bound = f", at most {best * 1e9 / model['bytes']:.0f} tok/s"
+        yield "model", f"{model['name']}, {size(model['bytes'])}{bound}"

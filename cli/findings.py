@@ -1,0 +1,97 @@
+"""What ``edgedec doctor`` finds out, as data; a part that fails becomes a problem, the others report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgedec import __version__
+from edgedec.core.errors import EdgeDecError
+from edgedec.telemetry import bandwidth, machine
+
+if TYPE_CHECKING:
+    from edgedec.cli.seams import Kernels, Seams
+
+LOW_DISK_BYTES = 2_000_000_000
+_LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf")
+
+
+@dataclass
+class Findings:
+    """Sections by name, each plain JSON; ``problems`` are lines that say what does not work."""
+
+    sections: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, name: str, find: Callable[[], object]) -> None:
+        """Fill in a section; an EdgeDecError or a system error becomes a problem and an empty section."""
+        try:
+            self.sections[name] = find()
+        except (EdgeDecError, OSError, ImportError) as error:
+            self.sections[name] = None
+            self.problems.append(f"{name}: {error}")
+
+
+def examine(seams: Seams, *, measure: bool) -> Findings:
+    """Everything, in the order it is shown. ``measure``: also the memory bandwidth, which takes a moment."""
+    found = Findings()
+    here = machine.describe()
+    found.add("machine", here.as_json)
+    found.add("versions", lambda: {"edgedec": __version__, **_versions()})
+    found.add("kernels", lambda: _kernels(seams.kernels()))
+    found.add("onnxruntime", _onnxruntime)
+    found.add("bandwidth", lambda: _bandwidth(seams, here.cores) if measure else [])
+    found.add("store", lambda: _store(seams))
+    if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
+        found.problems.append(f"store: only {free / 1e9:.1f} GB free on its disk")
+    return found
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _kernels(library: Kernels) -> dict[str, object]:
+    path, selected = library.library_path(), library.isa()
+    rows = [
+        {"row": row, "can_run": library.can_run(row), "will_run": row == selected} for row in library.rows()
+    ]
+    forced = bool(os.environ.get("EDGEDEC_ISA"))
+    return {"library": str(path), "isa": selected, "forced": forced, "rows": rows}
+
+
+def _onnxruntime() -> dict[str, object]:
+    import onnxruntime
+
+    return {"version": onnxruntime.__version__, "providers": onnxruntime.get_available_providers()}
+
+
+def _bandwidth(seams: Seams, cores: int) -> list[dict[str, float]]:
+    measured = bandwidth.measure(seams.bandwidth, (1, cores))
+    return [{"threads": one.threads, "gb_per_s": round(one.gb_per_s, 2)} for one in measured]
+
+
+def _store(seams: Seams) -> dict[str, object]:
+    store = seams.store()
+    models = [{"name": model.name, "bytes": model.bytes} for model in store.list()]
+    return {
+        "home": str(store.home),
+        "from_environment": "EDGEDEC_HOME" in os.environ,
+        "disk_free_bytes": shutil.disk_usage(_existing(store.home)).free,
+        "models": models,
+    }
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path, *path.absolute().parents) if place.exists())

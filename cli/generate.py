@@ -1,0 +1,118 @@
+"""``edgedec generate``: one prompt, one answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.progress import notice
+from edgedec.cli.seams import open_model
+from edgedec.core.errors import UsageError
+from edgedec.telemetry import process
+
+if TYPE_CHECKING:
+    from edgedec.session.assemble import LoadedModel
+    from edgedec.session.chat import Session
+    from edgedec.session.reply import Reply
+
+
+@click.command(
+    "generate",
+    short_help="Answer one prompt, or continue a text.",
+    epilog=opt.examples(
+        'edgedec generate -p "Why is the sky blue?"',
+        "git diff | edgedec generate -m qwen2.5-coder-1.5b -p - --max-tokens 100",
+        'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --temperature 0.8 --seed 7',
+        'edgedec generate -p "List three colours." --json | jq .stats',
+    ),
+)
+@opt.model_option
+@click.option("-p", "--prompt", metavar="TEXT", help="The prompt; - reads it from standard input.")
+@click.option("--raw", is_flag=True, help="Continue the prompt as it stands, without the chat template.")
+@opt.reply_options
+@opt.json_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, model: str, prompt: str | None, raw: bool, as_json: bool, **options: Any
+) -> None:
+    """Answer one prompt and stop.
+
+    The prompt is one user turn through the model's chat template; with --raw, or for a model without a
+    template, it is text to be continued. The answer is streamed to standard output.
+
+    With --json nothing is streamed: one object follows, with text, tokens (ids, the end token included),
+    finish_reason (stop, length or context) and stats. There, time_to_first_token_s counts from the start
+    of the process, and load_s is the part of it that opening the model took.
+    """
+    from edgedec.session.chat import Session
+    from edgedec.session.reply import Settings
+
+    settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
+    system = options["system"]
+    if raw and system:
+        raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
+    text = _prompt_text(prompt)
+    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
+    if loaded.template is None and not raw:
+        notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
+        raw, system = True, None
+    session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
+    begun_s = process.age_s()
+    _stream(session, session.complete(text) if raw else session.reply(text), silent=as_json)
+    reply = session.last
+    assert reply is not None
+    if as_json:
+        click.echo(json.dumps(_report(reply, loaded, begun_s + reply.stats.prefill_s), ensure_ascii=False))
+    if reply.finish_reason == "interrupted":
+        raise KeyboardInterrupt
+
+
+def _prompt_text(prompt: str | None) -> str:
+    if prompt is None and sys.stdin.isatty():
+        raise UsageError("no prompt", hint="give one with -p TEXT, or -p - to read standard input")
+    if prompt in (None, "-"):
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
+    assert prompt is not None
+    if not prompt:
+        raise UsageError("the prompt is empty", hint="give some text with -p, or on standard input with -p -")
+    return prompt
+
+
+def _stream(session: Session, pieces: Iterator[str], *, silent: bool) -> None:
+    ends_line = True
+    with interrupts_to(session):
+        for piece in pieces:
+            if not silent:
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+                ends_line = piece.endswith("\n")
+    if not ends_line:
+        click.echo()
+
+
+def _report(reply: Reply, loaded: LoadedModel, first_token_s: float) -> dict[str, object]:
+    stats: dict[str, object] = {
+        **reply.stats.as_json(),
+        "load_s": round(loaded.load_s, 6),
+        "time_to_first_token_s": round(first_token_s, 3),
+        "peak_rss_bytes": process.peak_rss_bytes(),
+        "context": loaded.forward.capacity,
+        "threads": loaded.threads,
+        "isa": loaded.isa,
+    }
+    return {
+        "model": loaded.manifest.name,
+        "text": reply.text,
+        "tokens": reply.tokens,
+        "finish_reason": reply.finish_reason,
+        "stats": stats,
+    }

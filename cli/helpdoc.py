@@ -1,0 +1,77 @@
+"""Writes ``docs/help.md`` from the commands themselves: ``python -m edgedec.cli.helpdoc docs/help.md``.
+
+Without an argument the text goes to standard output. The text does not depend on click's own layout, so it
+is the same with every version of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from edgedec.cli.main import COMMANDS, app
+from edgedec.cli.slash import COMMANDS as SLASH
+from edgedec.core.files import atomic_path
+
+
+def document() -> str:
+    """All of the help as Markdown."""
+    return "\n".join(_lines()).rstrip("\n") + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Commands"
+    yield ""
+    yield "<!-- Written by `python -m edgedec.cli.helpdoc docs/help.md`; do not edit. -->"
+    yield ""
+    yield from (f"- [`edgedec {name}`](#edgedec-{name}): {summary}" for name, summary in COMMANDS.items())
+    yield ""
+    yield str(app.epilog)
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        yield from _command(name, command)
+        if name == "chat":
+            yield from _slash()
+
+
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    arguments = [str(one.metavar) for one in command.params if isinstance(one, click.Argument)]
+    yield from ("", f"## edgedec {name}", "")
+    yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
+    yield from ("", inspect.cleandoc(command.help or ""), "")
+    yield from ("| option | meaning |", "|---|---|")
+    yield from (_option(one) for one in command.params if isinstance(one, click.Option))
+    yield from ("", "```sh")
+    yield from (line.strip() for line in (command.epilog or "").splitlines()[2:])
+    yield "```"
+
+
+def _option(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    shown = names if option.is_flag else f"{names} {option.metavar}"
+    default = f" Default: `{option.default}`." if option.show_default else ""
+    needed = " Required." if option.required else ""
+    return f"| `{shown}` | {option.help}{default}{needed} |"
+
+
+def _slash() -> Iterator[str]:
+    yield from ("", "Inside a chat:", "", "| command | meaning |", "|---|---|")
+    for name, command in SLASH.items():
+        yield f"| `{f'/{name} {command.argument}'.strip()}` | {command.help} |"
+
+
+def main() -> None:
+    if len(sys.argv) < 2:
+        click.echo(document(), nl=False)
+        return
+    with atomic_path(Path(sys.argv[1])) as temporary:
+        temporary.write_text(document(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

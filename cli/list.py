@@ -1,0 +1,58 @@
+"""``edgedec list``: what is installed, and what can be pulled by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli.progress import size
+from edgedec.cli.seams import seams
+
+if TYPE_CHECKING:
+    from edgedec.models import Installed, Recipe
+
+
+@click.command(
+    "list",
+    short_help="Show the models that are installed, and those that can be pulled.",
+    epilog=opt.examples("edgedec list", "edgedec list --json | jq -r '.installed[].name'"),
+)
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show the models that are installed, and those that can be pulled by name."""
+    from edgedec.models import RECIPES
+
+    store = seams(ctx).store()
+    installed = store.list()
+    names = {model.name for model in installed}
+    available = [recipe for recipe in RECIPES.values() if recipe.name not in names]
+    if as_json:
+        click.echo(json.dumps(_document(str(store.home), installed, available), ensure_ascii=False))
+        return
+    click.echo(f"Installed in {store.home}:" if installed else "No model is installed yet.")
+    _columns([(model.name, size(model.bytes), "") for model in installed])
+    if available:
+        click.echo("Can be pulled:")
+        _columns([(recipe.name, size(recipe.bytes), recipe.title) for recipe in available])
+
+
+def _document(home: str, installed: Sequence[Installed], available: Sequence[Recipe]) -> dict[str, object]:
+    return {
+        "home": home,
+        "installed": [{"name": one.name, "path": str(one.path), "bytes": one.bytes} for one in installed],
+        "available": [
+            {"name": one.name, "title": one.title, "bytes": one.bytes, "licence": one.licence.name}
+            for one in available
+        ],
+    }
+
+
+def _columns(rows: Sequence[tuple[str, str, str]]) -> None:
+    width = max((len(name) for name, _, _ in rows), default=0)
+    for name, amount, note in rows:
+        click.echo(f"  {name:<{width}}  {amount:>9}  {note}".rstrip())

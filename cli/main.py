@@ -1,0 +1,69 @@
+"""The ``edgedec`` command. Subcommands are imported when they are called, so that each starts quickly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from edgedec import __version__
+from edgedec.cli.errors import one_line_errors
+
+COMMANDS = {
+    "chat": "Talk with a model.",
+    "generate": "Answer one prompt, or continue a text.",
+    "pull": "Fetch a model and prepare it.",
+    "list": "Show the models that are installed, and those that can be pulled.",
+    "rm": "Remove installed models.",
+    "export": "Turn a GGUF file into an EdgeDec bundle.",
+    "doctor": "Say what this machine has and how fast it can be.",
+}
+"""Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports ``edgedec.cli.NAME`` for its command NAME, and whose errors are one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"edgedec.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with one_line_errors():
+            status = super().main(*args, **{**kwargs, "standalone_mode": False})
+        raise SystemExit(status if isinstance(status, int) else 0)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Models are kept in EDGEDEC_HOME (default: the user's cache directory). EDGEDEC_ISA forces a"
+    " kernel row, EDGEDEC_DEBUG=1 shows tracebacks.",
+)
+@click.version_option(__version__, prog_name="edgedec")
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Run language models on this machine, exactly and in bounded memory."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main() -> None:
+    """Entry point of the ``edgedec`` script; never returns."""
+    app.main(prog_name="edgedec")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Options that more than one command has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from edgedec.sampling import SamplingParams
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_MODEL = "smollm2-135m"
+
+model_option = click.option(
+    "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME",
+    help="A model's name, a bundle directory or a GGUF file; what is missing is pulled.",
+)  # fmt: skip
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+
+_SAMPLING = (
+    click.option(
+        "--temperature", type=float, default=0.0, show_default=True, metavar="T",
+        help="0 always takes the most probable token; 1 draws from the model's own distribution.",
+    ),
+    click.option("--top-k", type=int, default=0, metavar="K", help="Keep the K most probable (0: all)."),
+    click.option(
+        "--top-p", type=float, default=1.0, metavar="P",
+        help="Keep the most probable tokens that together reach P (1: all).",
+    ),
+    click.option(
+        "--min-p", type=float, default=0.0, metavar="P",
+        help="Keep tokens at least P times as probable as the best one (0: all).",
+    ),
+    click.option(
+        "--top-n-sigma", type=float, default=0.0, metavar="N",
+        help="Keep tokens whose logit is within N standard deviations of the best one (0: all).",
+    ),
+    click.option(
+        "--repetition-penalty", type=float, default=1.0, metavar="R",
+        help="Above 1, tokens that have occurred become less probable (1: off).",
+    ),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, metavar="S",
+        help="Same seed, prompt and settings: same tokens, with any number of threads.",
+    ),
+)  # fmt: skip
+
+_RUNTIME = (
+    click.option(
+        "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
+        help="Longest reply, in tokens.",
+    ),
+    click.option(
+        "--stop", "stops", multiple=True, metavar="STRING",
+        help="End the reply before this text; may be given several times.",
+    ),
+    click.option("--system", metavar="TEXT", help="System message (needs a chat template)."),
+    click.option(
+        "--threads", type=click.IntRange(min=1), metavar="N",
+        help="Threads to compute with (default: one per core).",
+    ),
+    click.option(
+        "--context", type=click.IntRange(min=2), metavar="N",
+        help="Tokens the cache can hold (default: what the model was made for, within reason).",
+    ),
+)  # fmt: skip
+
+
+def reply_options(command: F) -> F:
+    """Everything that says how a reply is drawn and computed."""
+    for option in reversed((*_RUNTIME, *_SAMPLING)):
+        command = option(command)
+    return command
+
+
+def take_params(options: dict[str, Any]) -> SamplingParams:
+    """Remove the sampling options from a command's keyword arguments. Raises UsageError for a value out of range."""
+    names: Mapping[str, Any] = SamplingParams.__dataclass_fields__
+    return SamplingParams(**{name: options.pop(name) for name in names})
+
+
+def examples(*lines: str) -> str:
+    """An epilog that shows ``lines`` as they are, one below the other."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

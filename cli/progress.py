@@ -1,0 +1,122 @@
+"""Progress on standard error: bars on a terminal, occasional lines elsewhere, nothing when it is quick."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from edgedec.telemetry.stats import Clock
+
+if TYPE_CHECKING:
+    from typing import Self
+
+QUIET_S = 1.0
+"""What takes less than this shows nothing."""
+LINE_EVERY_S = 5.0
+"""At most one plain line in this time per stage, beside its last."""
+
+
+class Reporter(Protocol):
+    """Called as ``report(stage, done_bytes, total_bytes)``; total 0 means unknown."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def __call__(self, stage: str, done: int, total: int) -> None: ...
+
+
+def reporter() -> Reporter:
+    """The one that suits standard error."""
+    return Bars() if sys.stderr.isatty() else Lines()
+
+
+def notice(line: str) -> None:
+    """A line that the user should see (a licence, a fallback); it goes to standard error."""
+    click.echo(line, err=True)
+
+
+class Lines:
+    """Plain lines, for logs and pipes."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._stage = ""
+        self._next = 0.0
+        self._spoke = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = self._clock()
+        if stage != self._stage:
+            self._stage, self._next, self._spoke = stage, now + QUIET_S, False
+        finished = self._spoke and 0 < total <= done
+        if now < self._next and not finished:
+            return
+        self._next, self._spoke = now + LINE_EVERY_S, not finished
+        click.echo(f"{stage}: {_amount(done, total)}", err=True)
+
+
+class Bars:
+    """One bar per stage, drawn by rich, which is imported only when the first second has passed."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        self._stages: dict[str, Any] = {}
+        self._drawn: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = self._clock()
+        self._begun = now if self._begun is None else self._begun
+        if self._drawn is None:
+            if now - self._begun < QUIET_S:
+                return
+            self._drawn = _rich_progress()
+            self._drawn.start()
+        if stage not in self._stages:
+            self._stages[stage] = self._drawn.add_task(stage, total=total or None)
+        self._drawn.update(self._stages[stage], completed=done, total=total or None)
+
+
+def size(count: float) -> str:
+    """Bytes for people, in decimal units: ``98.4 MB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _amount(done: int, total: int) -> str:
+    return f"{size(done)} of {size(total)} ({100 * done // total}%)" if total else size(done)
+
+
+def _rich_progress() -> Any:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

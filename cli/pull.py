@@ -1,0 +1,47 @@
+"""``edgedec pull``: fetch a model and prepare it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import progress
+from edgedec.cli.seams import seams
+
+
+@click.command(
+    "pull",
+    short_help="Fetch a model and prepare it.",
+    epilog=opt.examples(
+        "edgedec pull smollm2-135m",
+        "edgedec pull qwen2.5-coder-1.5b --force",
+        "edgedec pull gemma3-270m --file ~/Downloads/gemma-3-270m-q4_k_m.gguf",
+        "edgedec pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q8_0.gguf",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.option("--force", is_flag=True, help="Fetch and prepare it again even if it is installed.")
+@click.option("--file", "source", type=click.Path(path_type=Path), metavar="GGUF",
+              help="Use this local file, download nothing; a known model's hash is checked.")  # fmt: skip
+@click.option("--keep-source", is_flag=True, help="Keep the downloaded GGUF too.")
+@opt.json_option
+@click.pass_context
+def command(
+    ctx: click.Context, name: str, force: bool, source: Path | None, keep_source: bool, as_json: bool
+) -> None:
+    """Fetch a model, check it, and turn it into a bundle in the store.
+
+    NAME is one that `edgedec list` shows, or hf:OWNER/REPOSITORY/FILE.gguf. An interrupted pull continues
+    where it stopped; an installed model stays usable until its replacement is complete.
+    """
+    store = seams(ctx).store()
+    with progress.reporter() as report:
+        path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
+    size = sum(file.stat().st_size for file in path.iterdir())
+    if as_json:
+        click.echo(json.dumps({"name": path.name, "path": str(path), "bytes": size}))
+    else:
+        click.echo(f"{path.name} is ready ({progress.size(size)})")

@@ -1,0 +1,23 @@
+"""``edgedec rm``: remove models from the store."""
+
+from __future__ import annotations
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli.seams import seams
+
+
+@click.command(
+    "rm",
+    short_help="Remove installed models.",
+    epilog=opt.examples("edgedec rm gemma3-270m", "edgedec rm smollm2-135m qwen2.5-coder-1.5b"),
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Remove installed models, with their unfinished downloads and kept sources."""
+    store = seams(ctx).store()
+    for name in names:
+        store.remove(name)
+        click.echo(f"removed {name}")

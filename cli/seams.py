@@ -1,0 +1,92 @@
+"""What the commands get from the rest of the package, in one place; tests hand in their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from edgedec.cli import progress
+
+if TYPE_CHECKING:
+    from edgedec.core.manifest import Manifest
+    from edgedec.models import Store
+    from edgedec.session.assemble import LoadedModel
+
+
+class Loader(Protocol):
+    def __call__(self, bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel: ...
+
+
+class Exporter(Protocol):
+    def __call__(
+        self, source: Path, out: Path, *, name: str | None, progress: progress.Reporter
+    ) -> Manifest: ...
+
+
+class Kernels(Protocol):
+    """What ``edgedec doctor`` asks the kernel library."""
+
+    def library_path(self) -> Path: ...
+    def rows(self) -> list[str]: ...
+    def can_run(self, row: str) -> bool: ...
+    def isa(self) -> str: ...
+
+
+def _store() -> Store:
+    from edgedec.models import Store
+
+    return Store(notice=progress.notice)
+
+
+def _load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel:
+    from edgedec.session.assemble import load_model
+
+    return load_model(bundle, threads=threads, context=context)
+
+
+def _export(source: Path, out: Path, *, name: str | None, progress: progress.Reporter) -> Manifest:
+    from edgedec.export import export_gguf
+
+    return export_gguf(source, out, name=name, progress=progress)
+
+
+def _kernels() -> Kernels:
+    from edgedec.kernels import library
+
+    return library
+
+
+def _bandwidth(size: int, threads: int) -> float:
+    from edgedec.kernels import library
+
+    return float(library.load().edgedec_read_bandwidth(size, threads))
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Each field is imported only when it is called."""
+
+    store: Callable[[], Store] = _store
+    load: Loader = _load
+    export: Exporter = _export
+    kernels: Callable[[], Kernels] = _kernels
+    bandwidth: Callable[[int, int], float] = _bandwidth
+    interactive: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def seams(ctx: click.Context) -> Seams:
+    """Those of this invocation."""
+    return ctx.ensure_object(Seams)
+
+
+def open_model(ctx: click.Context, name: str, *, threads: int | None, context: int | None) -> LoadedModel:
+    """Load a model by name, bundle directory or GGUF file; what is missing is pulled first, with progress."""
+    given = seams(ctx)
+    with progress.reporter() as report:
+        bundle = given.store().ensure(name, progress=report)
+    return given.load(bundle, threads=threads, context=context)

@@ -1,0 +1,128 @@
+"""The commands inside a chat: one table says what they are called, do, and mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.core.errors import UsageError
+from edgedec.session.state import ModelId, restore_session, save_session
+
+if TYPE_CHECKING:
+    from edgedec.session.assemble import LoadedModel
+    from edgedec.session.chat import Session
+
+
+class Quit(Exception):  # noqa: N818 - it is no error
+    """The user asked to leave."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a command may act on; ``say`` shows a line that is not part of the conversation."""
+
+    session: Session
+    model: LoadedModel
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Command:
+    argument: str
+    help: str
+    run: Callable[[Context, str], None]
+
+
+def run(line: str, context: Context) -> None:
+    """Carry out a line that begins with a slash. Raises UsageError for an unknown command, Quit to leave."""
+    name, _, argument = line[1:].partition(" ")
+    command = COMMANDS.get(name.strip().lower())
+    if command is None:
+        raise UsageError(
+            f"unknown command /{name}", hint="/help lists them; begin with a space to send the text as it is"
+        )
+    if command.argument == "FILE" and not argument.strip():
+        raise UsageError(f"/{name} needs the name of a file", hint=f"/{name} talk.json")
+    command.run(context, argument.strip())
+
+
+def _help(context: Context, argument: str) -> None:
+    width = max(len(f"/{name} {command.argument}") for name, command in COMMANDS.items())
+    for name, command in COMMANDS.items():
+        context.say(f"{f'/{name} {command.argument}':<{width}}  {command.help}")
+    context.say("Alt-Enter begins a new line, Ctrl-C stops a reply, Ctrl-D quits.")
+
+
+def _reset(context: Context, argument: str) -> None:
+    context.session.reset()
+    context.say("The conversation starts over.")
+
+
+def _system(context: Context, argument: str) -> None:
+    if not argument:
+        context.say(f"System message: {context.session.system or 'none'}")
+        return
+    if context.model.template is None:
+        raise UsageError(f"{context.model.manifest.name} has no chat template, so no system message either")
+    context.session.set_system(None if argument == "-" else argument)
+    what = "removed" if argument == "-" else "set"
+    context.say(f"System message {what}; the conversation starts over.")
+
+
+def _save(context: Context, argument: str) -> None:
+    path = Path(argument).expanduser()
+    save_session(path, context.session, ModelId.of(context.model.manifest))
+    context.say(f"Saved {_turns(context.session)} to {path}.")
+
+
+def _load(context: Context, argument: str) -> None:
+    path = Path(argument).expanduser()
+    saved = restore_session(path, context.session, ModelId.of(context.model.manifest))
+    context.session.adjust(params=saved.params)
+    context.say(
+        f"Loaded {_turns(context.session)} from {path}"
+        f" (temperature {saved.params.temperature:g}, seed {saved.params.seed})."
+    )
+
+
+def _stats(context: Context, argument: str) -> None:
+    session, totals = context.session, context.session.totals
+    fed = totals.prompt_tokens - totals.reused_tokens
+    rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
+    context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
+    context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
+    context.say(f"context   {len(session.engine.committed)} of {context.model.forward.capacity} tokens")
+    for name, count in context.model.forward.nbytes().items():
+        context.say(f"{name:<9} {count / 1e6:.1f} MB")
+    context.say(f"kernels   {context.model.isa}")
+    if session.last is not None:
+        context.say(f"last      {session.last.stats.summary(context.model.forward.capacity)}")
+
+
+def _quit(context: Context, argument: str) -> None:
+    raise Quit
+
+
+def _turns(session: Session) -> str:
+    count = sum(message.role == "user" for message in session.messages)
+    return f"{count} turn{'' if count == 1 else 's'}"
+
+
+COMMANDS = {
+    "help": Command("", "show this list", _help),
+    "reset": Command("", "forget the conversation, keep the system message", _reset),
+    "system": Command("[TEXT]", "show or set the system message (- removes it)", _system),
+    "save": Command("FILE", "save the conversation", _save),
+    "load": Command("FILE", "continue a saved conversation", _load),
+    "stats": Command("", "show what the session has cost so far", _stats),
+    "quit": Command("", "leave (or Ctrl-D)", _quit),
+}
+
+
+def dim(line: str) -> None:
+    """Show a line beside the conversation: on standard error, dim on a terminal."""
+    click.secho(line, dim=True, err=True)

@@ -1,0 +1,81 @@
+"""Where chat turns come from: an editing prompt on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from edgedec.core.errors import UsageError
+
+PROMPT = "> "
+
+
+def piped_turns() -> Iterator[str]:
+    """One turn per line of standard input, blank lines left out. Raises UsageError when it is not UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"line {number} of standard input is not UTF-8 text") from error
+        if text.strip():
+            yield text
+
+
+def typed_turns(history: Path) -> Iterator[str]:
+    """Turns typed at a prompt with line editing, history and multi-line paste; Alt-Enter begins a new line.
+
+    Ctrl-D ends; so does Ctrl-C at an empty prompt when it is pressed twice.
+    """
+    ask = _editor(history)
+    warned = False
+    while True:
+        try:
+            text = ask()
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            if warned:
+                return
+            warned = True
+            click.secho("(Ctrl-C once more, or Ctrl-D, quits)", dim=True, err=True)
+            continue
+        warned = False
+        if text.strip():
+            yield text
+
+
+class _Editor:
+    def __init__(self, history: Path) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import FileHistory, InMemoryHistory
+        from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+        keys = KeyBindings()
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        kept = FileHistory(str(history)) if _private_file(history) else InMemoryHistory()
+        self._session: PromptSession[str] = PromptSession(PROMPT, history=kept, key_bindings=keys)
+
+    def __call__(self) -> str:
+        return self._session.prompt()
+
+
+def _editor(history: Path) -> _Editor:
+    return _Editor(history)
+
+
+def _private_file(path: Path) -> bool:
+    """Create ``path`` for its owner alone; False when that is impossible (no history is kept then)."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError:
+        return False
+    return True
