@@ -92,8 +92,10 @@ class Store:
         """
         if looks_like_path(reference):
             return self._from_path(Path(reference).expanduser(), progress, force=force)
-        if not force and is_bundle(installed := self._layout.model(store_name(reference))):
-            return installed
+        name = store_name(reference)
+        if not force and is_bundle(self._layout.model(name)):
+            self._tidy(name)
+            return self._layout.model(name)
         job = job_for(reference, self._names())
         return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
 
@@ -114,6 +116,12 @@ class Store:
 
     def _names(self) -> Iterator[str]:
         return (path.name for path in self._layout.installed())
+
+    def _tidy(self, name: str) -> None:
+        """Remove the downloads of a pull that was killed after its model was in place."""
+        if self._layout.downloads(name).is_dir():
+            with self._lock(name):
+                self._layout.discard(self._layout.downloads(name))
 
     def _known(self, reference: str) -> bool:
         return (

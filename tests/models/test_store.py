@@ -166,6 +166,18 @@ def test_a_finished_download_damaged_since_is_fetched_anew(
     assert json.loads((store.path("toy") / "manifest.json").read_text())["sha256"] == model.recipe.sha256
 
 
+def test_downloads_of_a_pull_killed_at_its_very_end_are_removed_by_the_next(
+    store: Store, model: Model, exports: Exports
+) -> None:
+    store.pull("toy")
+    leftover = store.home / "downloads" / "toy" / "toy.gguf"
+    leftover.parent.mkdir(parents=True)
+    leftover.write_bytes(model.gguf)
+    store.pull("toy")
+    assert tree(store.home) == BUNDLE
+    assert len(exports.calls) == 1
+
+
 def test_keep_source_spares_the_next_download(
     store: Store, model: Model, exports: Exports, site: Site
 ) -> None:
