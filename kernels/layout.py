@@ -91,11 +91,16 @@ def pack(format: str, raw: U8) -> U8:
     return out
 
 
+def chunk_rows(cols: int) -> int:
+    """Rows to pack at a time (whole tiles) so that the working memory stays at some tens of megabytes."""
+    return max(1, _CHUNK_ELEMENTS // (TILE * max(cols, 1))) * TILE
+
+
 def pack_chunks(format: str, raw: U8) -> Iterator[U8]:
     """Like ``pack``, but yields runs of tiles, so that memory stays bounded for any N."""
     spec = FORMATS[format]
     cols = _cols(spec, raw)
-    step = max(1, _CHUNK_ELEMENTS // (TILE * max(cols, 1))) * TILE
+    step = chunk_rows(cols)
     for start in range(0, raw.shape[0], step):
         yield _pack_rows(spec, raw[start : start + step], cols)
 
@@ -119,8 +124,8 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
     supers = cols // 256
     d = _to_rows(_halves(tiles, 0, 1), rows, supers)
     if not spec.has_min:
-        scales = tiles[..., 32:288].reshape(*tiles.shape[:2], 16, TILE).view(np.int8)
-        return Blocks(quants, d, scales=_to_rows(scales, rows, supers * 16))
+        signed = tiles[..., 32:288].reshape(*tiles.shape[:2], 16, TILE).view(np.int8)
+        return Blocks(quants, d, scales=_to_rows(signed, rows, supers * 16))
     m = _to_rows(_halves(tiles, 32, 1), rows, supers)
     scales, mins = _unpack_six_bit(tiles[..., 64:256].reshape(*tiles.shape[:2], 4, 3, TILE))
     return Blocks(quants, d, m, _to_rows(scales, rows, supers * 8), _to_rows(mins, rows, supers * 8))

@@ -1,0 +1,12 @@
+"""The architectures that can be exported, by the name in ``general.architecture``: one small file each."""
+
+from __future__ import annotations
+
+from edgedec.export.architectures.base import Architecture
+from edgedec.export.architectures.gemma3 import GEMMA3
+from edgedec.export.architectures.llama import LLAMA
+from edgedec.export.architectures.qwen2 import QWEN2
+
+__all__ = ["ARCHITECTURES", "Architecture"]
+
+ARCHITECTURES: dict[str, Architecture] = {a.name: a for a in (LLAMA, QWEN2, GEMMA3)}

@@ -1,0 +1,28 @@
+"""Gemma 3 (text): four norms a layer, q/k norms, five local layers to one global; norm weights include the
++1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgedec.export.architectures.base import Architecture
+
+_LAYERS_OF_27B = 62
+
+
+def _attention_scale(layers: int, hidden: int, heads: int, head_dim: int) -> float:
+    """Gemma 3 27B alone scales by the hidden size per head (``query_pre_attn_scalar`` = 168)."""
+    return 1.0 / math.sqrt(hidden / heads if layers == _LAYERS_OF_27B else head_dim)
+
+
+GEMMA3 = Architecture(
+    name="gemma3",
+    interleaved=False,
+    qk_norm=True,
+    post_norms=True,
+    activation="gelu_tanh",
+    scale_embedding=True,
+    global_period=6,
+    attention_scale=_attention_scale,
+)

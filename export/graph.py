@@ -1,0 +1,189 @@
+"""One graph builder for every architecture: a plain decoder, one op a step. The passes then fuse it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx
+from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
+from edgedec.export.tensors import Tensors
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+HEAD_K = 64
+"""Entries per row that the head returns (fewer only for a smaller vocabulary)."""
+_ROPE_FACTORS = "rope_freqs.weight"
+
+
+def build_graph(hyper: Hyperparameters, tensors: Tensors) -> ExportModel:
+    """The unfused graph of a decoder; weights stay in the file. Raises BadFileError or UnsupportedError."""
+    return _Builder(hyper, tensors).build()
+
+
+def inverse_frequencies(
+    base: float, head_dim: int, divisor: float = 1.0, factors: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """f32[d/2]: base^(-2i/d), divided by the linear scaling and by the per-frequency factors of Llama 3."""
+    exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
+    frequencies = base**-exponents / divisor
+    if factors is not None:
+        frequencies /= factors.astype(np.float64)
+    return frequencies.astype(np.float32)
+
+
+class _Builder:
+    def __init__(self, hyper: Hyperparameters, tensors: Tensors) -> None:
+        self.hyper, self.tensors, self.arch = hyper, tensors, hyper.architecture
+        self.vocab = tensors.rows_of("token_embd.weight")
+        self.formats: dict[str, str] = {}
+        self.model = ExportModel(_inputs(hyper), _outputs(self.vocab))
+
+    def build(self) -> ExportModel:
+        hyper = self.hyper
+        table = self.matrix("token_embd", self.vocab, hyper.hidden)
+        scale = math.sqrt(hyper.hidden) if self.arch.scale_embedding else 1.0
+        x = self.op("QuantEmbedding", "embedding", ["tokens", table], **self.table(table), scale=scale)
+        rotary = self.rotary_tables()
+        for layer, window in enumerate(hyper.windows):
+            x = self.layer(layer, x, rotary[window > 0], window)
+        x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
+        x = self.norm("output_norm", x)
+        head = self.matrix("output", self.vocab, hyper.hidden) if self.tensors.has("output.weight") else table
+        attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "softcap": hyper.softcap}
+        outputs = [value.name for value in self.model.outputs]
+        self.node("HeadTopK", "head", [x, head, "want_logits"], outputs, **attrs)
+        self.tensors.require_all_taken()
+        return self.model
+
+    def layer(self, layer: int, x: str, rotary: str, window: int) -> str:
+        block = f"blk.{layer}."
+        attention = self.attention(block, layer, self.norm(block + "attn_norm", x), rotary, window)
+        if self.arch.post_norms:
+            attention = self.norm(block + "post_attention_norm", attention)
+        x = self.op("Add", block + "after_attention", [x, attention], domain="")
+        mlp = self.mlp(block, self.norm(block + "ffn_norm", x))
+        if self.arch.post_norms:
+            mlp = self.norm(block + "post_ffw_norm", mlp)
+        return self.op("Add", block + "out", [x, mlp], domain="")
+
+    def attention(self, block: str, layer: int, x: str, rotary: str, window: int) -> str:
+        hyper = self.hyper
+        queries, keys = hyper.heads * hyper.head_dim, hyper.kv_heads * hyper.head_dim
+        bias = self.arch.qkv_bias
+        parts = [
+            self.linear(block + name, x, rows, hyper.hidden, bias)
+            for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
+        ]
+        qkv = self.op("Concat", block + "qkv", parts, domain="", axis=1)
+        inputs = [qkv, rotary, "parents", "length", "kv_cache"]
+        if self.arch.qk_norm:
+            inputs += [self.vector(f"{block}attn_{n}_norm.weight", hyper.head_dim) for n in ("q", "k")]
+        heads = self.op(
+            "TreeAttention",
+            block + "attention",
+            inputs,
+            layer=layer,
+            num_heads=hyper.heads,
+            num_kv_heads=hyper.kv_heads,
+            head_dim=hyper.head_dim,
+            scale=hyper.attention_scale,
+            window=window,
+            interleaved=int(self.arch.interleaved),
+            epsilon=hyper.epsilon,
+        )
+        return self.linear(block + "attn_output", heads, hyper.hidden, queries)
+
+    def mlp(self, block: str, x: str) -> str:
+        hyper = self.hyper
+        gate = self.linear(block + "ffn_gate", x, hyper.ffn, hyper.hidden)
+        up = self.linear(block + "ffn_up", x, hyper.ffn, hyper.hidden)
+        if self.arch.activation == "gelu_tanh":
+            active = self.op("Gelu", block + "active", [gate], domain="", approximate="tanh")
+        else:
+            sigmoid = self.op("Sigmoid", block + "sigmoid", [gate], domain="")
+            active = self.op("Mul", block + "active", [gate, sigmoid], domain="")
+        gated = self.op("Mul", block + "gated", [active, up], domain="")
+        return self.linear(block + "ffn_down", gated, hyper.hidden, hyper.ffn)
+
+    def rotary_tables(self) -> dict[bool, str]:
+        """The rotary table of layers without (False) and with (True) a window."""
+        hyper = self.hyper
+        factors = None
+        if self.tensors.has(_ROPE_FACTORS):
+            factors = self.tensors.vector(_ROPE_FACTORS, hyper.head_dim // 2).values
+        tables = {False: inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)}
+        if self.arch.global_period:
+            tables[True] = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)
+        names = {}
+        for local, values in tables.items():
+            name = "rotary_local" if local else "rotary"
+            self.model.weights[f"{name}.inv_freq"] = VectorWeight(values)
+            names[local] = self.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
+        return names
+
+    def norm(self, name: str, x: str) -> str:
+        weight = self.vector(name + ".weight", self.hyper.hidden)
+        return self.op("RMSNorm", name, [x, weight], epsilon=self.hyper.epsilon)
+
+    def linear(self, name: str, x: str, rows: int, cols: int, bias: bool = False) -> str:
+        weight = self.matrix(name, rows, cols)
+        inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
+        return self.op("QuantLinear", name, inputs, formats=[self.format(weight)], rows=[rows], cols=cols)
+
+    def matrix(self, name: str, rows: int, cols: int) -> str:
+        weight = self.tensors.matrix(name + ".weight", rows, cols)
+        self.model.weights[name + ".weight"] = weight
+        self.formats[name + ".weight"] = weight.format
+        return name + ".weight"
+
+    def vector(self, name: str, size: int) -> str:
+        self.model.weights[name] = self.tensors.vector(name, size)
+        return name
+
+    def format(self, weight: str) -> str:
+        return self.formats[weight]
+
+    def table(self, weight: str) -> dict[str, Any]:
+        return {"format": self.format(weight), "rows": self.vocab, "cols": self.hyper.hidden}
+
+    def op(self, kind: str, name: str, inputs: list[str], *, domain: str = DOMAIN, **attrs: Any) -> str:
+        self.node(kind, name, inputs, [name], domain=domain, **attrs)
+        return name
+
+    def node(
+        self,
+        kind: str,
+        name: str,
+        inputs: list[str],
+        outputs: list[str],
+        domain: str = DOMAIN,
+        **attrs: Any,
+    ) -> None:
+        self.model.nodes.append(helper.make_node(kind, inputs, outputs, name=name, domain=domain, **attrs))
+
+
+def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
+    cache: list[str | int | None] = [hyper.layers, 2, hyper.kv_heads, "capacity", hyper.head_dim]
+    return [
+        helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
+        helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
+        helper.make_tensor_value_info("parents", TensorProto.INT64, ["tokens"]),
+        helper.make_tensor_value_info("length", TensorProto.INT64, [1]),
+        helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
+        helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
+        helper.make_tensor_value_info("kv_cache", TensorProto.FLOAT16, cache),
+    ]
+
+
+def _outputs(vocab: int) -> list[onnx.ValueInfoProto]:
+    k = min(HEAD_K, vocab)
+    return [
+        helper.make_tensor_value_info("values", TensorProto.FLOAT, ["rows", k]),
+        helper.make_tensor_value_info("ids", TensorProto.INT32, ["rows", k]),
+        helper.make_tensor_value_info("logsumexp", TensorProto.FLOAT, ["rows"]),
+        helper.make_tensor_value_info("entropy", TensorProto.FLOAT, ["rows"]),
+        helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["full_rows", vocab]),
+    ]

@@ -1,0 +1,157 @@
+"""The sizes and constants of a model, read from GGUF metadata; whatever can not be honoured is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.export.architectures.base import Architecture
+
+from edgedec.core.errors import BadFileError, UnsupportedError
+
+_MOST = 1 << 24
+_MOST_LAYERS = 1000
+# Keys that change the arithmetic in ways the graph does not have, and the values that leave it alone.
+_REFUSED: dict[str, tuple[Any, ...]] = {
+    "expert_count": (0,),
+    "attention.clamp_kqv": (0.0,),
+    "attention.causal": (True,),
+    "attn_logit_softcapping": (0.0,),
+    "embedding_scale": (1.0, 0.0),
+    "residual_scale": (1.0, 0.0),
+    "logit_scale": (1.0, 0.0),
+    "rope.scaling.attn_factor": (1.0, 0.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """Sizes in elements. ``windows[i]`` is layer i's attention window in tokens, 0 for none."""
+
+    architecture: Architecture
+    layers: int
+    hidden: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    context: int
+    epsilon: float
+    attention_scale: float
+    softcap: float
+    rope_base: float
+    rope_divisor: float
+    """Linear rope scaling: frequencies of the layers without a window are divided by this."""
+    local_rope_base: float
+    windows: tuple[int, ...]
+
+
+def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]) -> Hyperparameters:
+    """Raises BadFileError for a missing or impossible value, UnsupportedError for one that can not be
+    honoured.
+    """
+    keys = _Keys(architecture.name, metadata)
+    for key, harmless in _REFUSED.items():
+        if (value := keys.get(key)) is not None and value not in harmless:
+            raise UnsupportedError(
+                f"the model sets {architecture.name}.{key} = {str(value)[:40]}, which has no op here"
+            )
+    layers, hidden, heads = (
+        keys.size("block_count", most=_MOST_LAYERS),
+        keys.size("embedding_length"),
+        keys.size("attention.head_count"),
+    )
+    kv_heads = keys.size("attention.head_count_kv", heads)
+    head_dim = keys.size("attention.key_length", hidden // heads)
+    _check_heads(keys, heads, kv_heads, head_dim)
+    scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
+    return Hyperparameters(
+        architecture=architecture,
+        layers=layers,
+        hidden=hidden,
+        ffn=keys.size("feed_forward_length"),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        context=keys.size("context_length"),
+        epsilon=keys.number("attention.layer_norm_rms_epsilon"),
+        attention_scale=keys.number("attention.scale", 0.0) or scale_of(layers, hidden, heads, head_dim),
+        softcap=keys.number("final_logit_softcapping", 0.0),
+        rope_base=keys.number("rope.freq_base", 10000.0),
+        rope_divisor=_rope_divisor(keys),
+        local_rope_base=keys.number("rope.freq_base_swa", architecture.local_rope_base),
+        windows=_windows(keys, architecture, layers),
+    )
+
+
+class _Keys:
+    """Typed access to ``<architecture>.*`` keys."""
+
+    def __init__(self, architecture: str, metadata: Mapping[str, Any]) -> None:
+        self.architecture, self._metadata = architecture, metadata
+
+    def get(self, key: str) -> Any:
+        return self._metadata.get(f"{self.architecture}.{key}")
+
+    def size(self, key: str, default: int | None = None, most: int = _MOST) -> int:
+        value = self.get(key)
+        if value is None:
+            value = default
+        name = f"{self.architecture}.{key}"
+        if value is None:
+            raise BadFileError(f"the GGUF metadata lacks {name}")
+        if isinstance(value, list):
+            raise UnsupportedError(f"{name} differs between layers, which is not supported")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise BadFileError(f"{name} in the GGUF metadata is {str(value)[:40]}, not a size")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        value = self.get(key)
+        if value is None:
+            value = default
+        name = f"{self.architecture}.{key}"
+        if value is None:
+            raise BadFileError(f"the GGUF metadata lacks {name}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
+            raise BadFileError(f"{name} in the GGUF metadata is {str(value)[:40]}, not a positive number")
+        return float(value)
+
+
+def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
+    if heads % kv_heads:
+        raise BadFileError(f"{heads} query heads can not share {kv_heads} key heads")
+    if keys.size("attention.value_length", head_dim) != head_dim:
+        raise UnsupportedError("keys and values of different sizes are not supported")
+    rotary = keys.size("rope.dimension_count", head_dim)
+    if rotary != head_dim:
+        raise UnsupportedError(f"partial rotary positions ({rotary} of {head_dim}) are not supported")
+    if head_dim % 2:
+        raise BadFileError(f"a head size of {head_dim} can not be rotated in pairs")
+
+
+def _rope_divisor(keys: _Keys) -> float:
+    kind = keys.get("rope.scaling.type")
+    factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0)) or 1.0
+    if kind in (None, "none"):
+        return 1.0 if kind == "none" else factor
+    if kind == "linear":
+        return factor
+    raise UnsupportedError(f"rope scaling {str(kind)[:40]!r} is not supported", hint="none and linear are")
+
+
+def _windows(keys: _Keys, architecture: Architecture, layers: int) -> tuple[int, ...]:
+    if not architecture.global_period:
+        if keys.get("attention.sliding_window"):
+            raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")
+        return (0,) * layers
+    window = keys.size("attention.sliding_window")
+    pattern = keys.get("attention.sliding_window_pattern")
+    if isinstance(pattern, list):
+        if len(pattern) != layers or not all(isinstance(local, bool) for local in pattern):
+            raise BadFileError("attention.sliding_window_pattern does not fit the layers")
+        return tuple(window if local else 0 for local in pattern)
+    period = keys.size("attention.sliding_window_pattern", architecture.global_period)
+    return tuple(window if (layer + 1) % period else 0 for layer in range(layers))

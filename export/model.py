@@ -1,0 +1,134 @@
+"""The graph while it is being built: ONNX nodes, and weights that are still references into the GGUF file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.kernels.layout import FORMATS
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from edgedec.core.manifest import WEIGHTS
+
+DOMAIN = "ai.edgedec"
+OPSET = 21
+IR_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """A quantised matrix to be packed (see ``kernels.layout``): u8[tiles, bytes per tile]."""
+
+    tensor: TensorInfo
+
+    @property
+    def format(self) -> str:
+        return self.tensor.format
+
+    @property
+    def rows(self) -> int:
+        return self.tensor.shape[0]
+
+    @property
+    def cols(self) -> int:
+        return self.tensor.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return FORMATS[self.format].packed_shape(self.rows, self.cols)
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWeight:
+    """A small f32 vector, held in memory."""
+
+    values: NDArray[np.float32]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+
+Weight = PackedWeight | VectorWeight
+
+
+@dataclass(slots=True)
+class ExportModel:
+    """Nodes in topological order. ``placements`` maps a weight to its offset in weights.bin once it has
+    one.
+    """
+
+    inputs: list[onnx.ValueInfoProto]
+    outputs: list[onnx.ValueInfoProto]
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    placements: dict[str, int] = field(default_factory=dict)
+
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """Value name -> the node that computes it."""
+        return {name: node for node in self.nodes for name in node.output if name}
+
+    def uses(self) -> dict[str, int]:
+        """Value name -> how often nodes and graph outputs read it."""
+        counts: dict[str, int] = {}
+        for name in [n for node in self.nodes for n in node.input] + [o.name for o in self.outputs]:
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+    def replace(self, old: list[onnx.NodeProto], last: onnx.NodeProto, new: onnx.NodeProto) -> None:
+        """Put ``new`` where ``last`` stood and drop the nodes of ``old`` (``last`` among them)."""
+        gone = {id(node) for node in old} - {id(last)}
+        self.nodes = [new if node is last else node for node in self.nodes if id(node) not in gone]
+
+    def drop_unused_weights(self) -> None:
+        used = self.uses()
+        self.weights = {name: weight for name, weight in self.weights.items() if name in used}
+
+    def to_onnx(self, name: str, metadata: Mapping[str, str]) -> onnx.ModelProto:
+        """The ONNX model. Placed weights become external data; the others, small, stay inside."""
+        initialisers = [self._initialiser(key, weight) for key, weight in self.weights.items()]
+        graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, initialisers)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="edgedec")
+        helper.set_model_props(model, dict(metadata))
+        return model
+
+    def _initialiser(self, name: str, weight: Weight) -> TensorProto:
+        packed = isinstance(weight, PackedWeight)
+        tensor = TensorProto(name=name, data_type=TensorProto.UINT8 if packed else TensorProto.FLOAT)
+        tensor.dims.extend(weight.shape)
+        if name in self.placements:
+            tensor.data_location = TensorProto.EXTERNAL
+            place = {"location": WEIGHTS, "offset": str(self.placements[name]), "length": str(weight.nbytes)}
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=value)
+        elif isinstance(weight, VectorWeight):
+            tensor.raw_data = weight.values.astype("<f4").tobytes()
+        return tensor
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, object]:
+    """Attributes of a node as Python values (strings decoded)."""
+    out: dict[str, object] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            value = value.decode()
+        elif attribute.type == onnx.AttributeProto.STRINGS:
+            value = [item.decode() for item in value]
+        elif attribute.type == onnx.AttributeProto.INTS:
+            value = list(value)
+        out[attribute.name] = value
+    return out

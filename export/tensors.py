@@ -1,0 +1,67 @@
+"""Takes tensors out of a GGUF file by name and shape, and notices those that nobody took."""
+
+from __future__ import annotations
+
+import numpy as np
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.model import PackedWeight, VectorWeight
+from edgedec.kernels.layout import FORMATS
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BadFileError, UnsupportedError
+
+
+class Tensors:
+    """Access to the tensors of ``source``. Wrong shapes raise BadFileError, unknown formats
+    UnsupportedError.
+    """
+
+    def __init__(self, source: GgufSource) -> None:
+        self._source = source
+        self._taken: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        return name in self._source.tensors
+
+    def matrix(self, name: str, rows: int, cols: int) -> PackedWeight:
+        """A matrix [rows, cols] in a format that can be packed."""
+        tensor = self._take(name, (rows, cols))
+        if tensor.format not in FORMATS:
+            raise UnsupportedError(
+                f"tensor {name} is {tensor.type.name}, which has no kernel",
+                hint=f"quantise the model to one of {', '.join(FORMATS)}, or to Q4_K_M",
+            )
+        return PackedWeight(tensor)
+
+    def vector(self, name: str, size: int) -> VectorWeight:
+        return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))
+
+    def rows_of(self, name: str) -> int:
+        """Rows of a matrix whose height is not known beforehand (the vocabulary)."""
+        tensor = self._source.tensors.get(name)
+        if tensor is None or len(tensor.shape) != 2:
+            raise BadFileError(f"the GGUF file lacks a matrix {name}")
+        return tensor.shape[0]
+
+    def require_all_taken(self) -> None:
+        """A tensor that the graph ignores would mean another model than the file's."""
+        if left := sorted(self._source.tensors.keys() - self._taken):
+            raise UnsupportedError(
+                f"the model has a tensor {left[0][:60]!r} that this architecture does not use"
+            )
+
+    def _take(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        tensor = self._source.tensors.get(name)
+        if tensor is None:
+            raise BadFileError(f"the GGUF file lacks tensor {name}")
+        if tensor.shape != shape:
+            raise BadFileError(f"tensor {name} has shape {list(tensor.shape)}, not {list(shape)}")
+        self._taken.add(name)
+        return tensor
+
+    @staticmethod
+    def _finite(name: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.isfinite(values).all():
+            raise BadFileError(f"tensor {name} holds values that are not finite", hint="download it again")
+        return values

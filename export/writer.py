@@ -1,0 +1,95 @@
+"""Writes a bundle: weights packed and hashed in one streaming pass, everything else beside them, all or
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.model import ExportModel, PackedWeight, Weight
+from edgedec.kernels.layout import chunk_rows, pack
+
+from edgedec.core.errors import StorageError, UsageError
+from edgedec.core.files import storage_errors
+from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
+
+Progress = Callable[[str, int, int], None]
+_HEADROOM = 16 << 20
+"""Free bytes asked for beyond what is written."""
+
+
+def check_target(out: Path) -> None:
+    """Refuse to replace anything but an earlier bundle or an empty directory. Raises UsageError."""
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
+    if out.is_dir() and not (out / MANIFEST).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty and is no EdgeDec bundle", hint="name a new directory")
+
+
+def check_space(out: Path, needed: int) -> None:
+    """Raises StorageError, before anything is written, when the disk of ``out`` lacks ``needed`` bytes."""
+    place = out.absolute()
+    while not place.is_dir():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < needed + _HEADROOM:
+        raise StorageError(
+            f"exporting to {out} needs {(needed + _HEADROOM) / 1e6:.0f} MB, {free / 1e6:.0f} MB are free",
+            hint="free some space or choose another disk",
+        )
+
+
+def weights_bytes(model: ExportModel) -> int:
+    """Size of weights.bin."""
+    return max((offset + model.weights[name].nbytes for name, offset in model.placements.items()), default=0)
+
+
+@dataclass(slots=True)
+class BundleWriter:
+    """Writes files into ``directory`` and remembers their sizes and hashes."""
+
+    directory: Path
+    files: dict[str, FileEntry]
+
+    def bytes(self, name: str, data: bytes) -> None:
+        """Write one small file. Raises StorageError."""
+        with storage_errors(name):
+            (self.directory / name).write_bytes(data)
+        self.files[name] = FileEntry(len(data), hashlib.sha256(data).hexdigest())
+
+    def model(self, model: ExportModel, name: str, metadata: dict[str, str]) -> None:
+        """Write model.onnx."""
+        self.bytes(MODEL, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
+
+    def weights(self, model: ExportModel, source: GgufSource, progress: Progress) -> None:
+        """Pack every placed weight into weights.bin, a few tiles at a time. Raises StorageError,
+        BadFileError.
+        """
+        total, digest, position = weights_bytes(model), hashlib.sha256(), 0
+        with storage_errors(WEIGHTS), (self.directory / WEIGHTS).open("wb") as stream:
+            for name, offset in model.placements.items():
+                for piece in itertools.chain(
+                    [bytes(offset - position)], _pieces(model.weights[name], source)
+                ):
+                    stream.write(piece)
+                    digest.update(piece)
+                    position += len(piece)
+                    progress("weights", position, total)
+        self.files[WEIGHTS] = FileEntry(position, digest.hexdigest())
+
+
+def _pieces(weight: Weight, source: GgufSource) -> Iterator[bytes | memoryview]:
+    """The bytes of a weight as they stand in weights.bin, in bounded pieces."""
+    if not isinstance(weight, PackedWeight):
+        yield weight.values.astype("<f4").tobytes()
+        return
+    step = chunk_rows(weight.cols)
+    for start in range(0, weight.rows, step):
+        raw = source.rows(weight.tensor, start, min(start + step, weight.rows))
+        yield pack(weight.format, raw).data.cast("B")
