@@ -22,8 +22,16 @@ def pointer(array: Array | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def library_for(row: str) -> ctypes.CDLL:
+    """The library that can run a row here: AVX-512 is emulated where the CPU lacks it."""
+    if row == "avx512" and not library.can_run(row) and (emulated := library.emulated_path()):
+        return library.load(emulated)
+    return library.load()
+
+
 def call(function: str, row: str, *arguments: Any) -> int:
-    """Calls `function(row, ...)`; arrays become pointers, ints size_t, floats float, bytes char pointers."""
+    """Calls `function(row, ...)`; arrays become pointers, ints size_t, floats float, bytes char pointers,
+    other values go as they are."""
     converted: list[Any] = [ctypes.c_char_p(row.encode())]
     for value in arguments:
         if value is None or isinstance(value, np.ndarray):
@@ -32,14 +40,16 @@ def call(function: str, row: str, *arguments: Any) -> int:
             converted.append(ctypes.c_char_p(value))
         elif isinstance(value, float):
             converted.append(ctypes.c_float(value))
-        else:
+        elif isinstance(value, int):
             converted.append(ctypes.c_size_t(value))
-    return int(getattr(library.load(), function)(*converted))
+        else:
+            converted.append(value)
+    return int(getattr(library_for(row), function)(*converted))
 
 
 @cache
 def float_rows() -> tuple[str, ...]:
-    """The float rows that this build has and this CPU can run, the reference row first."""
+    """The float rows that can run here, emulated ones included; the reference row first."""
     rows = [
         row
         for row in ("scalar", "avx2", "avx512")
@@ -53,6 +63,7 @@ def same_bits(a: Array, b: Array) -> bool:
     """Whether two arrays agree in shape and in every bit; any NaN equals any NaN."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     nan = np.isnan(a) & np.isnan(b)
     raw = f"u{a.dtype.itemsize}"
     return bool(np.all((a.view(raw) == b.view(raw)) | nan))

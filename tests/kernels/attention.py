@@ -1,0 +1,161 @@
+"""Cases and a float64 reference for the TreeAttention tests."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.kernels.float_rows import F32, call
+
+F64 = npt.NDArray[np.float64]
+F16 = npt.NDArray[np.float16]
+
+
+class Config(ctypes.Structure):
+    """Mirror of edgedec::tree_attention::Config."""
+
+    _fields_ = (
+        ("heads", ctypes.c_size_t),
+        ("kv_heads", ctypes.c_size_t),
+        ("dim", ctypes.c_size_t),
+        ("scale", ctypes.c_float),
+        ("window", ctypes.c_size_t),
+        ("interleaved", ctypes.c_bool),
+        ("epsilon", ctypes.c_float),
+    )
+
+
+@dataclass
+class Model:
+    """What stays the same from pass to pass."""
+
+    heads: int = 6
+    kv_heads: int = 2
+    dim: int = 16
+    window: int = 0
+    interleaved: bool = False
+    norms: bool = False
+    seed: int = 0
+
+    def config(self) -> Config:
+        scale = 1 / self.dim**0.5
+        return Config(self.heads, self.kv_heads, self.dim, scale, self.window, self.interleaved, 1e-6)
+
+    def norm_weights(self) -> tuple[F32, F32] | tuple[None, None]:
+        if not self.norms:
+            return None, None
+        q, k = np.random.default_rng(self.seed + 1).uniform(0.5, 2, (2, self.dim)).astype(np.float32)
+        return q, k
+
+    def cache(self, length: int, capacity: int) -> F16:
+        """[2, kv heads, capacity, dim]; slots from `length` on are NaN, so that reading them shows."""
+        rng = np.random.default_rng(self.seed + 2)
+        cache = np.full((2, self.kv_heads, capacity, self.dim), np.float16(np.nan))
+        # Drawn slot by slot: a longer context begins with a shorter one.
+        filling = rng.standard_normal((length, 2, self.kv_heads, self.dim)).astype(np.float16)
+        cache[:, :, :length] = filling.transpose(1, 2, 0, 3)
+        return cache
+
+    def tokens(self, count: int) -> F32:
+        width = (self.heads + 2 * self.kv_heads) * self.dim
+        return np.random.default_rng(self.seed + 3).standard_normal((count, width)).astype(np.float32)
+
+    def rotary(self, positions: Sequence[int]) -> F32:
+        inverse = 10_000.0 ** (-np.arange(0, self.dim, 2) / self.dim)
+        angle = np.asarray(positions)[:, None] * inverse
+        return np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+
+
+def depths(parents: Sequence[int]) -> list[int]:
+    """Ancestors of each token within the pass."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(0 if parent < 0 else found[parent] + 1)
+    return found
+
+
+def path(parents: Sequence[int], token: int) -> list[int]:
+    """Ancestors of a token and itself, in path order."""
+    chain = [token]
+    while parents[chain[-1]] >= 0:
+        chain.append(parents[chain[-1]])
+    return chain[::-1]
+
+
+def run(
+    row: str,
+    model: Model,
+    tokens: F32,
+    parents: Sequence[int],
+    cache: F16,
+    length: int,
+    split: tuple[int, int] = (1000, 1000),
+) -> F32:
+    """One pass; `cache` is written in place. split: tokens and heads of one call of attend."""
+    out = np.full((len(tokens), model.heads * model.dim), np.float32(np.nan))
+    rotary = model.rotary([length + depth for depth in depths(parents)])
+    q_norm, k_norm = model.norm_weights()
+    status = call(
+        "edgedec_tree_attention",
+        row,
+        ctypes.byref(model.config()),
+        np.ascontiguousarray(tokens),
+        rotary,
+        np.asarray(parents, np.int64),
+        len(tokens),
+        length,
+        cache,
+        cache.shape[2],
+        q_norm,
+        k_norm,
+        out,
+        *split,
+    )
+    assert status == 0
+    return out
+
+
+def turned(model: Model, x: F32, rotary: F32, weight: F32 | None) -> F64:
+    """Heads [T, H, dim] through norm and rotation in float64."""
+    wide = x.astype(np.float64)
+    if weight is not None:
+        wide = wide / np.sqrt((wide**2).mean(axis=-1, keepdims=True) + 1e-6) * weight
+    half = model.dim // 2
+    cosine, sine = (part[:, None].astype(np.float64) for part in (rotary[:, :half], rotary[:, half:]))
+    first, second = (
+        (slice(0, None, 2), slice(1, None, 2)) if model.interleaved else (slice(half), slice(half, None))
+    )
+    a, b = wide[..., first], wide[..., second]
+    out = np.empty_like(wide)
+    out[..., first], out[..., second] = a * cosine - b * sine, a * sine + b * cosine
+    return out
+
+
+def reference(
+    model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int
+) -> tuple[F64, F64, F64]:
+    """Outputs [T, heads * dim] from the fp16 keys and values in `cache`, in float64.
+
+    Also the keys and values [T, kv heads, dim] that the pass should have written there.
+    """
+    count, heads, kv_heads, dim = len(tokens), model.heads, model.kv_heads, model.dim
+    rotary = model.rotary([length + depth for depth in depths(parents)])
+    q_norm, k_norm = model.norm_weights()
+    split = tokens.reshape(count, heads + 2 * kv_heads, dim)
+    q = turned(model, split[:, :heads], rotary, q_norm) / dim**0.5
+    k = turned(model, split[:, heads : heads + kv_heads], rotary, k_norm)
+    v = split[:, heads + kv_heads :].astype(np.float64)
+    out = np.empty((count, heads, dim))
+    for token in range(count):
+        slots = [*range(length), *(length + node for node in path(parents, token))]
+        slots = slots[-model.window :] if model.window else slots
+        for head in range(heads):
+            keys, values = cache[:, head // (heads // kv_heads), slots].astype(np.float64)
+            scores = keys @ q[token, head]
+            weights = np.exp(scores - scores.max())
+            out[token, head] = weights @ values / weights.sum()
+    return out.reshape(count, -1), k, v

@@ -1,0 +1,233 @@
+"""TreeAttention: accuracy, and the promise that an output depends on its path alone, bit for bit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from edgedec.kernels import library
+
+from tests.kernels.attention import Model, path, reference, run
+from tests.kernels.float_rows import F32, call, float_rows, same_bits
+
+GROUPS = [(9, 3), (12, 2), (14, 2), (4, 1), (5, 5), (32, 1)]
+CONTEXTS = [0, 1, 15, 16, 17, 511, 512, 513]
+
+
+def random_tree(seed: int, count: int) -> list[int]:
+    rng = np.random.default_rng(seed)
+    return [int(rng.integers(-1, token)) if rng.random() < 0.5 else token - 1 for token in range(count)]
+
+
+def check(row: str, model: Model, parents: Sequence[int], length: int) -> None:
+    """One pass against float64: outputs, and the keys and values in the cache."""
+    tokens, cache = model.tokens(len(parents)), model.cache(length, length + len(parents) + 2)
+    before = cache.copy()
+    out = run(row, model, tokens, parents, cache, length)
+    expected, keys, values = reference(model, tokens, parents, cache, length)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=4e-6)
+    end = length + len(parents)
+    for written, exact in zip(cache[:, :, length:end].transpose(0, 2, 1, 3), (keys, values), strict=True):
+        assert np.all(np.abs(written - exact) <= 2.0**-11 * np.abs(exact) * 1.001 + 2.0**-24)
+    untouched = np.r_[0:length, end : end + 2]
+    assert same_bits(
+        np.ascontiguousarray(cache[:, :, untouched]), np.ascontiguousarray(before[:, :, untouched])
+    )
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("norms", [False, True])
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
+def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bool) -> None:
+    check(row, Model(dim=dim, interleaved=interleaved, norms=norms, seed=dim), random_tree(dim, 7), 37)
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize(("heads", "kv_heads"), GROUPS)
+def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_heads: int) -> None:
+    check(row, Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads), random_tree(heads, 16), 20)
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("window", [0, 512])
+@pytest.mark.parametrize("length", CONTEXTS)
+def test_follows_the_definition_around_the_window(row: str, length: int, window: int) -> None:
+    check(row, Model(window=window, seed=length), [-1, 0, 0, 2, -1], length)
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("window", [1, 3, 16, 33])
+def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window: int) -> None:
+    check(row, Model(window=window, seed=window), [token - 1 for token in range(40)], 9)
+    check(row, Model(window=window, seed=window), random_tree(window, 40), 9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("window", [0, 30])
+@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
+def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int) -> None:
+    model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, seed=seed)
+    tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
+    for row in float_rows():
+        cache = model.cache(45, 60)
+        results.append((run(row, model, tokens, parents, cache, 45), cache))
+    for out, cache in results[1:]:
+        assert same_bits(out, results[0][0])
+        assert same_bits(cache, results[0][1])
+
+
+def one_by_one(row: str, model: Model, tokens: F32, length: int, capacity: int) -> F32:
+    """Feeds the tokens as a plain sequence, a pass each."""
+    cache = model.cache(length, capacity)
+    return np.concatenate(
+        [run(row, model, tokens[i : i + 1], [-1], cache, length + i) for i in range(len(tokens))]
+    )
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("window", [0, 20])
+@pytest.mark.parametrize("count", range(2, 17))
+def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: int) -> None:
+    model = Model(heads=9, kv_heads=3, dim=64, window=window, seed=count)
+    tokens, cache = model.tokens(count), model.cache(29, 64)
+    together = run(row, model, tokens, [token - 1 for token in range(count)], cache, 29)
+    assert same_bits(together, one_by_one(row, model, tokens, 29, 64))
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("length", CONTEXTS)
+def test_together_equals_one_by_one_around_the_window(row: str, length: int) -> None:
+    model = Model(window=512, seed=length)
+    tokens, cache = model.tokens(5), model.cache(length, length + 5)
+    together = run(row, model, tokens, [-1, 0, 1, 2, 3], cache, length)
+    assert same_bits(together, one_by_one(row, model, tokens, length, length + 5))
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("window", [0, 11])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, window: int) -> None:
+    model = Model(heads=4, kv_heads=2, dim=32, window=window, seed=seed)
+    tokens, parents, length = model.tokens(16), random_tree(seed, 16), 3 * seed
+    out = run(row, model, tokens, parents, model.cache(length, 40), length)
+    for token in range(16):
+        plain = one_by_one(row, model, tokens[path(parents, token)], length, 40)
+        assert same_bits(out[token], plain[-1]), token
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_siblings_does_not_matter(row: str, seed: int) -> None:
+    model = Model(dim=32, seed=seed)
+    rng, tokens, parents = np.random.default_rng(seed), model.tokens(12), random_tree(seed, 12)
+    order: list[int] = []  # a random order in which parents still come first
+    while len(order) < 12:
+        ready = [t for t in range(12) if t not in order and (parents[t] < 0 or parents[t] in order)]
+        order.append(int(rng.choice(ready)))
+    moved = [-1 if parents[t] < 0 else order.index(parents[t]) for t in order]
+    out = run(row, model, tokens, parents, model.cache(21, 40), 21)
+    shuffled = run(row, model, tokens[order], moved, model.cache(21, 40), 21)
+    assert same_bits(shuffled, np.ascontiguousarray(out[order]))
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("split", [(1, 1), (3, 2), (7, 5), (8, 14), (100, 7)])
+@pytest.mark.parametrize("window", [0, 25])
+def test_the_split_over_threads_does_not_matter(row: str, split: tuple[int, int], window: int) -> None:
+    model = Model(heads=14, kv_heads=2, dim=32, window=window)
+    tokens, parents = model.tokens(60), [*range(-1, 29), *random_tree(1, 60)[30:]]
+    whole = run(row, model, tokens, parents, model.cache(13, 80), 13)
+    parts = run(row, model, tokens, parents, model.cache(13, 80), 13, split)
+    assert same_bits(whole, parts)
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_a_long_context_is_cut_into_smaller_blocks_with_the_same_bits(row: str) -> None:
+    model = Model(heads=6, kv_heads=1, dim=16)
+    tokens, cache = model.tokens(4), model.cache(6000, 6004)
+    together = run(row, model, tokens, [-1, 0, 0, 2], cache, 6000)
+    assert block(model, 4, 6000) == 1
+    assert block(model, 4, 100) == 4
+    plain = one_by_one(row, model, tokens[[0, 2, 3]], 6000, 6003)
+    assert same_bits(together[[0, 2, 3]], plain)
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_keys_outside_the_window_are_not_read(row: str) -> None:
+    model = Model(window=16)
+    tokens, cache = model.tokens(3), model.cache(50, 60)
+    expected = run(row, model, tokens, [-1, 0, 1], cache.copy(), 50)
+    cache[:, :, : 50 - 15] = np.float16(np.nan)
+    assert same_bits(run(row, model, tokens, [-1, 0, 1], cache, 50), expected)
+    assert not np.isnan(expected).any()
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_siblings_are_not_read(row: str) -> None:
+    model = Model()
+    tokens = model.tokens(4)
+    expected = run(row, model, tokens, [-1, -1, 0, 1], model.cache(5, 20), 5)
+    tokens[1] = np.float32(np.nan)
+    got = run(row, model, tokens, [-1, -1, 0, 1], model.cache(5, 20), 5)
+    assert same_bits(got[[0, 2]], expected[[0, 2]])
+    assert np.isnan(got[[1, 3]]).all()
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_large_scores_do_not_overflow(row: str) -> None:
+    model = Model()
+    tokens = model.tokens(3)
+    tokens *= np.float32(200)
+    cache = model.cache(20, 30)
+    out = run(row, model, tokens, [-1, 0, 1], cache, 20)
+    np.testing.assert_allclose(out, reference(model, tokens, [-1, 0, 1], cache, 20)[0], rtol=0, atol=0.5)
+
+
+def block(model: Model, tokens: int, length: int) -> int:
+    function = library.load().edgedec_tree_attention_block
+    function.restype = ctypes.c_size_t
+    config = model.config()
+    return int(function(ctypes.byref(config), ctypes.c_size_t(tokens), ctypes.c_size_t(length)))
+
+
+def problem(model: Model, parents: Sequence[int], length: int, capacity: int) -> str | None:
+    function = library.load().edgedec_tree_attention_problem
+    function.restype = ctypes.c_char_p
+    config, array = model.config(), np.asarray(parents, np.int64)
+    sizes = [ctypes.c_size_t(size) for size in (len(parents), length, capacity)]
+    message: bytes | None = function(ctypes.byref(config), ctypes.c_void_p(array.ctypes.data), *sizes)
+    return None if message is None else message.decode()
+
+
+@pytest.mark.parametrize(
+    ("model", "parents", "length", "capacity", "word"),
+    [
+        (Model(), [-1, 0], 7, 8, "capacity"),
+        (Model(), [-1, 1], 0, 8, "parents"),
+        (Model(), [0], 0, 8, "parents"),
+        (Model(), [-2], 0, 8, "parents"),
+        (Model(heads=5), [-1], 0, 8, "num_heads"),
+        (Model(dim=24), [-1], 0, 8, "head_dim"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    model: Model, parents: list[int], length: int, capacity: int, word: str
+) -> None:
+    assert word in (problem(model, parents, length, capacity) or "")
+
+
+def test_right_arguments_have_no_problem() -> None:
+    assert problem(Model(), [-1, 0, -1], 5, 8) is None
+
+
+def test_unknown_rows_are_refused() -> None:
+    model = Model()
+    tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
+    status = call(
+        "edgedec_tree_attention", "avx3", ctypes.byref(model.config()), tokens, model.rotary([0]),
+        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, 1, 1,
+    )  # fmt: skip
+    assert status == 1
