@@ -18,22 +18,37 @@ struct Madd {
     return _mm256_maddubs_epi16(w, x);
   }
 
-  template <class F, int STEPS>
-  static EDGEDEC_INLINE Pair dot(const Pair* w, const int8_t* x) {
-    constexpr int span = kSpan<F> < STEPS ? kSpan<F> : STEPS;
-    const __m256i ones = _mm256_set1_epi16(1);
-    Pair total = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-    for (int s0 = 0; s0 < STEPS; s0 += span) {
-      __m256i v = broadcast4(x, s0);
-      Pair part = {product<F>(w[s0].a, v), product<F>(w[s0].b, v)};
-      for (int s = s0 + 1; s < s0 + span; ++s) {
-        v = broadcast4(x, s);
-        part = {_mm256_add_epi16(part.a, product<F>(w[s].a, v)), _mm256_add_epi16(part.b, product<F>(w[s].b, v))};
+  // Widens 16-bit sums to 32 bits; for Q6_K the scale of the half goes in on the way.
+  template <class F>
+  static EDGEDEC_INLINE __m256i factor(__m256i sc, int s) {
+    if constexpr (F::kScales != Scales::kSignedQ6) return _mm256_set1_epi16(1);
+    // The pair (sc0, sc1) of each column with the wanted one in both places.
+    const __m256i low = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9,
+                                         8, 9, 12, 13, 12, 13);
+    return _mm256_shuffle_epi8(sc, s < kSteps / 2 ? low : _mm256_add_epi8(low, _mm256_set1_epi8(2)));
+  }
+
+  template <class F, int R, class W>
+  static EDGEDEC_INLINE void dot(const W& w, const Pair& sc, const int8_t* const* x, Pair* total) {
+    constexpr int span = kSpan<F>;
+    for (int r = 0; r < R; ++r) total[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+#pragma GCC unroll 8
+    for (int s0 = 0; s0 < kSteps; s0 += span) {
+      Pair part[R];
+#pragma GCC unroll 8
+      for (int s = s0; s < s0 + span; ++s) {
+        const __m256i a = w.at(s, 0), b = w.at(s, 1);
+        for (int r = 0; r < R; ++r) {
+          const __m256i v = broadcast4(x[r], s);
+          const Pair p = {product<F>(a, v), product<F>(b, v)};
+          part[r] = s == s0 ? p : Pair{_mm256_add_epi16(part[r].a, p.a), _mm256_add_epi16(part[r].b, p.b)};
+        }
       }
-      total = {_mm256_add_epi32(total.a, _mm256_madd_epi16(part.a, ones)),
-               _mm256_add_epi32(total.b, _mm256_madd_epi16(part.b, ones))};
+      const __m256i fa = factor<F>(sc.a, s0), fb = factor<F>(sc.b, s0);
+      for (int r = 0; r < R; ++r)
+        total[r] = {_mm256_add_epi32(total[r].a, _mm256_madd_epi16(part[r].a, fa)),
+                    _mm256_add_epi32(total[r].b, _mm256_madd_epi16(part[r].b, fb))};
     }
-    return total;
   }
 };
 

@@ -19,19 +19,19 @@ EDGEDEC_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_ca
 EDGEDEC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 EDGEDEC_INLINE Pair load_pair(const uint8_t* p) { return {load(p), load(p + 32)}; }
 
-// Quants of one step as unsigned bytes.
-template <class F>
+// Quants of one step as unsigned bytes. ODD: the group's parity, known when compiling as the shifts depend on it.
+template <class F, int ODD>
 EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int offset) {
   if constexpr (F::kBits == 8) return load(rec + F::kLo + (group * kSteps + s) * 64 + offset);
   const __m256i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64 + offset);
-  const __m256i shifted = group & 1 ? _mm256_srli_epi16(bytes, 4) : bytes;
+  const __m256i shifted = ODD ? _mm256_srli_epi16(bytes, 4) : bytes;
   const __m256i lo = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
   if constexpr (F::kBits == 5) {
-    const __m256i hi = _mm256_srl_epi16(load(rec + F::kHi + group * 64 + offset), _mm_cvtsi32_si128(s));
+    const __m256i hi = _mm256_srli_epi16(load(rec + F::kHi + group * 64 + offset), s);
     return _mm256_or_si256(lo, _mm256_slli_epi16(_mm256_and_si256(hi, _mm256_set1_epi8(1)), 4));
   } else if constexpr (F::kBits == 6) {
     const __m256i bits = load(rec + F::kHi + group * 128 + s / 4 * 64 + offset);
-    const __m256i hi = _mm256_srl_epi16(bits, _mm_cvtsi32_si128(2 * (s % 4)));
+    const __m256i hi = _mm256_srli_epi16(bits, 2 * (s % 4));
     return _mm256_or_si256(lo, _mm256_slli_epi16(_mm256_and_si256(hi, _mm256_set1_epi8(3)), 4));
   }
   return lo;
@@ -45,16 +45,17 @@ EDGEDEC_INLINE PairF bytes_to_floats(__m128i v) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)))};
 }
 
-EDGEDEC_INLINE Pair signed_bytes(__m128i v) {
-  return {_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8))};
+// The low and the high integer scale of each column, side by side as 16-bit numbers.
+EDGEDEC_INLINE Pair scale_pairs(__m128i sc0, __m128i sc1) {
+  return {_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(sc0, sc1)), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(sc0, sc1))};
 }
 
 struct GroupScales {
   PairF scale, minus_min;
-  Pair sc0, sc1;  // Q6_K only
+  Pair sc;  // Q6_K only: scale_pairs
 };
 
-template <class F>
+template <class F, int ODD>
 EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   GroupScales s;
   if constexpr (F::kScales == Scales::kHalf) {
@@ -62,12 +63,12 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     if constexpr (F::kMin) s.minus_min = half_pair(rec + 64 + group * 32);
   } else if constexpr (F::kScales == Scales::kSignedQ6) {
     s.scale = half_pair(rec);
-    s.sc0 = signed_bytes(load128(rec + 32 + 2 * group * kTile));
-    s.sc1 = signed_bytes(load128(rec + 32 + (2 * group + 1) * kTile));
+    const uint8_t* sc = rec + 32 + 2 * group * kTile;
+    s.sc = scale_pairs(load128(sc), load128(sc + kTile));
   } else {
     const uint8_t* pair = rec + 64 + group / 2 * 48;
-    const __m128i low = load128(pair + (group & 1) * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
-    const __m128i high = group & 1 ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
+    const __m128i low = load128(pair + ODD * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
+    const __m128i high = ODD ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
     const __m128i sc = _mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4));
     const __m128i m = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
                                    _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4));
@@ -85,24 +86,40 @@ EDGEDEC_INLINE __m256i broadcast4(const int8_t* x, int s) {
   return _mm256_set1_epi32(four);
 }
 
-// The exact integer of a group for one token: policy D sums steps [s0, s1), the offset leaves through the sums.
-template <class F, class D>
-EDGEDEC_INLINE Pair group_sum(const Pair* w, const GroupScales& s, const int8_t* x, const int32_t* sum) {
-  if constexpr (F::kScales == Scales::kSignedQ6) {
-    const Pair lo = D::template dot<F, 4>(w, x), hi = D::template dot<F, 4>(w + 4, x + 16);
-    const __m256i off0 = _mm256_set1_epi32(F::kOffset * sum[0]), off1 = _mm256_set1_epi32(F::kOffset * sum[1]);
-    const auto join = [&](__m256i a, __m256i b, __m256i sa, __m256i sb) {
-      return _mm256_add_epi32(_mm256_mullo_epi32(_mm256_sub_epi32(a, off0), sa),
-                              _mm256_mullo_epi32(_mm256_sub_epi32(b, off1), sb));
-    };
-    return {join(lo.a, hi.a, s.sc0.a, s.sc1.a), join(lo.b, hi.b, s.sc0.b, s.sc1.b)};
-  } else {
-    Pair v = D::template dot<F, kSteps>(w, x);
-    if constexpr (F::kOffset != 0 && !(F::kBits == 8 && D::kSignedBytes)) {
-      const __m256i off = _mm256_set1_epi32(F::kOffset * (sum[0] + sum[1]));
-      v = {_mm256_sub_epi32(v.a, off), _mm256_sub_epi32(v.b, off)};
+// Unpacked quants of a group, one half of the columns: for one token straight from the record, for several from a
+// buffer that stays in the first-level cache.
+template <class F, int ODD, bool SIGNED>
+struct FromRecord {
+  const uint8_t* rec;
+  int group;
+  EDGEDEC_INLINE __m256i at(int s, int half) const {
+    const __m256i w = unpack_half<F, ODD>(rec, group, s, half * 32);
+    if constexpr (F::kBits == 8 && SIGNED) return _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+    return w;
+  }
+};
+struct FromBuffer {
+  const __m256i* w;
+  EDGEDEC_INLINE __m256i at(int s, int half) const { return w[2 * s + half]; }
+};
+
+// The exact integers of a group for R tokens: policy D sums products, the offset leaves through the sums.
+template <class F, class D, int R, class W>
+EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* const* x, const int32_t* const* sum,
+                               Pair* out) {
+  D::template dot<F, R>(w, s.sc, x, out);
+  for (int r = 0; r < R; ++r) {
+    Pair off = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    if constexpr (F::kScales == Scales::kSignedQ6) {
+      // sum of 16 activations fits 16 bits: both halves times their scales in one instruction, then times 32.
+      const __m256i sums = _mm256_set1_epi32((sum[r][0] & 0xffff) | sum[r][1] << 16);
+      off = {_mm256_slli_epi32(_mm256_madd_epi16(s.sc.a, sums), 5), _mm256_slli_epi32(_mm256_madd_epi16(s.sc.b, sums), 5)};
+    } else if constexpr (F::kOffset != 0 && !(F::kBits == 8 && D::kSignedBytes)) {
+      off.a = off.b = _mm256_set1_epi32(F::kOffset * (sum[r][0] + sum[r][1]));
+    } else {
+      continue;
     }
-    return v;
+    out[r] = {_mm256_sub_epi32(out[r].a, off.a), _mm256_sub_epi32(out[r].b, off.b)};
   }
 }
 
@@ -113,25 +130,37 @@ EDGEDEC_INLINE __m256 step(__m256i isum, __m256 scale, __m256 minus_min, __m256 
   return _mm256_fmadd_ps(t, xscale, acc);
 }
 
-template <class F, class D>
-EDGEDEC_INLINE void group_rows(const uint8_t* rec, int group, const Acts& x, int m0, int n, int index, PairF* acc) {
-  Pair w[kSteps];
-  for (int s = 0; s < kSteps; ++s) {
-    w[s] = {unpack_half<F>(rec, group, s, 0), unpack_half<F>(rec, group, s, 32)};
-    if constexpr (F::kBits == 8 && D::kSignedBytes) {
-      const __m256i flip = _mm256_set1_epi8(-128);
-      w[s] = {_mm256_xor_si256(w[s].a, flip), _mm256_xor_si256(w[s].b, flip)};
-    }
+// R tokens from m on.
+template <class F, class D, int R, class W>
+EDGEDEC_INLINE void group_tokens(const W& w, const GroupScales& s, const Acts& x, int m, int index, PairF* acc) {
+  const int8_t* q[R];
+  const int32_t* sum[R];
+  for (int r = 0; r < R; ++r) {
+    const size_t at = static_cast<size_t>(m + r) * (x.k / kGroup) + index;
+    q[r] = x.q + at * kGroup;
+    sum[r] = x.sum + 2 * at;
   }
-  const GroupScales s = group_scales<F>(rec, group);
-  for (int m = 0; m < n; ++m) {
-    const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
-    const Pair isum = group_sum<F, D>(w, s, x.q + at * kGroup, x.sum + 2 * at);
-    const __m256 xsum = _mm256_set1_ps(static_cast<float>(x.sum[2 * at] + x.sum[2 * at + 1]));
-    const __m256 xscale = _mm256_set1_ps(x.scale[at]);
-    acc[m].a = step<F>(isum.a, s.scale.a, s.minus_min.a, xsum, xscale, acc[m].a);
-    acc[m].b = step<F>(isum.b, s.scale.b, s.minus_min.b, xsum, xscale, acc[m].b);
+  Pair isum[R];
+  group_sums<F, D, R>(w, s, q, sum, isum);
+  for (int r = 0; r < R; ++r) {
+    const __m256 xsum = _mm256_set1_ps(static_cast<float>(sum[r][0] + sum[r][1]));
+    const __m256 xscale = _mm256_set1_ps(x.scale[static_cast<size_t>(m + r) * (x.k / kGroup) + index]);
+    acc[r].a = step<F>(isum[r].a, s.scale.a, s.minus_min.a, xsum, xscale, acc[r].a);
+    acc[r].b = step<F>(isum[r].b, s.scale.b, s.minus_min.b, xsum, xscale, acc[r].b);
   }
+}
+
+template <class F, class D, int ODD>
+EDGEDEC_INLINE void group_many(const uint8_t* rec, int group, const Acts& x, int m0, int n, int index, PairF* acc) {
+  __m256i buffer[2 * kSteps];
+  const FromRecord<F, ODD, D::kSignedBytes> record{rec, group};
+#pragma GCC unroll 16
+  for (int i = 0; i < 2 * kSteps; ++i) buffer[i] = record.at(i / 2, i % 2);
+  const FromBuffer w{buffer};
+  const GroupScales s = group_scales<F, ODD>(rec, group);
+  int m = 0;
+  for (; m + 2 <= n; m += 2) group_tokens<F, D, 2>(w, s, x, m0 + m, index, acc + m);
+  if (m < n) group_tokens<F, D, 1>(w, s, x, m0 + m, index, acc + m);
 }
 
 EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
@@ -147,6 +176,14 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 }
 
 // ONE: a single token, so that its accumulators stay in registers.
+template <class F, class D, int ODD, bool ONE>
+EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, PairF* acc) {
+  if constexpr (ONE)
+    group_tokens<F, D, 1>(FromRecord<F, ODD, D::kSignedBytes>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
+  else
+    group_many<F, D, ODD>(rec, g, x, m0, n, index, acc);
+}
+
 template <class F, class D, bool ONE>
 void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;
@@ -155,8 +192,10 @@ void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* o
   const uint8_t* rec = w.data + w.tile_bytes() * tile;
   const int records = w.records();
   for (int r = 0; r < records; ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; ++g)
-      group_rows<F, D>(rec, g, x, m0, ONE ? 1 : n, r * kGroups + g, acc);
+    for (int g = 0; g < kGroups; g += 2) {
+      group<F, D, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
+      group<F, D, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+    }
   const int columns = w.rows - tile * kTile;
   for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
 }

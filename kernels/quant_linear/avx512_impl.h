@@ -20,11 +20,11 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, int group, int s) {
   const __m512i shifted = group & 1 ? _mm512_srli_epi16(bytes, 4) : bytes;
   const __m512i lo = _mm512_and_si512(shifted, _mm512_set1_epi8(15));
   if constexpr (F::kBits == 5) {
-    const __m512i hi = _mm512_srl_epi16(load(rec + F::kHi + group * 64), _mm_cvtsi32_si128(s));
+    const __m512i hi = _mm512_srli_epi16(load(rec + F::kHi + group * 64), s);
     return _mm512_or_si512(lo, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(1)), 4));
   } else if constexpr (F::kBits == 6) {
     const __m512i bits = load(rec + F::kHi + group * 128 + s / 4 * 64);
-    const __m512i hi = _mm512_srl_epi16(bits, _mm_cvtsi32_si128(2 * (s % 4)));
+    const __m512i hi = _mm512_srli_epi16(bits, 2 * (s % 4));
     return _mm512_or_si512(lo, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(3)), 4));
   }
   return lo;

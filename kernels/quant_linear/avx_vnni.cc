@@ -7,14 +7,29 @@ namespace {
 struct Vnni {
   static constexpr bool kSignedBytes = false;
 
-  template <class F, int STEPS>
-  static EDGEDEC_INLINE Pair dot(const Pair* w, const int8_t* x) {
-    Pair total = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-    for (int s = 0; s < STEPS; ++s) {
-      const __m256i v = broadcast4(x, s);
-      total = {_mm256_dpbusd_avx_epi32(total.a, w[s].a, v), _mm256_dpbusd_avx_epi32(total.b, w[s].b, v)};
+  template <class F, int R, class W>
+  static EDGEDEC_INLINE void dot(const W& w, const Pair& sc, const int8_t* const* x, Pair* total) {
+    Pair half[2][R];
+    for (auto& h : half)
+      for (auto& p : h) p = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+#pragma GCC unroll 8
+    for (int s = 0; s < kSteps; ++s) {
+      const __m256i a = w.at(s, 0), b = w.at(s, 1);
+      for (int r = 0; r < R; ++r) {
+        const __m256i v = broadcast4(x[r], s);
+        Pair& p = half[s / (kSteps / 2)][r];
+        p = {_mm256_dpbusd_avx_epi32(p.a, a, v), _mm256_dpbusd_avx_epi32(p.b, b, v)};
+      }
     }
-    return total;
+    for (int r = 0; r < R; ++r) total[r] = {join<F>(half[0][r].a, half[1][r].a, sc.a), join<F>(half[0][r].b, half[1][r].b, sc.b)};
+  }
+
+  // Q6_K: each half times its scale, the low and the high 16 bits of a column's pair.
+  template <class F>
+  static EDGEDEC_INLINE __m256i join(__m256i lo, __m256i hi, __m256i sc) {
+    if constexpr (F::kScales != Scales::kSignedQ6) return _mm256_add_epi32(lo, hi);
+    const __m256i sc0 = _mm256_srai_epi32(_mm256_slli_epi32(sc, 16), 16), sc1 = _mm256_srai_epi32(sc, 16);
+    return _mm256_add_epi32(_mm256_mullo_epi32(lo, sc0), _mm256_mullo_epi32(hi, sc1));
   }
 };
 
