@@ -1,0 +1,176 @@
+"""Forwards without a model, for tests of everything above the seam.
+
+``FakeForward`` plays a script and fails when it is fed anything else. ``MarkovForward`` is a small model
+whose logits are a hash of the whole prefix: only the right tokens in the right order give the right answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.backends.head import head_rows
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.memory import CacheBook, Pass, kv_bytes
+
+_MASK = (1 << 64) - 1
+
+
+class ScriptError(AssertionError):
+    """The fake was fed something its script does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """One pass of a script: it must start at ``start`` with ``tokens``; row i answers with ``answers[i]``."""
+
+    start: int
+    tokens: tuple[int, ...]
+    answers: tuple[int, ...]
+    """Best token of each row asked for, in order."""
+    parents: tuple[int, ...] | None = None
+
+
+def tiny_spec(vocab_size: int, context_length: int) -> ModelSpec:
+    """Spec of a model with one layer, one head and one element, so that sizes stay readable."""
+    return ModelSpec("fake", "fake", vocab_size, 1, 1, 1, 1, 1, context_length, head_k=min(64, vocab_size))
+
+
+class _Booked:
+    """What both fakes share: a spec, capabilities and the cache rules."""
+
+    def __init__(self, vocab_size: int, capacity: int, max_pass: int) -> None:
+        self.spec = tiny_spec(vocab_size, capacity)
+        self.caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True)
+        self.book = CacheBook(capacity)
+
+    @property
+    def capacity(self) -> int:
+        return self.book.capacity
+
+    @property
+    def length(self) -> int:
+        return self.book.length
+
+    def nbytes(self) -> dict[str, int]:
+        return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
+
+    def plan(self, tokens: Sequence[int], parents: Sequence[int] | None) -> Pass:
+        if len(tokens) > self.caps.max_pass:
+            raise ValueError(f"{len(tokens)} tokens in one pass: at most {self.caps.max_pass}")
+        if any(not 0 <= token < self.spec.vocab_size for token in tokens):
+            raise ValueError(f"a token is outside the vocabulary of {self.spec.vocab_size}")
+        return self.book.plan(len(tokens), parents)
+
+
+class FakeForward(_Booked):
+    """Plays ``script`` pass by pass; a ScriptError says what differed. ``finished`` when all was played."""
+
+    def __init__(
+        self, script: Sequence[Expect], *, vocab_size: int = 32, capacity: int = 64, max_pass: int = 8
+    ) -> None:
+        super().__init__(vocab_size, capacity, max_pass)
+        self._script = list(script)
+        self.played = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.played == len(self._script)
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        done = self.plan(tokens, parents)
+        if self.finished:
+            raise ScriptError(f"pass {self.played} over {list(tokens)}, but the script is over")
+        due = self._script[self.played]
+        given = None if parents is None else tuple(parents)
+        count = rows.resolve(len(tokens)).size
+        seen = (self.length, tuple(tokens), given, count)
+        if seen != (due.start, due.tokens, due.parents, len(due.answers)):
+            raise ScriptError(f"pass {self.played}: (start, tokens, parents, rows) is {seen}, expected {due}")
+        self.book.append(done)
+        self.played += 1
+        logits = np.zeros((count, self.spec.vocab_size), dtype=np.float32)
+        logits[np.arange(count), list(due.answers)] = 9.0
+        return head_rows(logits, self.spec.head_k, full=rows.full)
+
+    def rewind(self, length: int) -> None:
+        self.book.rewind(length)
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        self.book.keep(nodes)
+
+
+class MarkovForward(_Booked):
+    """A deterministic model: the logits after a token are a hash of every token on its path.
+
+    Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
+    holds the hash of its path, as a key-value cache holds state: a token kept in the wrong slot shows.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 24,
+        capacity: int = 256,
+        max_pass: int = 64,
+        sharpness: float = 4.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(vocab_size, capacity, max_pass)
+        self._slots = [0] * capacity
+        self._seed = _mix(seed + 1)
+        self._sharpness = sharpness
+        self.passes = 0
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        chosen = rows.resolve(len(tokens)).tolist()
+        done = self.plan(tokens, parents)
+        for node, (token, parent) in enumerate(zip(tokens, done.parents.tolist(), strict=True)):
+            slot = done.start + (parent if parent >= 0 else -1)
+            before = self._slots[slot] if slot >= 0 else self._seed
+            self._slots[done.start + node] = _mix(before ^ _mix(token + 1))
+        self.book.append(done)
+        self.passes += 1
+        logits = np.empty((len(chosen), self.spec.vocab_size), dtype=np.float32)
+        for row, node in enumerate(chosen):
+            logits[row] = self._logits(self._slots[done.start + node])
+        return head_rows(logits, self.spec.head_k, full=rows.full)
+
+    def rewind(self, length: int) -> None:
+        self.book.rewind(length)
+        self._forget()
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        sources, targets = self.book.keep(nodes)
+        moved = [self._slots[slot] for slot in sources]
+        for slot, value in zip(targets, moved, strict=True):
+            self._slots[slot] = value
+        self._forget()
+
+    def _forget(self) -> None:
+        # Freed slots get garbage, so that a read of them cannot pass unnoticed.
+        for slot in range(self.length, self.capacity):
+            self._slots[slot] = -1
+
+    def _logits(self, state: int) -> NDArray[np.float32]:
+        x = np.arange(self.spec.vocab_size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x += np.uint64(state)
+        x ^= x >> np.uint64(31)
+        x *= np.uint64(0xD6E8FEB86659FD93)
+        x ^= x >> np.uint64(32)
+        unit = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.asarray(np.rint((2.0 * unit - 1.0) * self._sharpness * 8.0) / 8.0, dtype=np.float32)
+
+
+def _mix(x: int) -> int:
+    x = (x * 0xD6E8FEB86659FD93) & _MASK
+    x ^= x >> 32
+    x = (x * 0xD6E8FEB86659FD93) & _MASK
+    return x ^ (x >> 32)

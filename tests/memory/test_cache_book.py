@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgedec.backends.fake import tiny_spec
+from edgedec.core.errors import ContextFullError
+from edgedec.core.types import ModelSpec
+from edgedec.memory import CacheBook, kv_bytes
+
+TREES = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, i - 1) for i in range(n)))).map(list)
+
+
+def book(length: int = 0, capacity: int = 32) -> CacheBook:
+    result = CacheBook(capacity)
+    if length:
+        result.append(result.plan(length, None))
+    return result
+
+
+def test_a_chain_takes_slots_in_order() -> None:
+    b = book(3)
+    planned = b.plan(4, None)
+    assert (planned.start, len(planned), planned.chain) == (3, 4, True)
+    assert planned.parents.tolist() == [-1, 0, 1, 2]
+    assert planned.positions.tolist() == [3, 4, 5, 6]
+    assert b.length == 3
+    b.append(planned)
+    assert b.length == 7
+    one = b.plan(1, None)
+    assert (one.parents.tolist(), one.positions.tolist(), one.chain) == ([-1], [7], True)
+
+
+def test_siblings_share_a_position() -> None:
+    planned = book(5).plan(5, [-1, 0, 0, 2, -1])
+    assert planned.positions.tolist() == [5, 6, 6, 7, 5]
+    assert not planned.chain
+
+
+def test_a_spelled_out_chain_is_a_chain() -> None:
+    assert book(5).plan(3, [-1, 0, 1]).chain
+
+
+@pytest.mark.parametrize(
+    ("tokens", "parents"),
+    [(0, None), (0, []), (2, [-1]), (1, [-1, 0]), (2, [0, -1]), (2, [-1, 1]), (2, [-1, 2]), (2, [-2, 0])],
+)
+def test_malformed_passes_change_nothing(tokens: int, parents: list[int] | None) -> None:
+    b = book(4)
+    with pytest.raises(ValueError, match="parent|token"):
+        b.plan(tokens, parents)
+    assert (b.length, b.settled) == (4, True)
+
+
+def test_what_does_not_fit_is_refused_with_the_numbers() -> None:
+    b = book(30)
+    with pytest.raises(ContextFullError, match=r"3 more tokens do not fit: the context holds 32 and has 30"):
+        b.plan(3, None)
+    b.append(b.plan(2, None))
+    with pytest.raises(ContextFullError):
+        b.plan(1, None)
+
+
+def test_a_tree_must_be_settled() -> None:
+    b = book(4)
+    b.append(b.plan(3, [-1, -1, 0]))
+    with pytest.raises(ValueError, match="settle"):
+        b.plan(1, None)
+    b.rewind(4)
+    assert b.plan(1, None).start == 4
+
+
+@given(TREES, st.data())
+def test_any_root_path_can_be_kept(parents: list[int], data: st.DataObject) -> None:
+    """The moves put the tokens of the path, and only those, into consecutive slots."""
+    b = book(6)
+    b.append(b.plan(len(parents), parents))
+    path: list[int] = []
+    node = data.draw(st.integers(-1, len(parents) - 1))
+    while node >= 0:
+        path.insert(0, node)
+        node = parents[node]
+    slots = np.arange(-6, len(parents))  # slot -> node of the pass (negative: older)
+    sources, targets = b.keep(path)
+    slots[targets] = slots[sources]
+    assert slots[: b.length].tolist() == [*range(-6, 0), *path]
+    assert b.settled
+    assert all(s > t for s, t in zip(sources, targets, strict=True))
+
+
+@given(TREES, st.lists(st.integers(-2, 12), max_size=6))
+def test_anything_else_is_refused_and_changes_nothing(parents: list[int], nodes: list[int]) -> None:
+    b = book(6)
+    b.append(b.plan(len(parents), parents))
+    is_path = all(0 <= n < len(parents) for n in nodes) and [-1, *nodes][: len(nodes)] == [
+        parents[n] for n in nodes if 0 <= n < len(parents)
+    ]
+    if is_path:
+        b.keep(nodes)
+        assert b.length == 6 + len(nodes)
+    else:
+        with pytest.raises(ValueError, match="root path"):
+            b.keep(nodes)
+        assert b.length == 6 + len(parents)
+
+
+def test_a_path_can_be_kept_once() -> None:
+    b = book(6)
+    with pytest.raises(ValueError, match="no pass"):
+        book().keep([])
+    b.keep([0, 1])
+    with pytest.raises(ValueError, match="no pass"):
+        b.keep([0])
+
+
+def test_keeping_a_beginning_of_a_chain_moves_nothing() -> None:
+    b = book(6)
+    sources, targets = b.keep([0, 1, 2])
+    assert (sources.size, targets.size, b.length) == (0, 0, 3)
+
+
+def test_rewind() -> None:
+    b = book(6)
+    for wrong in (-1, 7):
+        with pytest.raises(ValueError, match="cannot rewind"):
+            b.rewind(wrong)
+    b.rewind(6)
+    assert b.length == 6
+    b.rewind(2)
+    assert b.length == 2
+    b.rewind(0)
+    assert b.plan(1, None).start == 0
+
+
+def test_rewind_into_a_tree_only_along_its_chain() -> None:
+    for length, allowed in [(4, True), (5, True), (6, True), (7, False), (8, False)]:
+        b = book(4)
+        b.append(b.plan(4, [-1, 0, 0, 1]))  # nodes 0 and 1 begin as a chain; node 2 is a sibling of node 1
+        if allowed:
+            b.rewind(length)
+            assert (b.length, b.settled) == (length, True)
+        else:
+            with pytest.raises(ValueError, match="inside a tree"):
+                b.rewind(length)
+            assert (b.length, b.settled) == (8, False)
+
+
+def test_kv_bytes_counts_keys_and_values_in_fp16() -> None:
+    spec = ModelSpec("m", "llama", 100, n_layers=30, n_heads=9, n_kv_heads=3, head_dim=64,
+                     hidden_size=576, context_length=2048)  # fmt: skip
+    assert kv_bytes(spec, 2048) == 2 * 30 * 3 * 64 * 2 * 2048
+    assert kv_bytes(tiny_spec(8, 16), 16) == 2 * 2 * 16
