@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,7 @@ class Session:
     ) -> None:
         from edgedec.engine import Engine
 
+        self._forward = forward
         self.engine = Engine(forward)
         self.tokenizer = tokenizer
         self.prompts = Prompts(tokenizer, template)
@@ -81,7 +82,7 @@ class Session:
         """Forget every turn; the system message stays."""
         self.set_system(self.system)
 
-    def reply(self, text: str) -> Iterator[str]:
+    def reply(self, text: str) -> Generator[str, None, None]:
         """Answer one user turn; yields text as it is certain. ``interrupt()`` ends it early.
 
         Raises ContextFullError when conversation and turn do not fit, TemplateError when they do not render.
@@ -102,7 +103,7 @@ class Session:
             else:
                 del self.messages[before:]
 
-    def complete(self, text: str) -> Iterator[str]:
+    def complete(self, text: str) -> Generator[str, None, None]:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
         ids = self.tokenizer.encode(text)
         self.last = Reply(self.engine, self.tokenizer, ids, self.settings, clock=self._clock)
@@ -112,6 +113,11 @@ class Session:
         """End the reply in progress after its current token; does nothing when there is none."""
         if self.last is not None:
             self.last.interrupt()
+
+    def recover(self) -> None:
+        """After an exception that struck in the middle of a pass: drop the cache; the next reply rebuilds it."""
+        self.engine.committed = []
+        self._forward.rewind(0)
 
     def adjust(self, **changes: object) -> None:
         """Replace fields of ``settings`` for the replies to come."""

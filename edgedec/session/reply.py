@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.sampling import SamplingParams
 from edgedec.session.stop import StopStrings
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
@@ -27,13 +26,17 @@ class Settings:
     stops: tuple[str, ...] = ()
 
 
+class _Interrupted(Exception):  # noqa: N818 - it is no error
+    """Raised between two passes over the prompt."""
+
+
 class Reply:
     """Iterate over it once to get the text as it becomes certain; the attributes follow along.
 
     ``finish_reason`` is None while it runs, then ``stop`` (an end token or a stop string), ``length``
     (``max_tokens``), ``context`` (the cache is full) or ``interrupted`` (``interrupt`` was called or the
     iteration was abandoned). The engine is consistent in every case.
-    Raises ContextFullError when the prompt leaves no room for a single token, UsageError for an empty prompt.
+    Raises what ``Engine.generate`` does for a prompt that is empty or does not fit.
     """
 
     def __init__(
@@ -45,29 +48,35 @@ class Reply:
         *,
         clock: Clock = time.perf_counter,
     ) -> None:
-        self._engine = engine
         self._tokenizer = tokenizer
-        self._settings = settings
+        self._max_tokens = settings.max_tokens
         self._stops = StopStrings(settings.stops)
-        self._interrupted = False
         self._end_ids = frozenset(engine.spec.eos_ids)
+        self._interrupted = False
         self._clock = clock
+        self._timer: ReplyTimer | None = None
         self.prompt = list(prompt)
-        self.reused = shared_prefix(engine.committed, self.prompt)
-        self._check_room()
+        self.reused = engine.reusable(self.prompt)
         self.tokens: list[int] = []
         """Every token drawn, the end token included."""
         self.text = ""
         """What was shown: without end token and without stop string."""
         self.finish_reason: str | None = None
-        self._timer: ReplyTimer | None = None
+        self._steps = engine.generate(
+            self.prompt,
+            settings.params,
+            max_tokens=settings.max_tokens,
+            stop_ids=self._end_ids,
+            progress=self._between_passes,
+        )
 
     def interrupt(self) -> None:
-        """Ask the reply to end after the token in progress. Safe to call from a signal handler."""
+        """Ask the reply to end after the pass in progress. Safe to call from a signal handler."""
         self._interrupted = True
 
     @property
     def stats(self) -> ReplyStats:
+        """The numbers so far."""
         if self._timer is None:
             return ReplyStats(len(self.prompt), self.reused, 0, 0.0, 0.0)
         return self._timer.stats()
@@ -95,52 +104,32 @@ class Reply:
         from edgedec.session.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
-        self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
-        steps = self._engine.generate(
-            self.prompt, self._settings.params, max_tokens=self._settings.max_tokens, stop_ids=self._end_ids
+        self._timer = ReplyTimer(
+            prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock
         )
-        with closing(steps):
-            for step in steps:
+        with closing(self._steps), suppress(_Interrupted):
+            for step in self._steps:
                 self._timer.token()
                 self.tokens.append(step.token)
                 if step.token not in self._end_ids:
                     yield self._stops.push(decoder.push(step.token))
                 if self._ended(step.finish_reason):
                     break
-        if self.finish_reason != "interrupted":
+        if self.finish_reason in ("stop", "length", "context"):
             yield self._stops.push(decoder.flush())
         yield self._stops.flush()
 
-    def _ended(self, finish_reason: str | None) -> bool:
+    def _ended(self, reason: str | None) -> bool:
         if self._stops.hit:
             self.finish_reason = "stop"
-        elif finish_reason is not None:
-            self.finish_reason = finish_reason
+        elif reason == "length" and len(self.tokens) < self._max_tokens:
+            self.finish_reason = "context"
+        elif reason is not None:
+            self.finish_reason = reason
         elif self._interrupted:
             self.finish_reason = "interrupted"
         return self.finish_reason is not None
 
-    def _check_room(self) -> None:
-        if not self.prompt:
-            raise UsageError("the prompt is empty", hint="there must be at least one token to continue")
-        capacity = self._engine.capacity
-        if len(self.prompt) >= capacity:
-            raise ContextFullError(
-                f"the prompt has {len(self.prompt)} tokens, and the context holds {capacity}",
-                hint=_more_room(capacity, self._engine.spec.context_length),
-            )
-
-
-def shared_prefix(committed: Sequence[int], prompt: Sequence[int]) -> int:
-    """How many tokens of ``prompt`` need not be fed again; the last one always is, for its logits."""
-    most = min(len(committed), len(prompt) - 1)
-    for index in range(most):
-        if committed[index] != prompt[index]:
-            return index
-    return max(most, 0)
-
-
-def _more_room(capacity: int, limit: int) -> str:
-    if capacity < limit:
-        return f"shorten it, or raise --context: this model was made for up to {limit}"
-    return "shorten it: this is all the context the model was made for"
+    def _between_passes(self, done: int, total: int) -> None:
+        if self._interrupted:
+            raise _Interrupted
