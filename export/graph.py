@@ -131,7 +131,7 @@ class _Builder:
     def linear(self, name: str, x: str, rows: int, cols: int, bias: bool = False) -> str:
         weight = self.matrix(name, rows, cols)
         inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
-        return self.op("QuantLinear", name, inputs, formats=[self.format(weight)], rows=[rows], cols=cols)
+        return self.op("QuantLinear", name, inputs, formats=self.format(weight), rows=[rows], cols=cols)
 
     def matrix(self, name: str, rows: int, cols: int) -> str:
         weight = self.tensors.matrix(name + ".weight", rows, cols)

@@ -69,7 +69,7 @@ def _fuse(
         list(product.output),
         name=product.name,
         domain=DOMAIN,
-        formats=[attr["formats"][0] for attr in attrs],
+        formats=",".join(attr["formats"] for attr in attrs),
         rows=attrs[0]["rows"][0],
         cols=attrs[0]["cols"],
         activation=activation,

@@ -47,7 +47,7 @@ def _fusable(linears: list[onnx.NodeProto], uses: dict[str, int]) -> bool:
 
 def _fuse(model: ExportModel, linears: list[onnx.NodeProto], concat: onnx.NodeProto) -> onnx.NodeProto:
     attrs: list[dict[str, Any]] = [attributes(node) for node in linears]
-    formats = [format for attr in attrs for format in attr["formats"]]
+    formats = ",".join(attr["formats"] for attr in attrs)
     rows = [count for attr in attrs for count in attr["rows"]]
     bias = ""
     if any(node.input[1] for node in linears):
