@@ -15,9 +15,11 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = 300_000
 """Loop rounds and calls in one rendering; a long conversation needs a few thousand."""
 
+# Operations on a text that take the width of their result.
+_WIDTHS = {"batch", "center", "expandtabs", "indent", "ljust", "rjust", "slice", "zfill"}
 _HUGE_WIDTH = re.compile(r"\d{6}|\*")
 
 
@@ -63,7 +65,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         self._count_step(context)
-        owner = getattr(obj, "__self__", None)
+        # The sandbox wraps str.format; the method is inside.
+        owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(owner, str):
             self._check_growth(obj.__name__, owner, [*args, *kwargs.values()])
         return self._check(super().call(context, obj, *args, **kwargs))
@@ -112,7 +115,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def _check_growth(self, name: str, text: str, args: list[Any]) -> None:
         """Refuse, before it runs, a text operation whose result may be too large."""
         for number in args:
-            if isinstance(number, int):
+            if name in _WIDTHS and isinstance(number, int):
                 self._check_size(number * (text.count("\n") + 1))
         if name in ("format", "format_map") and _HUGE_WIDTH.search(text):
             raise BoundsError("it pads a text to a huge width")
