@@ -33,7 +33,7 @@ def render(source: str, messages: list[dict[str, str]] | None = None) -> str:
         ("{% if tools %}T{% endif %}{% if messages[0].tool_calls is defined %}D{% endif %}x", "x"),
         ("{% for m in messages %}{% if loop.last %}{% break %}{% endif %}{{ m.role }}{% endfor %}", "system"),
         (
-            "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+            "{% set x = namespace(n=0) %}{% for m in messages %}{% set x.n = x.n + 1 %}{% endfor %}{{ x.n }}",
             "2",
         ),
         ("{% generation %}{{ messages[0].role }}{% endgeneration %}", "system"),
@@ -45,8 +45,8 @@ def render(source: str, messages: list[dict[str, str]] | None = None) -> str:
         ),
         ("{{ messages | map(attribute='role') | join('+') }}", "system+user"),
         (
-            "{{ '{}'.format(99999999) }}{{ '%s=%d' | format('a', 3) }}{{ '{}'.format(4) }}{{ 'a%s' % 5 }}{{ 'ab' * 2 }}",
-            "99999999a=34a5abab",
+            "{{ '{}'.format(99999999) }}{{ '%s=%d' | format('a', 3) }}{{ 'a%s' % 5 }}{{ 'ab' * 2 }}",
+            "99999999a=3a5abab",
         ),
     ],
 )
