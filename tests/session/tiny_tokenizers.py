@@ -31,7 +31,7 @@ def bpe_metadata(**changes: Any) -> dict[str, Any]:
 
 
 def spm_metadata(words: dict[str, float], **changes: Any) -> dict[str, Any]:
-    """SentencePiece: control tokens, a user-defined double newline, byte tokens, ``words`` with their scores."""
+    """SentencePiece: control tokens, a user-defined double newline, byte tokens, ``words`` with scores."""
     control = ["<pad>", "<eos>", "<bos>", "<unk>", "<end_of_turn>"]
     tokens = [*control, "\n\n", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
     return {
