@@ -119,7 +119,7 @@ void score_run(const float* const* query, size_t queries, const uint16_t* keys, 
   for (size_t j = 0; j < n; j += kLanes) {
     const size_t count = n - j < kLanes ? n - j : kLanes;
     for (size_t q = 0, size; q < queries; q += size) {
-      size = queries - q >= 3 && queries - q != 4 ? 3 : queries - q >= 2 ? 2 : 1;
+      size = tile_size(queries - q);
       float* at[kTileQueries];
       for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
 #define CALL(Q) score_tile<V, Q>(query + q, keys + j * dim, dim, count, at)

@@ -48,7 +48,8 @@ using PrepareFn = void (*)(const Config& config, const Cache& cache, size_t leng
                            size_t m1);
 
 // Tokens [m0, m1) and query heads [h0, h1) of out[*, heads * dim]. All of the pass must have been prepared. scratch has
-// scratch_floats(...) elements and belongs to the caller's worker for the length of the call.
+// scratch_floats(...) elements and belongs to the caller's worker for the length of the call. Any alignment is right;
+// with queries, out and scratch on 64 bytes a long pass takes about a quarter less time.
 using AttendFn = void (*)(const Config& config, const Cache& cache, const Pass& pass, const float* queries, float* out,
                           size_t m0, size_t m1, size_t h0, size_t h1, float* scratch);
 
