@@ -5,7 +5,8 @@
 // slot length + m. Per token and head, with n = the keys that take part (with a window w, the last w of the path):
 //
 //   prepare  q, k   = head norm (RMSNorm of the head times weight; only where weights are given)
-//            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations; pairs (i, i + d/2), or (2i, 2i+1) interleaved
+//            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
+//                                                        or (2i, 2i + 1) interleaved
 //            q      = q * scale; k and v are rounded to fp16 into their slot
 //   attend   s[j]   = <q, k[j]>                          sixteen lanes over d, fused, folded 16 -> 8 -> 4 -> 2 -> 1
 //            p[j]   = exp(s[j] - max s)
