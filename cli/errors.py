@@ -26,6 +26,10 @@ BROKEN_PIPE = 141
 INTERNAL = 70
 
 
+class ReaderGone(Exception):  # noqa: N818 - it is no error
+    """A broken pipe, kept from click, which would make an exit status of its own from it."""
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with the status of the error raised inside, after its one line."""
@@ -34,11 +38,10 @@ def one_line_errors() -> Iterator[None]:
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         _discard_output()
         sys.exit(BROKEN_PIPE)
     except (KeyboardInterrupt, click.Abort):
-        click.echo(err=True)
         sys.exit(INTERRUPTED)
     except Exception as error:  # the one place that may: whatever it is, the user gets a line and a status
         if os.environ.get("EDGEDEC_DEBUG"):

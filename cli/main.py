@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 from edgedec import __version__
-from edgedec.cli.errors import one_line_errors
+from edgedec.cli.errors import ReaderGone, one_line_errors
 
 COMMANDS = {
     "chat": "Talk with a model.",
@@ -20,6 +22,14 @@ COMMANDS = {
     "doctor": "Say what this machine has and how fast it can be.",
 }
 """Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
+
+
+@contextmanager
+def _broken_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGone from error
 
 
 class LazyGroup(click.Group):
@@ -39,6 +49,14 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _broken_pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _broken_pipes():
+            return super().invoke(ctx)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with one_line_errors():
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
@@ -46,6 +64,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(
+    "edgedec",
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -17,7 +17,7 @@ model_option = click.option(
     help="A model's name, a bundle directory or a GGUF file; what is missing is pulled.",
 )  # fmt: skip
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 _SAMPLING = (
     click.option(
@@ -76,7 +76,7 @@ def reply_options(command: F) -> F:
 
 
 def take_params(options: dict[str, Any]) -> SamplingParams:
-    """Remove the sampling options from a command's keyword arguments. Raises UsageError for a value out of range."""
+    """Take the sampling options out of a command's keyword arguments. Raises UsageError."""
     names: Mapping[str, Any] = SamplingParams.__dataclass_fields__
     return SamplingParams(**{name: options.pop(name) for name in names})
 

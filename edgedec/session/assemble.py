@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.session.tokenizer import Tokenizer
 from edgedec.telemetry.stats import Clock
@@ -26,6 +25,7 @@ class LoadedModel:
     template: ChatTemplate | None
     manifest: Manifest
     isa: str
+    threads: int
     load_s: float
 
 
@@ -39,18 +39,15 @@ def load_model(
     """
     started = clock()
     manifest = Manifest.load(bundle)
-    if context is not None and context > manifest.spec.context_length:
-        raise UsageError(
-            f"a context of {context} tokens is more than {manifest.name} was made for",
-            hint=f"at most {manifest.spec.context_length}",
-        )
     from edgedec.backends.onnx import OnnxForward
+    from edgedec.backends.onnx_session import physical_cores
     from edgedec.kernels.library import isa
 
     forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     template = _template(bundle, tokenizer, manifest)
-    return LoadedModel(forward, tokenizer, template, manifest, isa(), clock() - started)
+    cores = threads or physical_cores()
+    return LoadedModel(forward, tokenizer, template, manifest, isa(), cores, clock() - started)
 
 
 def _template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

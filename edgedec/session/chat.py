@@ -115,7 +115,7 @@ class Session:
             self.last.interrupt()
 
     def recover(self) -> None:
-        """After an exception that struck in the middle of a pass: drop the cache; the next reply rebuilds it."""
+        """After an exception in the middle of a pass: drop the cache; the next reply rebuilds it."""
         self.engine.committed = []
         self._forward.rewind(0)
 

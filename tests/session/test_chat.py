@@ -150,7 +150,7 @@ def test_a_turn_that_does_not_fit_leaves_the_conversation_alone(tmp_path: Path) 
     session = session_of(load_parrot(tmp_path, "Hello.", "Back."))
     list(session.reply("Hi"))
     with pytest.raises(
-        ContextFullError, match="the prompt has .* tokens, and the context holds 400"
+        ContextFullError, match=r"the prompt has .* tokens, and the context holds 400"
     ) as caught:
         list(session.reply("x" * 1000))
     assert caught.value.hint is not None

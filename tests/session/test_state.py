@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from edgedec.core.errors import (
-    BadFileError, EdgeDecError, NotFoundError, StorageError, UnsupportedError, UsageError,
-)  # fmt: skip
+    BadFileError,
+    EdgeDecError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
 from edgedec.sampling import SamplingParams
 from edgedec.session import state
 from edgedec.session.chat import Session
@@ -95,7 +100,7 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None
         (lambda path: path.write_text("[" * 100_000), BadFileError, "not JSON"),
         (lambda path: path.write_text("[1, 2]"), BadFileError, "is not a saved conversation"),
         (lambda path: path.write_text('{"format": "other"}'), BadFileError, "is not a saved conversation"),
-        (damaged(lambda d: d.update(version=2)), UnsupportedError, "session format 2, and this EdgeDec reads 1"),
+        (damaged(lambda d: d.update(version=2)), UnsupportedError, "session format 2"),
         (damaged(lambda d: d.pop("messages")), BadFileError, "'messages' is missing"),
         (damaged(lambda d: d.update(tokens=[1, "2"])), BadFileError, "a token id is not a natural number"),
         (damaged(lambda d: d.update(tokens=[True])), BadFileError, "a token id is not a natural number"),

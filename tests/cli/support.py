@@ -1,0 +1,62 @@
+"""Running the command line in this process, with a parrot for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from edgedec.cli.main import app
+from edgedec.cli.seams import Seams
+from edgedec.models import Store
+from edgedec.session.assemble import LoadedModel
+from tests.session.parrot import load_parrot
+
+
+@dataclass
+class Home:
+    """A store in a temporary directory, and a model that loads as whatever is installed there."""
+
+    path: Path
+    opened: list[dict[str, Any]] = field(default_factory=list)
+
+    def install(self, name: str = "smollm2-135m", size: int = 1000) -> Path:
+        """Something that the store takes for an installed model."""
+        bundle = self.path / "models" / name
+        bundle.mkdir(parents=True)
+        (bundle / "manifest.json").write_text("{}")
+        (bundle / "weights.bin").write_bytes(b"\0" * (size - 2))
+        return bundle
+
+    def seams(self, model: LoadedModel | None = None, **others: Any) -> Seams:
+        def load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel:
+            self.opened.append({"bundle": bundle, "threads": threads, "context": context})
+            assert model is not None
+            return model
+
+        return Seams(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
+
+    def parrot(self, *replies: str, **options: Any) -> LoadedModel:
+        self.path.mkdir(exist_ok=True)
+        return load_parrot(self.path, *replies, **options)
+
+
+def run(
+    seams: Seams | None, *args: str, stdin: str | bytes | None = None, env: dict[str, str] | None = None
+) -> Result:
+    """One invocation; errors end in an exit status here exactly as they do for a user."""
+    return CliRunner().invoke(app, list(args), input=stdin, obj=seams, env=env)
+
+
+def assert_one_line(result: Result, status: int, *words: str) -> None:
+    """It failed with ``status`` and a single line with all ``words`` in it, and printed nothing else."""
+    assert result.exit_code == status, result.output
+    assert result.stdout == ""
+    lines: Sequence[str] = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    for word in words:
+        assert word in lines[0]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+from tests.cli.support import Home, assert_one_line, run
+
+
+def test_every_line_is_a_turn(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Hello.", "Bye.")), "chat", stdin="Hi\n\nSee you")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Hello.\nBye.\n", "")
+
+
+def test_no_input_is_no_turn(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot()), "chat", stdin="")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk.json"
+    model = home.parrot("Hello.", "Again.")
+    first = run(home.seams(model), "chat", "--temperature", "0.5", "--seed", "3", stdin=f"Hi\n/save {talk}\n")
+    assert first.stderr == f"Saved 1 turn to {talk}.\n"
+    assert [message["content"] for message in json.loads(talk.read_text())["messages"]] == ["Hi", "Hello."]
+    second = run(home.seams(model), "chat", stdin=f"/load {talk}\nMore\n")
+    assert second.stdout == "Again.\n"
+    assert second.stderr == f"Loaded 1 turn from {talk} (temperature 0.5, seed 3).\n"
+
+
+def test_reset_system_stats_help_and_quit(home: Home) -> None:
+    home.install()
+    lines = "/system|/system Be brief.|/system|Hi|/reset|Hi|/stats|/help|/quit|Lost".replace("|", "\n")
+    result = run(home.seams(home.parrot("Hello.")), "chat", stdin=lines)
+    assert (result.exit_code, result.stdout) == (0, "Hello.\nHello.\n")
+    said = result.stderr
+    assert "System message: none\n" in said
+    assert "System message set; the conversation starts over.\nSystem message: Be brief.\n" in said
+    assert "replies   2," in said
+    assert "kv_cache" in said
+    assert "/load FILE" in said
+    removed = run(home.seams(home.parrot()), "chat", "--system", "Hm", stdin="/system -\n/system")
+    assert removed.stderr.endswith("System message: none\n")
+
+
+def test_a_base_model_says_what_it_does(home: Home) -> None:
+    home.install()
+    model = home.parrot(chat=False, speak=lambda context: context[-1])
+    result = run(home.seams(model), "chat", "--max-tokens", "2", stdin="z\n")
+    assert result.stdout == "zz\n"
+    assert result.stderr == "note: parrot is a base model without a chat template; it continues text\n"
+    refused = run(home.seams(model), "chat", stdin="/system x\n")
+    assert refused.exit_code == 2
+    assert "parrot has no chat template, so no system message either" in refused.stderr
+
+
+def test_errors_end_a_pipe(home: Home) -> None:
+    home.install()
+    seams = home.seams(home.parrot("Hello."))
+    assert_one_line(run(seams, "chat", stdin="/frobnicate now\nHi\n"), 2, "unknown command /frobnicate")
+    assert_one_line(run(seams, "chat", stdin="/save\n"), 2, "/save needs the name of a file")
+    assert_one_line(run(seams, "chat", stdin=f"/load {home.path / 'none.json'}\n"), 3, "no such file")
+    assert_one_line(run(seams, "chat", stdin="word " * 1000), 8, "the context holds 400")
+    assert_one_line(run(seams, "chat", stdin=b"\xff\xfe\n"), 2, "line 1 of standard input is not")
+    assert_one_line(run(seams, "chat", "--threads", "0", stdin="Hi"), 2, "--threads")
+    assert_one_line(run(seams, "chat", "-m", "nothing", stdin="Hi"), 3, "nothing")
+
+
+def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
+    home.install()
+    assert run(home.seams(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"

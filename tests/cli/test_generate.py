@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from edgedec.session.template import ChatTemplate
+from tests.cli.support import Home, assert_one_line, run
+from tests.session.parrot import CAPACITY, END
+
+
+def test_the_answer_goes_to_standard_output(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
+
+
+def test_a_final_newline_is_not_doubled(home: Home) -> None:
+    home.install()
+    assert run(home.seams(home.parrot("A line.\n")), "generate", "-p", "Why?").stdout == "A line.\n"
+
+
+def test_json_has_all_that_is_promised(home: Home) -> None:
+    home.install()
+    model = home.parrot("Because.")
+    result = run(home.seams(model), "generate", "-p", "Why?", "--json")
+    report = json.loads(result.stdout)
+    assert report["text"] == "Because."
+    assert report["tokens"] == [*model.tokenizer.encode("Because.", add_bos=False), END]
+    assert (report["finish_reason"], report["model"]) == ("stop", "parrot")
+    stats = report["stats"]
+    assert stats["completion_tokens"] == len(report["tokens"])
+    assert stats["prompt_tokens"] > 4
+    assert stats["load_s"] == 0.25
+    assert stats["time_to_first_token_s"] > 0
+    assert stats["peak_rss_bytes"] > 10_000_000
+    assert (stats["isa"], stats["threads"], stats["context"]) == ("scalar", 2, CAPACITY)
+    assert stats["prefill_tokens_per_s"] > 0
+    assert stats["decode_tokens_per_s"] > 0
+
+
+@pytest.mark.parametrize("args", [("-p", "-"), ()])
+def test_the_prompt_can_come_from_standard_input(home: Home, args: tuple[str, ...]) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Yes.")), "generate", *args, stdin="A\nlong\nprompt\n")
+    assert (result.exit_code, result.stdout) == (0, "Yes.\n")
+
+
+def test_with_a_prompt_standard_input_is_left_alone(home: Home) -> None:
+    home.install()
+    model = home.parrot("Yes.")
+    result = run(home.seams(model), "generate", "-p", "Why?", "--json", stdin="something else")
+    alone = run(home.seams(model), "generate", "-p", "Why?", "--json", stdin="")
+    counts = [json.loads(one.stdout)["stats"]["prompt_tokens"] for one in (result, alone)]
+    assert counts[0] == counts[1]
+
+
+def test_a_raw_prompt_is_continued_as_it_stands(home: Home) -> None:
+    home.install()
+    model = home.parrot(speak=lambda context: context[-1])
+    result = run(home.seams(model), "generate", "--raw", "-p", "<|im_start|>z", "--max-tokens", "3", "--json")
+    report = json.loads(result.stdout)
+    assert (report["text"], report["finish_reason"]) == ("zzz", "length")
+    assert report["stats"]["prompt_tokens"] == len(model.tokenizer.encode("<|im_start|>z"))
+
+
+def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
+    home.install()
+    model = home.parrot(chat=False, speak=lambda context: context[-1])
+    result = run(home.seams(model), "generate", "-p", "z", "--max-tokens", "2")
+    assert result.stdout == "zz\n"
+    assert result.stderr == "note: parrot is a base model without a chat template; it continues text\n"
+
+
+def test_stop_strings_end_the_answer(home: Home) -> None:
+    home.install()
+    seams = home.seams(home.parrot("one, two; three"))
+    result = run(seams, "generate", "-p", "Count", "--stop", ";", "--stop", "three", "--json")
+    report = json.loads(result.stdout)
+    assert (report["text"], report["finish_reason"]) == ("one, two", "stop")
+
+
+def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
+    home.install()
+    model = home.parrot(speak=lambda context: context[-1])
+    result = run(home.seams(model), "generate", "--raw", "-p", "z", "--max-tokens", "9999", "--json")
+    report = json.loads(result.stdout)
+    assert report["finish_reason"] == "context"
+    assert len(report["tokens"]) == CAPACITY - 1
+
+
+def test_threads_and_context_reach_the_model(home: Home) -> None:
+    bundle = home.install()
+    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
+    assert home.opened == [{"bundle": bundle, "threads": 3, "context": 50}]
+
+
+def test_the_system_message_reaches_the_prompt(home: Home) -> None:
+    home.install()
+    model = home.parrot("Yes.")
+    run(home.seams(model), "generate", "-p", "Why?", "--system", "Be brief.")
+    cached = model.forward.cache  # type: ignore[attr-defined]
+    assert cached[: len(model.tokenizer.encode("<|im_start|>system\nBe brief.", parse_special=True))] == (
+        model.tokenizer.encode("<|im_start|>system\nBe brief.", parse_special=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("-p", "x", "--threads", "0"), 2, ("--threads", "x>=1")),
+        (("-p", "x", "--threads", "many"), 2, ("--threads", "integer")),
+        (("-p", "x", "--max-tokens", "0"), 2, ("--max-tokens",)),
+        (("-p", "x", "--context", "1"), 2, ("--context",)),
+        (("-p", "x", "--seed", "-1"), 2, ("seed cannot be -1", "2^64 - 1")),
+        (("-p", "x", "--seed", "18446744073709551616"), 2, ("seed cannot be",)),
+        (("-p", "x", "--seed", "abc"), 2, ("--seed",)),
+        (("-p", "x", "--temperature", "-0.5"), 2, ("temperature cannot be -0.5",)),
+        (("-p", "x", "--temperature", "nan"), 2, ("temperature cannot be nan",)),
+        (("-p", "x", "--top-p", "0"), 2, ("top-p cannot be 0",)),
+        (("-p", "x", "--top-k", "-3"), 2, ("top-k cannot be -3",)),
+        (("-p", "x", "--repetition-penalty", "0"), 2, ("repetition penalty cannot be 0",)),
+        (("-p", "x", "--stop", ""), 2, ("a stop string must not be empty",)),
+        (("-p", "x", "--raw", "--system", "s"), 2, ("--system has no place in a raw prompt",)),
+        (("-p", "x", "--frobnicate"), 2, ("No such option", "edgedec generate --help")),
+        (("-p", "x", "extra"), 2, ("unexpected extra argument",)),
+        (("-p", ""), 2, ("the prompt is empty",)),
+        (("-p", "x", "-m", "no-such-model"), 3, ("no-such-model", "smollm2-135m")),
+        (("-p", "x", "-m", "./missing.gguf"), 3, ("missing.gguf",)),
+        (("-p", "word " * 1000), 8, ("the context holds 400",)),
+    ],
+)
+def test_bad_input_is_one_line(
+    home: Home, args: tuple[str, ...], status: int, words: tuple[str, ...]
+) -> None:
+    home.install()
+    assert_one_line(run(home.seams(home.parrot("Yes.")), "generate", *args), status, *words)
+
+
+def test_standard_input_that_is_no_text(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Yes.")), "generate", "-p", "-", stdin=b"abc\xff\xfe")
+    assert_one_line(result, 2, "not UTF-8", "byte 3")
+    assert_one_line(run(home.seams(home.parrot("Yes.")), "generate", "-p", "-", stdin=""), 2, "empty")
+
+
+def test_a_broken_template(home: Home) -> None:
+    home.install()
+    model = home.parrot("Yes.")
+    broken = ChatTemplate("line one\n{{ messages[0]['nope'].x }}", bos="", eos="")
+    result = run(home.seams(replace(model, template=broken)), "generate", "-p", "x")
+    assert_one_line(result, 4, "chat template failed in line 2")
+
+
+def test_a_truncated_gguf(home: Home) -> None:
+    home.path.mkdir()
+    broken = home.path / "broken.gguf"
+    broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
+    assert_one_line(run(home.seams(), "generate", "-p", "x", "-m", str(broken)), 4, "GGUF file", "cut short")

@@ -1,0 +1,208 @@
+"""Start-up, errors, help, doctor and progress."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgedec
+from edgedec.cli import errors, helpdoc, progress
+from edgedec.cli.main import COMMANDS, app
+from edgedec.cli.seams import Seams
+from edgedec.core.errors import BackendError, BadFileError
+from tests.cli.support import Home, assert_one_line, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_help_lists_every_command() -> None:
+    shown = run(None, "--help").stdout
+    assert run(None).stdout == shown
+    for name, summary in COMMANDS.items():
+        assert f"{name:<8}  {summary}" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_examples(name: str) -> None:
+    shown = run(None, name, "--help").stdout
+    assert f"Usage: edgedec {name}" in shown
+    assert f"  edgedec {name}" in shown.partition("Examples:")[2]
+    command = app.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    assert command.short_help == COMMANDS[name]
+
+
+def test_the_help_in_the_documentation_is_up_to_date() -> None:
+    written = (ROOT / "docs" / "help.md").read_text(encoding="utf-8")
+    assert written == helpdoc.document(), "run: python -m edgedec.cli.helpdoc docs/help.md"
+
+
+def test_version() -> None:
+    assert run(None, "--version").stdout == f"edgedec, version {edgedec.__version__}\n"
+
+
+def test_an_unknown_command_is_one_line() -> None:
+    assert_one_line(run(None, "frobnicate"), 2, "No such command", "frobnicate", "edgedec --help")
+
+
+def test_starting_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from edgedec.cli.main import app; from edgedec.cli import generate;"
+        "heavy = 'rich jinja2 httpx onnx gguf huggingface_hub prompt_toolkit onnxruntime tokenizers'.split();"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (BadFileError("a\nb", hint="c\n d"), 4, "error: a b (c d)"),
+        (BackendError("it broke"), 9, "error: it broke"),
+        (MemoryError(), 9, "error: not enough memory (a smaller --context or a smaller model needs less)"),
+        (OSError(13, "Permission denied", "/x"), 1, "error: Permission denied: /x"),
+        (ValueError("odd"), 70, "error: internal error: ValueError: odd (EDGEDEC_DEBUG=1 shows where)"),
+    ],
+)
+def test_any_error_is_one_line_and_a_status(
+    error: Exception, status: int, line: str, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    seams = Seams(store=fail)  # type: ignore[arg-type]
+    monkeypatch.delenv("EDGEDEC_DEBUG", raising=False)
+    result = run(seams, "list")
+    assert (result.exit_code, result.stdout, result.stderr) == (status, "", line + "\n")
+    with_trace = run(seams, "list", env={"EDGEDEC_DEBUG": "1"})
+    assert with_trace.exit_code == status
+    assert "Traceback" in with_trace.stderr
+    assert with_trace.stderr.endswith(line + "\n")
+
+
+def test_ctrl_c_is_130_without_words() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    result = run(Seams(store=interrupt), "list")  # type: ignore[arg-type]
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (errors.INTERRUPTED, "", "")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "edgedec.cli.main", "--help"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (errors.BROKEN_PIPE, "")
+
+
+class FakeKernels:
+    def library_path(self) -> Path:
+        return Path("/lib/kernels.so")
+
+    def rows(self) -> list[str]:
+        return ["amx", "avx2", "scalar"]
+
+    def can_run(self, row: str) -> bool:
+        return row != "amx"
+
+    def isa(self) -> str:
+        return "avx2"
+
+
+def test_doctor_reports_for_people_and_machines(home: Home) -> None:
+    home.install("gemma3-270m", size=1_000_000)
+    seams = home.seams(kernels=FakeKernels, bandwidth=lambda size, threads: 10.0 * threads)
+    document = json.loads(run(seams, "doctor", "--json").stdout)
+    assert document["kernels"]["rows"] == [
+        {"row": "amx", "can_run": False, "will_run": False},
+        {"row": "avx2", "can_run": True, "will_run": True},
+        {"row": "scalar", "can_run": True, "will_run": False},
+    ]
+    cores = document["machine"]["cores"]
+    measured = {one["threads"]: one["gb_per_s"] for one in document["bandwidth"]}
+    assert measured == {1: 10.0, cores: 10.0 * cores}
+    assert document["store"]["models"] == [{"name": "gemma3-270m", "bytes": 1_000_000}]
+    assert document["problems"] == []
+    text = " ".join(run(seams, "doctor").stdout.split())
+    assert "amx (not on this CPU), avx2 (runs), scalar" in text
+    assert f"gemma3-270m, 1.0 MB, at most {10000 * cores} tok/s" in text
+
+
+def test_fast_doctor_measures_nothing(home: Home) -> None:
+    def never(size: int, threads: int) -> float:
+        raise AssertionError("measured")
+
+    result = run(home.seams(kernels=FakeKernels, bandwidth=never), "doctor", "--fast", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["bandwidth"] == []
+
+
+def test_doctor_still_reports_when_a_part_fails(home: Home) -> None:
+    def missing() -> FakeKernels:
+        raise BackendError("the compiled kernel library is missing", hint="install again")
+
+    seams = home.seams(kernels=missing, bandwidth=lambda size, threads: 0.0)
+    result = run(seams, "doctor", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["kernels"] is None
+    assert [problem.partition(":")[0] for problem in document["problems"]] == ["kernels", "bandwidth"]
+    assert "the compiled kernel library is missing" in " ".join(run(seams, "doctor").stdout.split())
+
+
+def test_plain_progress_is_quiet_at_first_and_then_occasional(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = itertools.count()
+    lines = progress.Lines(clock=lambda: next(seconds) / 2)
+    for done in range(0, 21):
+        lines("download", done * 5_000_000, 100_000_000)
+    lines("verify", 100_000_000, 100_000_000)
+    assert capsys.readouterr().err.splitlines() == [
+        "download: 10.0 MB of 100.0 MB (10%)",
+        "download: 60.0 MB of 100.0 MB (60%)",
+        "download: 100.0 MB of 100.0 MB (100%)",
+    ]
+
+
+def test_bars_appear_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    now = iter([0.0, 0.5, 2.0, 2.1])
+    with progress.Bars(clock=lambda: next(now)) as bars:
+        bars("download", 0, 1000)
+        bars("download", 10, 1000)
+        assert screen.getvalue() == ""
+        bars("download", 600, 1000)
+        bars("download", 1000, 1000)
+    assert "download" in screen.getvalue()
+    assert "1.0/1.0 kB" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (98_362_432, "98.4 MB"), (1_117_320_768, "1.1 GB"), (2e15, "2000.0 TB")],
+)
+def test_sizes_for_people(count: float, text: str) -> None:
+    assert progress.size(count) == text
+
+
+def test_the_signal_handler_is_put_back(home: Home) -> None:
+    home.install()
+    before = signal.getsignal(signal.SIGINT)
+    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?")
+    assert signal.getsignal(signal.SIGINT) is before
