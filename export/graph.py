@@ -52,7 +52,7 @@ class _Builder:
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
         head = self.matrix("output", self.vocab, hyper.hidden) if self.tensors.has("output.weight") else table
-        attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "softcap": hyper.softcap}
+        attrs = {**self.table(head), "k": min(HEAD_K, self.vocab)}
         outputs = [value.name for value in self.model.outputs]
         self.node("HeadTopK", "head", [x, head, "want_logits"], outputs, **attrs)
         self.tensors.require_all_taken()

@@ -19,6 +19,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
     "attention.clamp_kqv": (0.0,),
     "attention.causal": (True,),
     "attn_logit_softcapping": (0.0,),
+    "final_logit_softcapping": (0.0,),
     "embedding_scale": (1.0, 0.0),
     "residual_scale": (1.0, 0.0),
     "logit_scale": (1.0, 0.0),
@@ -40,7 +41,6 @@ class Hyperparameters:
     context: int
     epsilon: float
     attention_scale: float
-    softcap: float
     rope_base: float
     rope_divisor: float
     """Linear rope scaling: frequencies of the layers without a window are divided by this."""
@@ -78,7 +78,6 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         context=keys.size("context_length"),
         epsilon=keys.number("attention.layer_norm_rms_epsilon"),
         attention_scale=keys.number("attention.scale", 0.0) or scale_of(layers, hidden, heads, head_dim),
-        softcap=keys.number("final_logit_softcapping", 0.0),
         rope_base=keys.number("rope.freq_base", 10000.0),
         rope_divisor=_rope_divisor(keys),
         local_rope_base=keys.number("rope.freq_base_swa", architecture.local_rope_base),

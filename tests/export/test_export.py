@@ -1,0 +1,261 @@
+"""Exports of tiny models: the bundle computes what the GGUF file means, and is written whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from edgedec.export import export_gguf
+from edgedec.kernels.layout import FORMATS
+
+from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
+from edgedec.core.manifest import Manifest
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.reference.graph import graph_logits
+from tests.reference.model import reference_logits
+
+TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
+SMALL = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0"]
+WIDE = TinyShape(hidden=256, ffn=512, heads=4, kv_heads=2, head_dim=64)
+LLAMA3_FACTORS = np.linspace(1, 8, 8, dtype=np.float32)
+
+
+class Case(NamedTuple):
+    architecture: str
+    options: dict[str, Any]
+
+
+CASES = {
+    "llama": Case("llama", {"formats": {"*": "q4_1", "token_embd": "q8_0"}}),
+    "llama-untied": Case("llama", {"formats": "q5_0", "tied": False}),
+    "llama-rope-factors": Case("llama", {"extra_tensors": {"rope_freqs.weight": LLAMA3_FACTORS}}),
+    "llama-linear-rope": Case(
+        "llama", {"extra": {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}}
+    ),
+    "llama-odd-ffn": Case("llama", {"shape": TinyShape(ffn=96, hidden=96, heads=6, kv_heads=3)}),
+    "qwen2": Case("qwen2", {"formats": {"*": "q4_0", "attn_v": "q8_0"}, "tied": False}),
+    "qwen2-k": Case(
+        "qwen2",
+        {"formats": {"*": "q4_k", "attn_v": "q6_k", "ffn_down": "q5_k", "output": "q6_k"}, "shape": WIDE},
+    ),
+    "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
+    "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
+}
+
+
+def export(tmp_path: Path, architecture: str = "llama", **options: Any) -> tuple[Path, Path]:
+    """(the GGUF file, the bundle)."""
+    gguf = write_tiny(tmp_path / "model.gguf", architecture, **options)
+    export_gguf(gguf, tmp_path / "bundle")
+    return gguf, tmp_path / "bundle"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bundle_means_what_the_file_means(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    gguf, bundle = export(tmp_path, case.architecture, **case.options)
+    expected = reference_logits(gguf, TOKENS, dtype=np.float64)
+    got = graph_logits(bundle, TOKENS)
+    assert got.shape == expected.shape
+    assert expected.std() > 0.1
+    np.testing.assert_allclose(got, expected, atol=2e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bundle_is_complete(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    gguf, bundle = export(tmp_path, case.architecture, **case.options)
+    manifest = Manifest.load(bundle, verify=True)
+    assert sorted(path.name for path in bundle.iterdir()) == sorted([*manifest.files, "manifest.json"])
+    assert manifest.spec.architecture == case.architecture
+    assert manifest.spec.head_k == 64
+    assert manifest.spec.eos_ids == manifest.tokenizer.eos_ids != ()
+    assert manifest.source["bytes"] == gguf.stat().st_size
+    assert manifest.source["licence"] == "apache-2.0"
+    onnx.checker.check_model(str(bundle / "model.onnx"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_alone(format: str, tmp_path: Path) -> None:
+    shape = TinyShape() if format in SMALL else WIDE
+    gguf, bundle = export(tmp_path, formats=format, shape=shape)
+    expected = reference_logits(gguf, TOKENS[:4])
+    np.testing.assert_allclose(graph_logits(bundle, TOKENS[:4]), expected, atol=2e-4 * np.abs(expected).max())
+
+
+def test_same_input_same_bytes(tmp_path: Path) -> None:
+    _, bundle = export(tmp_path)
+    first = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    export(tmp_path)
+    assert first == {path.name: path.read_bytes() for path in bundle.iterdir()}
+
+
+def test_name_provenance_and_progress(tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+    calls: list[tuple[str, int, int]] = []
+    manifest = export_gguf(
+        gguf,
+        tmp_path / "out",
+        name="mine",
+        provenance={"package": "some-model==1.0", "licence": "mit"},
+        progress=lambda *call: calls.append(call),
+    )
+    assert manifest.name == manifest.spec.name == "mine"
+    assert manifest.source["package"] == "some-model==1.0"
+    assert manifest.source["licence"] == "mit"
+    assert {stage for stage, _, _ in calls} == {"source", "weights"}
+    for stage in ("source", "weights"):
+        done = [(d, t) for s, d, t in calls if s == stage]
+        assert done == sorted(done)
+        assert done[-1][0] == done[-1][1]
+
+
+def test_base_model_has_no_template(tmp_path: Path) -> None:
+    _, bundle = export(tmp_path, chat_template=False)
+    assert not (bundle / "chat_template.jinja").exists()
+    assert not Manifest.load(bundle).tokenizer.chat_template
+
+
+REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
+    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, gemma3"),
+    ("llama", {"formats": "f16"}, UnsupportedError, "token_embd.weight is F16, .* q4_k"),
+    ("llama", {"formats": {"attn_q": "f32"}}, UnsupportedError, "attn_q.weight is F32"),
+    ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),
+    (
+        "llama",
+        {"extra": {"llama.rope.dimension_count": 8}},
+        UnsupportedError,
+        "partial rotary positions .8 of 16.",
+    ),
+    ("llama", {"extra": {"llama.expert_count": 8}}, UnsupportedError, "expert_count = 8"),
+    ("llama", {"extra": {"split.count": 2}}, UnsupportedError, "split model"),
+    ("llama", {"extra": {"llama.attn_logit_softcapping": 50.0}}, UnsupportedError, "softcapping"),
+    ("llama", {"extra": {"llama.final_logit_softcapping": 30.0}}, UnsupportedError, "final_logit"),
+    ("llama", {"extra": {"llama.block_count": 3}}, BadFileError, "lacks tensor blk.2"),
+    ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* does not use"),
+    ("llama", {"extra": {"llama.block_count": 0}}, BadFileError, "block_count .* is 0"),
+    ("llama", {"extra": {"llama.feed_forward_length": 128}}, BadFileError, "ffn_gate.weight has shape"),
+    ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is four"),
+    ("llama", {"extra": {"llama.attention.head_count_kv": 3}}, BadFileError, "4 query heads"),
+    ("gemma3", {"extra": {"gemma3.attention.sliding_window": 0}}, BadFileError, "sliding_window .* is 0"),
+    ("llama", {"extra_tensors": {"blk.0.attn_q.bias": LLAMA3_FACTORS}}, UnsupportedError, "attn_q.bias"),
+    (
+        "llama",
+        {"extra_tensors": {"rope_freqs.weight": np.full(8, np.nan, np.float32)}},
+        BadFileError,
+        "not finite",
+    ),
+]
+
+
+@pytest.mark.parametrize(("architecture", "options", "error", "message"), REFUSED)
+def test_refused(
+    architecture: str, options: dict[str, Any], error: type[EdgeDecError], message: str, tmp_path: Path
+) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf", architecture, **options)
+    with pytest.raises(error, match=message) as caught:
+        export_gguf(gguf, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+def test_an_existing_bundle_is_replaced_only_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gguf, bundle = export(tmp_path)
+    before = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    write_tiny(gguf, seed=1)
+
+    def fail_after(calls: int) -> Callable[[str, int, int], None]:
+        def progress(stage: str, _done: int, _total: int) -> None:
+            nonlocal calls
+            calls -= stage == "weights"
+            if calls == 0:
+                raise KeyboardInterrupt
+
+        return progress
+
+    with pytest.raises(KeyboardInterrupt):
+        export_gguf(gguf, bundle, progress=fail_after(3))
+    assert before == {path.name: path.read_bytes() for path in bundle.iterdir()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "model.gguf"]
+    export_gguf(gguf, bundle)
+    assert before["weights.bin"] != (bundle / "weights.bin").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "model.gguf"]
+
+
+def test_other_peoples_directories_are_left_alone(tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "letter").write_text("dear")
+    with pytest.raises(UsageError, match="is not empty and is no EdgeDec bundle"):
+        export_gguf(gguf, home)
+    with pytest.raises(UsageError, match="exists and is not a directory"):
+        export_gguf(gguf, home / "letter")
+    assert (home / "letter").read_text() == "dear"
+
+
+def test_full_disk_is_noticed_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(free=1000))
+    with pytest.raises(StorageError, match="needs 17 MB, 0 MB are free"):
+        export_gguf(gguf, tmp_path / "deep" / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+class _Usage(NamedTuple):
+    free: int
+
+
+def test_disk_that_fills_up_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+
+    def no_space(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgedec.export.writer.pack", no_space)
+    with pytest.raises(StorageError, match="no space left on the disk"):
+        export_gguf(gguf, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+_SLOW_EXPORT = """
+import sys, time
+from edgedec.export import export_gguf
+from pathlib import Path
+def progress(stage, done, total):
+    if stage == "weights":
+        print("writing", flush=True)
+        time.sleep(60)
+export_gguf(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+    command = [sys.executable, "-c", _SLOW_EXPORT, str(gguf), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        assert any(path.name.startswith("out.partial-") for path in tmp_path.iterdir())
+        process.send_signal(number)
+        assert process.wait(timeout=20) != 0
+    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+def test_importing_export_is_cheap() -> None:
+    code = "import sys, edgedec.export.manifest; print(*{'onnx', 'gguf', 'onnxruntime'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []

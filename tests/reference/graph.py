@@ -1,0 +1,142 @@
+"""Runs the graph of a bundle in NumPy floats: what the ops mean, without kernels and without activation
+rounding.
+
+Only chains are run (a whole prompt from an empty cache); the cache is whatever this pass writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from edgedec.kernels.layout import dequantise
+from numpy.typing import NDArray
+from onnx import helper
+
+Array = NDArray[Any]
+
+
+def graph_logits(bundle: Path, tokens: Sequence[int]) -> Array:
+    """Logits f32[T, V] of a pass over ``tokens``, computed node by node from model.onnx and weights.bin."""
+    graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
+    values: dict[str, Array] = {"": np.zeros(0, dtype=np.float32)}
+    values.update({tensor.name: load_initialiser(bundle, tensor) for tensor in graph.initializer})
+    count = len(tokens)
+    values["tokens"] = np.asarray(tokens, dtype=np.int64)
+    values["positions"] = values["rows"] = np.arange(count, dtype=np.int64)
+    values |= {"parents": values["rows"] - 1, "length": np.zeros(1), "want_logits": np.ones(1)}
+    values["kv_cache"] = np.zeros(0, dtype=np.float16)
+    for node in graph.node:
+        attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        values[node.output[-1]] = OPS[node.op_type](attrs, *[values[name] for name in node.input])
+    return values["logits"]
+
+
+def load_initialiser(bundle: Path, tensor: onnx.TensorProto) -> Array:
+    """The array of an initialiser, external or not."""
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return np.frombuffer(tensor.raw_data, dtype=dtype).reshape(tuple(tensor.dims))
+    place = {entry.key: entry.value for entry in tensor.external_data}
+    data = np.fromfile(
+        bundle / place["location"], np.uint8, int(place["length"]), offset=int(place["offset"])
+    )
+    return data.view(dtype).reshape(tuple(tensor.dims))
+
+
+def _embedding(attrs: dict[str, Any], tokens: Array, table: Array) -> Array:
+    weights = dequantise(attrs["format"].decode(), table, attrs["rows"], attrs["cols"])
+    return weights[tokens] * np.float32(attrs["scale"])
+
+
+def _norm(attrs: dict[str, Any], x: Array, weight: Array, residual: Array | None = None) -> Array:
+    y: Array = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(attrs["epsilon"])) * weight
+    return y if residual is None else y + residual
+
+
+def _formats(attrs: dict[str, Any]) -> list[str]:
+    names: str = attrs["formats"].decode()
+    return names.split(",")
+
+
+def _linear(attrs: dict[str, Any], x: Array, bias: Array, residual: Array, *weights: Array) -> Array:
+    parts = [
+        x @ dequantise(format, weight, rows, attrs["cols"]).T
+        for format, rows, weight in zip(_formats(attrs), attrs["rows"], weights, strict=True)
+    ]
+    y = np.concatenate(parts, axis=1)
+    y = y + bias if bias.size else y
+    return y + residual if residual.size else y
+
+
+def _gated(attrs: dict[str, Any], x: Array, gate: Array, up: Array) -> Array:
+    halves = [
+        x @ dequantise(format, weight, attrs["rows"], attrs["cols"]).T
+        for format, weight in zip(_formats(attrs), (gate, up), strict=True)
+    ]
+    g = halves[0]
+    active: Array = g / (1 + np.exp(-g))
+    if attrs["activation"] == b"gelu_tanh":
+        active = 0.5 * g * (1 + np.tanh(np.float32(np.sqrt(2 / np.pi)) * (g + 0.044715 * g**3)))
+    return active * halves[1]
+
+
+def _rotary(_attrs: dict[str, Any], positions: Array, frequencies: Array) -> Array:
+    angles = positions[:, None].astype(np.float64) * frequencies.astype(np.float64)
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def _attention(
+    attrs: dict[str, Any],
+    qkv: Array,
+    rotary: Array,
+    parents: Array,
+    _length: Array,
+    _cache: Array,
+    *norms: Array,
+) -> Array:
+    heads, kv, dim, count = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"], len(qkv)
+    q, k, v = np.split(qkv.reshape(count, -1, dim), [heads, heads + kv], axis=1)
+    if norms:
+        q, k = _norm(attrs, q, norms[0]), _norm(attrs, k, norms[1])
+    q, k = (_rotate(part, rotary, bool(attrs["interleaved"])) for part in (q, k))
+    k, v = (np.repeat(part, heads // kv, axis=1) for part in (k, v))
+    distance = np.arange(count)[:, None] - np.arange(count)[None, :]
+    seen = (distance >= 0) & ((distance < attrs["window"]) | (attrs["window"] == 0))
+    scores = np.where(seen, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]), -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    assert (parents == np.arange(count) - 1).all()
+    mixed: Array = np.einsum("hij,jhd->ihd", weights, v).reshape(count, -1).astype(np.float32)
+    return mixed
+
+
+def _rotate(x: Array, rotary: Array, interleaved: bool) -> Array:
+    cos, sin = np.split(rotary[:, None, :], 2, axis=2)
+    half = x.shape[2] // 2
+    first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    turned = first * cos - second * sin, second * cos + first * sin
+    if interleaved:
+        return np.stack(turned, axis=3).reshape(x.shape)
+    return np.concatenate(turned, axis=2)
+
+
+def _head(attrs: dict[str, Any], x: Array, table: Array, _want: Array) -> Array:
+    logits: Array = x @ dequantise(attrs["format"].decode(), table, attrs["rows"], attrs["cols"]).T
+    return logits
+
+
+OPS: dict[str, Callable[..., Array]] = {
+    "QuantEmbedding": _embedding,
+    "RMSNorm": _norm,
+    "QuantLinear": _linear,
+    "GatedMLP": _gated,
+    "RotaryTable": _rotary,
+    "TreeAttention": _attention,
+    "HeadTopK": _head,
+    "Gather": lambda attrs, x, rows: np.take(x, rows, axis=attrs["axis"]),
+}
+"""Op -> its last output, from the node's attributes and inputs."""

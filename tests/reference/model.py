@@ -1,0 +1,128 @@
+"""An oracle: the forward pass of llama, qwen2 and gemma3 in plain NumPy, from the dequantised weights of a
+GGUF file.
+
+Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
+written out again here from the models' published definitions (transformers' modeling files), in float32 or
+float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from edgedec.export.gguf_source import GgufSource, open_gguf
+from gguf import quants
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def reference_logits(
+    gguf_path: Path, tokens: Sequence[int], *, dtype: type[np.floating[Any]] = np.float32
+) -> Array:
+    """Logits [T, V] of a causal pass over ``tokens`` (positions 0..T-1), all in ``dtype``."""
+    with open_gguf(Path(gguf_path)) as source:
+        return _Model(source, dtype).logits(np.asarray(tokens, dtype=np.int64))
+
+
+class _Model:
+    def __init__(self, source: GgufSource, dtype: type[np.floating[Any]]) -> None:
+        self.source, self.dtype = source, dtype
+        self.name: str = source.metadata["general.architecture"]
+        self.heads: int = self.key("attention.head_count")
+        self.kv_heads: int = self.key("attention.head_count_kv")
+        self.head_dim: int = self.key("attention.key_length", self.key("embedding_length") // self.heads)
+        self.epsilon: float = self.key("attention.layer_norm_rms_epsilon")
+
+    def key(self, key: str, default: Any = None) -> Any:
+        return self.source.metadata.get(f"{self.name}.{key}", default)
+
+    def logits(self, tokens: NDArray[np.int64]) -> Array:
+        x = self.embed(tokens)
+        for layer in range(self.key("block_count")):
+            x = self.layer(layer, x)
+        x = self.norm("output_norm.weight", x)
+        head = "output.weight" if "output.weight" in self.source.tensors else "token_embd.weight"
+        pieces = [x @ piece.T for piece in self.row_chunks(head)]
+        return np.concatenate(pieces, axis=1)
+
+    def embed(self, tokens: NDArray[np.int64]) -> Array:
+        table = self.source.tensors["token_embd.weight"]
+        raw = np.concatenate([self.source.rows(table, token, token + 1) for token in tokens.tolist()])
+        x = quants.dequantize(raw, table.type).astype(self.dtype)
+        return x * self.dtype(np.sqrt(x.shape[1])) if self.name == "gemma3" else x
+
+    def layer(self, layer: int, x: Array) -> Array:
+        block = f"blk.{layer}."
+        gemma = self.name == "gemma3"
+        attention = self.attention(layer, self.norm(block + "attn_norm.weight", x))
+        x = x + (self.norm(block + "post_attention_norm.weight", attention) if gemma else attention)
+        y = self.norm(block + "ffn_norm.weight", x)
+        gate = self.linear(block + "ffn_gate", y)
+        active = _gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))
+        mlp = self.linear(block + "ffn_down", active * self.linear(block + "ffn_up", y))
+        return x + (self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
+
+    def attention(self, layer: int, x: Array) -> Array:
+        block, count = f"blk.{layer}.", len(x)
+        q, k, v = (
+            self.linear(f"{block}attn_{part}", x).reshape(count, -1, self.head_dim)
+            for part in ("q", "k", "v")
+        )
+        local = self.name == "gemma3" and (layer + 1) % 6 != 0
+        if self.name == "gemma3":
+            q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
+        q, k = self.rotate(q, local), self.rotate(k, local)
+        k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
+        scores = np.einsum("ihd,jhd->hij", q, k) / self.dtype(np.sqrt(self.head_dim))
+        distance = np.arange(count)[:, None] - np.arange(count)[None, :]
+        hidden = (distance < 0) | ((distance >= self.key("attention.sliding_window")) if local else False)
+        scores = np.where(hidden, -np.inf, scores)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        mixed = np.einsum("hij,jhd->ihd", weights, v).reshape(count, -1)
+        return self.linear(block + "attn_output", mixed.astype(self.dtype))
+
+    def rotate(self, x: Array, local: bool) -> Array:
+        """Llama GGUFs keep pairs (2i, 2i+1); the others (i, i + d/2)."""
+        half = self.head_dim // 2
+        base = 10000.0 if local else self.key("rope.freq_base", 10000.0)
+        frequencies = base ** (-np.arange(half, dtype=np.float64) / half)
+        if "rope_freqs.weight" in self.source.tensors:
+            frequencies /= self.source.vector(self.source.tensors["rope_freqs.weight"])
+        if not local:
+            frequencies /= self.key("rope.scaling.factor", 1.0)
+        angles = np.arange(len(x))[:, None, None] * frequencies
+        cos, sin = np.cos(angles).astype(self.dtype), np.sin(angles).astype(self.dtype)
+        pair = x.reshape(*x.shape[:2], half, 2) if self.name == "llama" else x.reshape(*x.shape[:2], 2, half)
+        axis = 3 if self.name == "llama" else 2
+        first, second = np.take(pair, 0, axis=axis), np.take(pair, 1, axis=axis)
+        return np.stack([first * cos - second * sin, second * cos + first * sin], axis=axis).reshape(x.shape)
+
+    def norm(self, name: str, x: Array) -> Array:
+        mean = np.mean(np.square(x), axis=-1, keepdims=True, dtype=self.dtype)
+        weight = self.source.vector(self.source.tensors[name]).astype(self.dtype)
+        y: Array = x / np.sqrt(mean + self.dtype(self.epsilon)) * weight
+        return y
+
+    def linear(self, name: str, x: Array) -> Array:
+        y = np.concatenate([x @ piece.T for piece in self.row_chunks(name + ".weight")], axis=-1)
+        if name + ".bias" in self.source.tensors:
+            y = y + self.source.vector(self.source.tensors[name + ".bias"]).astype(self.dtype)
+        return y
+
+    def row_chunks(self, name: str) -> Iterator[Array]:
+        """The dequantised rows of a matrix, a few thousand at a time."""
+        tensor = self.source.tensors[name]
+        for start in range(0, tensor.shape[0], 4096):
+            raw = self.source.rows(tensor, start, min(start + 4096, tensor.shape[0]))
+            yield quants.dequantize(raw, tensor.type).astype(self.dtype)
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = np.sqrt(2 / np.pi).astype(x.dtype) * (x + x.dtype.type(0.044715) * x**3)
+    y: Array = x.dtype.type(0.5) * x * (1 + np.tanh(inner))
+    return y
