@@ -49,7 +49,7 @@ def test_a_spelled_out_chain_is_a_chain() -> None:
 )
 def test_malformed_passes_change_nothing(tokens: int, parents: list[int] | None) -> None:
     b = book(4)
-    with pytest.raises(ValueError, match="parent|token"):
+    with pytest.raises(ValueError, match=r"parent|token"):
         b.plan(tokens, parents)
     assert (b.length, b.settled) == (4, True)
 

@@ -1,0 +1,119 @@
+"""A bundle run by ONNX Runtime with EdgeDec's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgedec.backends.kv_memory import KvMemory
+from edgedec.backends.onnx_pass import BoundPass
+from edgedec.backends.onnx_session import one_line_errors, open_session
+from edgedec.core.errors import UsageError
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.memory import CacheBook, kv_bytes
+
+DEFAULT_CAPACITY = 4096
+MAX_PASS = 512
+_SHORT = 32
+"""Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
+_MOST_KEPT = 128
+
+
+class OnnxForward:
+    """The ``Forward`` of an exported bundle. Keys and values live in one array, which the kernels write.
+
+    ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
+    when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
+    4096). Raises UsageError for a capacity the model was not made for,
+    and what ``open_session`` and ``KvMemory`` raise.
+    """
+
+    def __init__(
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        *,
+        threads: int | None = None,
+        capacity: int | None = None,
+        spin: bool = True,
+    ) -> None:
+        self._spec = manifest.spec
+        chosen = _checked_capacity(self._spec, capacity)
+        if threads is not None and threads < 1:
+            raise UsageError(f"cannot run on {threads} threads", hint="use at least 1")
+        self._weight_bytes = manifest.files[WEIGHTS].bytes
+        self._caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True)
+        self._book = CacheBook(chosen)
+        self._kv = KvMemory(self._spec, chosen)
+        self._session = open_session(bundle, threads, spin=spin)
+        self._bound: dict[tuple[int, int, bool], BoundPass] = {}
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._spec
+
+    @property
+    def caps(self) -> Capabilities:
+        return self._caps
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens the cache can hold."""
+        return self._book.capacity
+
+    @property
+    def length(self) -> int:
+        """Tokens resident in the cache."""
+        return self._book.length
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        """See ``Forward.extend``. Raises BackendError when the runtime fails; nothing is appended then."""
+        count = len(tokens)
+        if count > self._caps.max_pass:
+            raise ValueError(f"{count} tokens in one pass: at most {self._caps.max_pass}")
+        if count and not (min(tokens) >= 0 and max(tokens) < self._spec.vocab_size):
+            raise ValueError(f"a token is outside the vocabulary of {self._spec.vocab_size}")
+        planned = self._book.plan(count, parents)
+        chosen = rows.resolve(count)
+        bound = self._bound_for((count, chosen.size, rows.full))
+        with one_line_errors():
+            result = bound.run(tokens, planned, chosen)
+        self._book.append(planned)
+        return result
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``."""
+        self._book.rewind(length)
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
+        self._kv.move(*self._book.keep(nodes))
+
+    def nbytes(self) -> dict[str, int]:
+        """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
+        return {"weights": self._weight_bytes, "kv_cache": kv_bytes(self._spec, self.capacity)}
+
+    def _bound_for(self, shape: tuple[int, int, bool]) -> BoundPass:
+        bound = self._bound.get(shape)
+        if bound is None:
+            bound = BoundPass(self._session, self._kv.array, self._spec, shape)
+            tokens, rows, full = shape
+            if tokens <= _SHORT and (rows <= 1 or not full):
+                if len(self._bound) == _MOST_KEPT:
+                    self._bound.clear()
+                self._bound[shape] = bound
+        return bound
+
+
+def _checked_capacity(spec: ModelSpec, capacity: int | None) -> int:
+    if capacity is None:
+        return min(spec.context_length, DEFAULT_CAPACITY)
+    if not 1 <= capacity <= spec.context_length:
+        raise UsageError(
+            f"a context of {capacity} tokens is not possible with this model",
+            hint=f"use 1 to {spec.context_length}",
+        )
+    return capacity

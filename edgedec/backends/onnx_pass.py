@@ -1,0 +1,77 @@
+"""The buffers of one pass, bound to the session once and reused for every pass of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from edgedec.core.types import HeadRows, IntArray, ModelSpec
+from edgedec.memory import Pass
+
+
+class BoundPass:
+    """Inputs and outputs for ``tokens`` tokens and ``rows`` head rows, with or without whole logits rows."""
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        kv_cache: NDArray[np.float16],
+        spec: ModelSpec,
+        shape: tuple[int, int, bool],
+    ) -> None:
+        tokens, rows, full = shape
+        self._session = session
+        self._binding = session.io_binding()
+        self._tokens, self._positions, self._parents = (np.zeros(tokens, dtype=np.int64) for _ in range(3))
+        self._length = np.zeros(1, dtype=np.int64)
+        self._rows = np.zeros(rows, dtype=np.int64)
+        self._want = np.array([int(full)], dtype=np.int64)
+        self._values = np.empty((rows, spec.head_k), dtype=np.float32)
+        self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
+        self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
+        self._logits = np.empty((rows if full else 0, spec.vocab_size), dtype=np.float32)
+        self._full = full
+        self._kv_cache = kv_cache  # the binding holds bare pointers: keep their owners
+        self._bind()
+
+    def _bind(self) -> None:
+        inputs: dict[str, NDArray[Any]] = {
+            "tokens": self._tokens,
+            "positions": self._positions,
+            "parents": self._parents,
+            "length": self._length,
+            "rows": self._rows,
+            "want_logits": self._want,
+            "kv_cache": self._kv_cache,
+        }
+        outputs: dict[str, NDArray[Any]] = {
+            "values": self._values,
+            "ids": self._ids,
+            "logsumexp": self._logsumexp,
+            "entropy": self._entropy,
+            "logits": self._logits,
+        }
+        for name, array in inputs.items():
+            self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        for name, array in outputs.items():
+            self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def run(self, tokens: Sequence[int] | IntArray, planned: Pass, rows: IntArray) -> HeadRows:
+        """Compute the pass; keys and values go into the cache, head results into fresh arrays."""
+        self._tokens[:] = tokens
+        self._positions[:] = planned.positions
+        self._parents[:] = planned.parents
+        self._length[0] = planned.start
+        self._rows[:] = rows
+        self._session.run_with_iobinding(self._binding)
+        return HeadRows(
+            self._values.copy(),
+            self._ids.copy(),
+            self._logsumexp.copy(),
+            self._entropy.copy(),
+            self._logits.copy() if self._full else None,
+        )

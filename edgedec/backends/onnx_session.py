@@ -1,0 +1,84 @@
+"""An ONNX Runtime session over a bundle, with EdgeDec's kernels, silent and quick to load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
+from edgedec.core.manifest import MODEL
+from edgedec.kernels import library
+
+_BROKEN_FILE = (
+    states.InvalidProtobuf,
+    states.InvalidGraph,
+    states.NoSuchFile,
+    states.NoModel,
+    states.InvalidArgument,
+)
+_REFUSED = (states.Fail, states.RuntimeException, states.NotImplemented, states.EPFail, states.EngineError)
+_SILENT = 4
+"""Severity: only fatal errors print; all others arrive as exceptions."""
+
+
+def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True) -> ort.InferenceSession:
+    """Load ``bundle``'s graph with its weights mapped, not copied.
+
+    ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between ops.
+    Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
+    library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
+    """
+    library.isa()
+    options = ort.SessionOptions()
+    options.log_severity_level = _SILENT
+    options.intra_op_num_threads = threads or physical_cores()
+    options.inter_op_num_threads = 1
+    # Spinning threads start the next op at once, but starve each other when cores are shared.
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
+    # The exporter fused the graph already; further passes only cost load time.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # A memory plan for every number of tokens seen would be kept for ever.
+    options.enable_mem_pattern = False
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+
+
+@contextmanager
+def one_line_errors(*, loading: bool = False) -> Iterator[None]:
+    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each."""
+    try:
+        yield
+    except _BROKEN_FILE as error:
+        raise _one_line(error, BadFileError if loading else BackendError) from error
+    except _REFUSED as error:
+        raise _one_line(error, BackendError) from error
+
+
+def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
+    what = str(error).strip().splitlines()[0].split(" : ")[-1]
+    hint = "verify the bundle, or pull or export the model again" if kind is BadFileError else None
+    return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
+
+
+def physical_cores() -> int:
+    """Cores this process may use, hyperthreads counted once: a second one adds no memory bandwidth."""
+    if not hasattr(os, "sched_getaffinity"):
+        return max(1, os.cpu_count() or 1)
+    allowed = os.sched_getaffinity(0)
+    cores = {_siblings(cpu) for cpu in allowed}
+    return max(1, len(cores))
+
+
+def _siblings(cpu: int) -> str:
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return str(cpu)

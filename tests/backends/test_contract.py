@@ -1,0 +1,281 @@
+"""What every backend must do, bit for bit (see ``edgedec.core.types.Forward``)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgedec.core.errors import ContextFullError
+from edgedec.core.types import ALL_ROWS, LAST_ROW, Forward, HeadRows, Rows
+from tests.backends.conftest import Make
+
+PROMPT = [5, 17, 3, 3, 42, 8, 5, 61, 29, 11]
+TREE = [7, 9, 7, 13, 2, 9, 30]
+PARENTS = [-1, -1, 0, 0, 2, 1, 4]
+"""0 ─┬─ 2 ── 4 ── 6      two roots, a fork below the first, equal tokens in different places
+   └─ 3
+1 ─── 5"""
+FULL = Rows(full=True)
+
+
+def same(a: HeadRows, b: HeadRows) -> bool:
+    """Equal in every bit."""
+    fields = ("values", "ids", "logsumexp", "entropy")
+    equal = all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in fields)
+    if a.logits is None or b.logits is None:
+        return equal and a.logits is b.logits
+    return equal and a.logits.tobytes() == b.logits.tobytes()
+
+
+def pick(rows: HeadRows, *indices: int) -> HeadRows:
+    chosen = list(indices)
+    logits = None if rows.logits is None else rows.logits[chosen]
+    return HeadRows(
+        rows.values[chosen], rows.ids[chosen], rows.logsumexp[chosen], rows.entropy[chosen], logits
+    )
+
+
+def path_to(node: int) -> list[int]:
+    path: list[int] = []
+    while node >= 0:
+        path.insert(0, node)
+        node = PARENTS[node]
+    return path
+
+
+def fed(make: Make, tokens: list[int], capacity: int = 64) -> Forward:
+    forward = make(capacity)
+    forward.extend(tokens)
+    return forward
+
+
+def test_it_starts_empty_and_says_what_it_is(make: Make) -> None:
+    forward = make(48)
+    assert (forward.length, forward.capacity) == (0, 48)
+    assert forward.spec.vocab_size > max(PROMPT)
+    assert forward.caps.trees
+    assert forward.caps.full_rows
+    assert forward.caps.max_pass >= 16
+    sizes = forward.nbytes()
+    spec = forward.spec
+    assert sizes["kv_cache"] == 48 * spec.n_layers * spec.n_kv_heads * spec.head_dim * 2 * 2
+    assert set(sizes) >= {"weights", "kv_cache"}
+
+
+@pytest.mark.parametrize("pieces", [(1,) * 10, (3, 7), (9, 1), (4, 4, 2)])
+def test_a_prompt_in_pieces_is_the_prompt(make: Make, pieces: tuple[int, ...]) -> None:
+    whole = make().extend(PROMPT, rows=FULL)
+    forward, start = make(), 0
+    for size in pieces:
+        part = forward.extend(PROMPT[start : start + size], rows=FULL)
+        assert same(part, pick(whole, *range(start, start + size)))
+        start += size
+        assert forward.length == start
+
+
+def test_different_tokens_give_different_rows(make: Make) -> None:
+    rows = make().extend(PROMPT, rows=ALL_ROWS)
+    changed = make().extend([6, *PROMPT[1:]], rows=ALL_ROWS)
+    assert not any(same(pick(rows, i), pick(changed, i)) for i in range(len(PROMPT)))
+    swapped = make().extend([*PROMPT[1::-1], *PROMPT[2:]], rows=LAST_ROW)
+    assert not same(swapped, pick(rows, -1))
+
+
+def test_rewind_and_extend_again_gives_the_same_bits(make: Make) -> None:
+    forward = make()
+    first = forward.extend(PROMPT, rows=FULL)
+    for length in (9, 5, 1, 0):
+        forward.rewind(length)
+        assert forward.length == length
+        assert same(forward.extend(PROMPT[length:], rows=FULL), pick(first, *range(length, 10)))
+    forward.rewind(4)
+    forward.extend([50, 51, 52])
+    forward.rewind(4)
+    assert same(forward.extend(PROMPT[4:], rows=FULL), pick(first, *range(4, 10)))
+
+
+def test_rewind_beyond_what_is_there_is_refused(make: Make) -> None:
+    forward = fed(make, PROMPT)
+    for wrong in (-1, 11):
+        with pytest.raises(ValueError, match="rewind"):
+            forward.rewind(wrong)
+    assert forward.length == 10
+
+
+def test_tree_rows_equal_plain_rows_along_the_path(make: Make) -> None:
+    forward = fed(make, PROMPT)
+    rows = forward.extend(TREE, parents=PARENTS, rows=FULL)
+    assert forward.length == 17
+    for node in range(len(TREE)):
+        plain = fed(make, PROMPT)
+        expected = plain.extend([TREE[i] for i in path_to(node)], rows=Rows(last=True, full=True))
+        assert same(pick(rows, node), expected)
+
+
+def test_a_tree_on_an_empty_cache(make: Make) -> None:
+    rows = make().extend(TREE, parents=PARENTS)
+    assert same(rows, make().extend([TREE[i] for i in path_to(6)]))
+
+
+@pytest.mark.parametrize("path", [[], [0], [1], [1, 5], [0, 3], [0, 2, 4, 6], [0, 2]])
+def test_keep_path_then_extend_equals_plain(make: Make, path: list[int]) -> None:
+    forward = fed(make, PROMPT)
+    forward.extend(TREE, parents=PARENTS)
+    forward.keep_path(path)
+    assert forward.length == 10 + len(path)
+    plain = fed(make, PROMPT + [TREE[i] for i in path])
+    for token in (21, 4):
+        assert same(forward.extend([token], rows=FULL), plain.extend([token], rows=FULL))
+    again = forward.extend(TREE, parents=PARENTS, rows=FULL)
+    assert same(again, plain.extend(TREE, parents=PARENTS, rows=FULL))
+
+
+def test_keep_a_beginning_of_a_chain(make: Make) -> None:
+    forward = make()
+    forward.extend(PROMPT)
+    forward.keep_path(range(6))
+    assert forward.length == 6
+    assert same(forward.extend([1, 2], rows=FULL), fed(make, PROMPT[:6]).extend([1, 2], rows=FULL))
+
+
+def test_a_tree_must_be_settled_before_the_next_pass(make: Make) -> None:
+    forward = fed(make, PROMPT)
+    forward.extend(TREE, parents=PARENTS)
+    with pytest.raises(ValueError, match="settle"):
+        forward.extend([1])
+    assert forward.length == 17
+    forward.rewind(10)
+    assert same(forward.extend([1]), fed(make, PROMPT).extend([1]))
+
+
+@pytest.mark.parametrize("nodes", [[2], [0, 1], [0, 4], [2, 0], [7], [-1], [0, 0]])
+def test_what_is_no_root_path_is_refused(make: Make, nodes: list[int]) -> None:
+    forward = fed(make, PROMPT)
+    forward.extend(TREE, parents=PARENTS)
+    with pytest.raises(ValueError, match="root path"):
+        forward.keep_path(nodes)
+    forward.keep_path([0, 3])
+    assert forward.length == 12
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing(make: Make) -> None:
+    forward = fed(make, PROMPT, capacity=12)
+    with pytest.raises(ContextFullError, match=r"3 .* 12 .* 10"):
+        forward.extend([1, 2, 3])
+    with pytest.raises(ContextFullError):
+        forward.extend(TREE, parents=PARENTS)
+    assert forward.length == 10
+    last = forward.extend([1, 2])
+    assert same(last, make().extend([*PROMPT, 1, 2]))
+    with pytest.raises(ContextFullError):
+        forward.extend([3])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "parents"),
+    [
+        ([], None), ([], []), ([1, 2], [-1]), ([1, 2], [-1, 1]), ([1, 2], [0, -1]), ([1], [-2]),
+        ([-1], None), ([1 << 30], None), ([1, 10**12], None),
+    ],
+)  # fmt: skip
+def test_malformed_passes_change_nothing(make: Make, tokens: list[int], parents: list[int] | None) -> None:
+    forward = fed(make, PROMPT)
+    with pytest.raises(ValueError, match=r"token|parent"):
+        forward.extend(tokens, parents=parents)
+    assert forward.length == 10
+    assert same(forward.extend([1]), fed(make, PROMPT).extend([1]))
+
+
+@pytest.mark.parametrize("indices", [(10,), (-1,), (0, 99)])
+def test_rows_outside_the_pass_are_refused(make: Make, indices: tuple[int, ...]) -> None:
+    forward = make()
+    with pytest.raises(ValueError, match="rows"):
+        forward.extend(PROMPT, rows=Rows(indices=indices))
+    assert forward.length == 0
+
+
+def test_a_pass_longer_than_max_pass_is_refused(make: Make) -> None:
+    forward = make()
+    with pytest.raises(ValueError, match="at most"):
+        forward.extend([1] * (forward.caps.max_pass + 1))
+    assert forward.length == 0
+
+
+def test_rows_select(make: Make) -> None:
+    everything = make().extend(PROMPT, rows=FULL)
+    assert same(make().extend(PROMPT, rows=Rows(last=True, full=True)), pick(everything, 9))
+    for indices in [(0,), (3, 1), (9, 0, 4), (2, 2)]:
+        assert same(make().extend(PROMPT, rows=Rows(indices=indices, full=True)), pick(everything, *indices))
+    forward = make()
+    none = forward.extend(PROMPT[:5], rows=Rows(indices=()))
+    assert len(none) == 0
+    assert none.logits is None
+    assert same(forward.extend(PROMPT[5:], rows=Rows(last=True, full=True)), pick(everything, 9))
+
+
+def test_results_belong_to_the_caller(make: Make) -> None:
+    forward = make()
+    first = forward.extend([1], rows=FULL)
+    kept = pick(first, 0)  # indexing with a list copies
+    forward.extend([2], rows=FULL)
+    forward.extend([3])
+    assert same(first, kept)
+
+
+def test_logits_agree_with_top_k_logsumexp_and_entropy(make: Make) -> None:
+    rows = make().extend(PROMPT, rows=FULL)
+    assert rows.logits is not None
+    without = make().extend(PROMPT, rows=ALL_ROWS)
+    assert without.logits is None
+    assert same(without, HeadRows(rows.values, rows.ids, rows.logsumexp, rows.entropy))
+    vocabulary = np.arange(rows.logits.shape[1])
+    assert vocabulary.size > rows.ids.shape[1]
+    for row in range(len(PROMPT)):
+        logits = rows.logits[row]
+        order = np.lexsort((vocabulary, -logits))[: rows.ids.shape[1]]
+        assert rows.ids[row].tolist() == order.tolist()
+        assert rows.values[row].tolist() == logits[order].tolist()
+        exact = logits.astype(np.float64)
+        logsumexp = np.logaddexp.reduce(exact)
+        p = np.exp(exact - logsumexp)
+        assert rows.logsumexp[row] == pytest.approx(logsumexp, abs=1e-5)
+        assert rows.entropy[row] == pytest.approx(logsumexp - (p * exact).sum(), abs=1e-4)
+
+
+def test_dtypes_and_shapes(make: Make) -> None:
+    forward = make()
+    rows = forward.extend([1, 2, 3], rows=FULL)
+    k, vocabulary = forward.spec.head_k, forward.spec.vocab_size
+    assert (rows.values.dtype, rows.values.shape) == (np.float32, (3, k))
+    assert (rows.ids.dtype, rows.ids.shape) == (np.int32, (3, k))
+    assert (rows.logsumexp.dtype, rows.logsumexp.shape) == (np.float32, (3,))
+    assert (rows.entropy.dtype, rows.entropy.shape) == (np.float32, (3,))
+    assert rows.logits is not None
+    assert (rows.logits.dtype, rows.logits.shape) == (np.float32, (3, vocabulary))
+
+
+def test_random_histories_of_every_verb(make: Make) -> None:
+    """100 random chains, trees, rewinds and kept paths; the truth is the list of tokens that remain."""
+    rng = np.random.default_rng(5)
+    forward = make(64)
+    truth: list[int] = []
+    for _ in range(100):
+        if len(truth) > 40 or rng.random() < 0.2:
+            truth = truth[: rng.integers(0, len(truth) + 1)]
+            forward.rewind(len(truth))
+        size = int(rng.integers(1, 9))
+        tokens = rng.integers(0, 90, size).tolist()
+        if rng.random() < 0.5:
+            forward.extend(tokens, rows=Rows(indices=()))
+            truth += tokens
+        else:
+            parents = [int(rng.integers(-1, i)) for i in range(size)]
+            forward.extend(tokens, parents=parents)
+            path, node = [], int(rng.integers(-1, size))
+            while node >= 0:
+                path.insert(0, node)
+                node = parents[node]
+            forward.keep_path(path)
+            truth += [tokens[i] for i in path]
+        assert forward.length == len(truth)
+    assert same(forward.extend([1, 2], rows=FULL), fed(make, truth).extend([1, 2], rows=FULL))

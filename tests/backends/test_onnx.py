@@ -1,0 +1,216 @@
+"""What is particular to the ONNX backend: loading, errors, memory, threads."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+from edgedec.backends.fake import tiny_spec
+from edgedec.backends.kv_memory import KvMemory
+from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx_session import one_line_errors, physical_cores
+from edgedec.core.errors import BackendError, BadFileError, UsageError
+from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
+from edgedec.core.types import Rows
+from edgedec.engine import Engine
+from edgedec.sampling import SamplingParams
+
+Bundles = Callable[[str], Path]
+
+
+def opened(bundle: Path, **options: int | bool | None) -> OnnxForward:
+    return OnnxForward(bundle, Manifest.load(bundle), spin=False, **options)  # type: ignore[arg-type]
+
+
+def test_the_number_of_threads_changes_no_bit(tiny_bundle: Bundles) -> None:
+    tokens = list(range(40))
+    outcomes = set()
+    for threads in (1, 2, 3):
+        rows = opened(tiny_bundle("qwen2"), threads=threads).extend(tokens, rows=Rows(full=True))
+        assert rows.logits is not None
+        outcomes.add(rows.logits.tobytes() + rows.logsumexp.tobytes() + rows.entropy.tobytes())
+    assert len(outcomes) == 1
+
+
+def test_generation_does_not_depend_on_the_pass_size(tiny_bundle: Bundles) -> None:
+    params = SamplingParams(temperature=0.9, seed=2)
+    replies = []
+    for most in (512, 7, 1):
+        forward = opened(tiny_bundle("gemma3"))
+        forward._caps = replace(forward.caps, max_pass=most)
+        steps = Engine(forward).generate(list(range(30)), params, max_tokens=30, stop_ids=())
+        replies.append([step.token for step in steps])
+    assert replies[0] == replies[1] == replies[2]
+    assert len(set(replies[0])) > 10
+
+
+def test_capacity_defaults_to_the_model_and_is_checked(tiny_bundle: Bundles) -> None:
+    bundle = tiny_bundle("llama")
+    limit = Manifest.load(bundle).spec.context_length
+    assert opened(bundle).capacity == limit
+    for wrong in (0, -1, limit + 1):
+        with pytest.raises(UsageError, match=f"{wrong} tokens"):
+            opened(bundle, capacity=wrong)
+    with pytest.raises(UsageError, match="0 threads"):
+        opened(bundle, threads=0)
+
+
+def test_nbytes(tiny_bundle: Bundles) -> None:
+    bundle = tiny_bundle("llama")
+    assert opened(bundle).nbytes()["weights"] == (bundle / WEIGHTS).stat().st_size
+
+
+def damaged(bundle: Path, target: Path, change: Callable[[Path], object]) -> Path:
+    """A copy of a bundle, damaged, opened with the manifest of the original."""
+    shutil.copytree(bundle, target)
+    change(target)
+    return target
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: (b / MODEL).write_bytes(b"not a graph"),
+        lambda b: (b / MODEL).write_bytes(b""),
+        lambda b: (b / MODEL).write_bytes((b / MODEL).read_bytes()[:700]),
+        lambda b: (b / MODEL).unlink(),
+    ],
+)
+def test_a_broken_graph_is_a_bad_file(
+    tiny_bundle: Bundles, tmp_path: Path, change: Callable[[Path], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    original = tiny_bundle("llama")
+    copy = damaged(original, tmp_path / "copy", change)
+    with pytest.raises(BadFileError) as error:
+        OnnxForward(copy, Manifest.load(original))
+    assert "\n" not in str(error.value)
+    assert "pull or export" in str(error.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda b: (b / WEIGHTS).unlink(), lambda b: (b / WEIGHTS).write_bytes(b"short")]
+)
+def test_broken_weights_are_refused_in_one_line(
+    tiny_bundle: Bundles, tmp_path: Path, change: Callable[[Path], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    original = tiny_bundle("llama")
+    copy = damaged(original, tmp_path / "copy", change)
+    with pytest.raises((BadFileError, BackendError)) as error:
+        OnnxForward(copy, Manifest.load(original))
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_runtime_errors_become_backend_errors() -> None:
+    with pytest.raises(BackendError, match=r"^ONNX Runtime refused the model: no good$"), one_line_errors():
+        raise states.RuntimeException("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : no good\nmore\n")
+
+
+def test_a_pass_that_fails_appends_nothing(tiny_bundle: Bundles, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = opened(tiny_bundle("llama"))
+    expected = forward.extend([1, 2, 3])
+    forward.rewind(2)
+
+    class Refusing:
+        def run(self, *_: object) -> None:
+            raise states.Fail("[ONNXRuntimeError] : 1 : FAIL : no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forward, "_bound_for", lambda shape: Refusing())
+        with pytest.raises(BackendError):
+            forward.extend([3])
+    assert forward.length == 2
+    assert forward.extend([3]).values.tobytes() == expected.values.tobytes()
+
+
+def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
+    """In a process of its own, to see what libraries print at import too."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from edgedec.backends.onnx import OnnxForward; from edgedec.core.manifest import Manifest\n"
+        "b = Path(sys.argv[1]); f = OnnxForward(b, Manifest.load(b)); f.extend([1, 2, 3]); print(f.length)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tiny_bundle("llama"))], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_an_unknown_kernel_row_is_a_usage_error(tiny_bundle: Bundles) -> None:
+    code = (
+        "import os, sys; os.environ['EDGEDEC_ISA'] = 'sse9'; from pathlib import Path\n"
+        "from edgedec.backends.onnx import OnnxForward; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.core.errors import UsageError\n"
+        "b = Path(sys.argv[1])\n"
+        "try: OnnxForward(b, Manifest.load(b))\n"
+        "except UsageError as error: print(error.message)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tiny_bundle("llama"))], capture_output=True, text=True, check=True
+    )
+    assert "sse9" in done.stdout
+
+
+def test_a_step_costs_little_python(tiny_bundle: Bundles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything around the runtime's own run; some 10 microseconds, allowed 100."""
+    forward = opened(tiny_bundle("llama"), capacity=256)
+    forward.extend([1])
+    bound = forward._bound[1, 1, False]
+
+    class Instant:
+        def run_with_iobinding(self, binding: object) -> None:
+            return
+
+    monkeypatch.setattr(bound, "_session", Instant())
+    times = []
+    for _ in range(200):
+        began = time.perf_counter()
+        forward.extend([1])
+        times.append(time.perf_counter() - began)
+    assert statistics.median(times) < 100e-6
+
+
+def test_the_cache_is_committed_as_it_fills() -> None:
+    """8 GiB reserved, 64 tokens written. A fresh process, since only the peak is known everywhere."""
+    code = (
+        "from dataclasses import replace; from edgedec.backends.fake import tiny_spec\n"
+        "from edgedec.backends.kv_memory import KvMemory; from edgedec.telemetry.process import peak_rss_bytes\n"
+        "spec = replace(tiny_spec(8, 65536), n_layers=32, n_kv_heads=8, head_dim=128)\n"
+        "before = peak_rss_bytes(); memory = KvMemory(spec, 65536); memory.array[:, :, :, :64] = 1.0\n"
+        "assert float(memory.array[31, 1, 7, 65535, 127]) == 0.0\n"
+        "print(memory.array.nbytes, peak_rss_bytes() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    reserved, held = map(int, done.stdout.split())
+    assert reserved == 8 << 30
+    assert held < 32 << 20
+
+
+def test_a_cache_beyond_the_address_space_is_refused() -> None:
+    spec = replace(tiny_spec(8, 1 << 40), n_layers=64, n_kv_heads=64, head_dim=256)
+    with pytest.raises(BackendError, match="no memory for a context"):
+        KvMemory(spec, 1 << 40)
+
+
+def test_moving_slots_reads_before_it_writes() -> None:
+    memory = KvMemory(replace(tiny_spec(8, 16), n_layers=2), 16)
+    memory.array[:] = np.arange(16, dtype=np.float16)[:, None]
+    memory.move(np.array([3, 4, 6]), np.array([2, 3, 4]))
+    for layer in (0, 1):
+        for part in (0, 1):
+            assert memory.array[layer, part, 0, :7, 0].tolist() == [0, 1, 3, 4, 6, 5, 6]
+
+
+def test_physical_cores_are_those_we_may_use() -> None:
+    assert 1 <= physical_cores() <= 4096
