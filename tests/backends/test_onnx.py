@@ -185,7 +185,8 @@ def test_the_cache_is_committed_as_it_fills() -> None:
     """8 GiB reserved, 64 tokens written. A fresh process, since only the peak is known everywhere."""
     code = (
         "from dataclasses import replace; from edgedec.backends.fake import tiny_spec\n"
-        "from edgedec.backends.kv_memory import KvMemory; from edgedec.telemetry.process import peak_rss_bytes\n"
+        "from edgedec.backends.kv_memory import KvMemory\n"
+        "from edgedec.telemetry.process import peak_rss_bytes\n"
         "spec = replace(tiny_spec(8, 65536), n_layers=32, n_kv_heads=8, head_dim=128)\n"
         "before = peak_rss_bytes(); memory = KvMemory(spec, 65536); memory.array[:, :, :, :64] = 1.0\n"
         "assert float(memory.array[31, 1, 7, 65535, 127]) == 0.0\n"
