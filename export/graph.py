@@ -13,6 +13,8 @@ from edgedec.export.tensors import Tensors
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from edgedec.core.errors import BadFileError
+
 HEAD_K = 64
 """Entries per row that the head returns (fewer only for a smaller vocabulary)."""
 _ROPE_FACTORS = "rope_freqs.weight"
@@ -114,6 +116,8 @@ class _Builder:
         factors = None
         if self.tensors.has(_ROPE_FACTORS):
             factors = self.tensors.vector(_ROPE_FACTORS, hyper.head_dim // 2).values
+            if factors.min() <= 0:
+                raise BadFileError(f"tensor {_ROPE_FACTORS} holds values that are not positive")
         tables = {False: inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)}
         if self.arch.global_period:
             tables[True] = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)

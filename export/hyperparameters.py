@@ -78,9 +78,9 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         context=keys.size("context_length"),
         epsilon=keys.number("attention.layer_norm_rms_epsilon"),
         attention_scale=keys.number("attention.scale", 0.0) or scale_of(layers, hidden, heads, head_dim),
-        rope_base=keys.number("rope.freq_base", 10000.0),
+        rope_base=_rope_base(keys, "rope.freq_base", 10000.0),
         rope_divisor=_rope_divisor(keys),
-        local_rope_base=keys.number("rope.freq_base_swa", architecture.local_rope_base),
+        local_rope_base=_rope_base(keys, "rope.freq_base_swa", architecture.local_rope_base),
         windows=_windows(keys, architecture, layers),
     )
 
@@ -129,6 +129,13 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
         raise UnsupportedError(f"partial rotary positions ({rotary} of {head_dim}) are not supported")
     if head_dim % 2:
         raise BadFileError(f"a head size of {head_dim} can not be rotated in pairs")
+
+
+def _rope_base(keys: _Keys, key: str, default: float) -> float:
+    base = keys.number(key, default)
+    if base < 1:
+        raise BadFileError(f"{keys.architecture}.{key} in the GGUF metadata is {base}, below 1")
+    return base
 
 
 def _rope_divisor(keys: _Keys) -> float:

@@ -146,6 +146,9 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"extra": {"llama.block_count": 0}}, BadFileError, "block_count .* is 0"),
     ("llama", {"extra": {"llama.feed_forward_length": 128}}, BadFileError, "ffn_gate.weight has shape"),
     ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is four"),
+    ("llama", {"extra": {"llama.rope.freq_base": 0.0}}, BadFileError, "freq_base .* is 0.0, below 1"),
+    ("llama", {"extra": {"llama.attention.layer_norm_rms_epsilon": float("nan")}}, BadFileError, "is nan"),
+    ("llama", {"extra_tensors": {"rope_freqs.weight": -LLAMA3_FACTORS}}, BadFileError, "not positive"),
     ("llama", {"extra": {"llama.attention.head_count_kv": 3}}, BadFileError, "4 query heads"),
     ("gemma3", {"extra": {"gemma3.attention.sliding_window": 0}}, BadFileError, "sliding_window .* is 0"),
     ("llama", {"extra_tensors": {"blk.0.attn_q.bias": LLAMA3_FACTORS}}, UnsupportedError, "attn_q.bias"),
@@ -167,6 +170,26 @@ def test_refused(
         export_gguf(gguf, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+def test_flipped_bytes_are_one_line_or_a_sound_bundle(tmp_path: Path) -> None:
+    whole = write_tiny(tmp_path / "whole").read_bytes()
+    gguf, out = tmp_path / "model.gguf", tmp_path / "out"
+    rng = np.random.default_rng(11)
+    errors: list[str] = []
+    for _ in range(150):
+        content = bytearray(whole)
+        for position in rng.integers(0, 16000, 3).tolist():
+            content[position] = rng.integers(0, 256)
+        gguf.write_bytes(content)
+        try:
+            export_gguf(gguf, out)
+        except EdgeDecError as error:
+            errors.append(str(error))
+        else:
+            Manifest.load(out, verify=True)
+    assert 20 < len(errors) < 150
+    assert not [error for error in errors if "\n" in error]
 
 
 def test_an_existing_bundle_is_replaced_only_at_the_end(

@@ -1,0 +1,83 @@
+"""The pass machinery, and the default passes together on every architecture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from edgedec.export.architectures import ARCHITECTURES
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.graph import build_graph
+from edgedec.export.hyperparameters import read_hyperparameters
+from edgedec.export.model import ExportModel
+from edgedec.export.passes import DEFAULT_PASSES, Pass, PassError, run_passes
+from edgedec.export.tensors import Tensors
+
+from tests.export.graphs import kinds, linear, make, matrix, node
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+
+class Rename(Pass):
+    """Gives the first node another output name."""
+
+    def __init__(self, to: str) -> None:
+        self.to = to
+
+    def call(self, model: ExportModel) -> bool:
+        model.nodes[0].output[0] = self.to
+        return self.to != "y"
+
+
+def test_names_of_passes_that_changed_something() -> None:
+    model = make([node("Identity", "y", "x", domain="")], ["y"])
+    assert run_passes(model, [Rename("y"), Rename("y")]) == []
+
+
+def test_an_error_names_the_passes_already_run() -> None:
+    model = make([node("Identity", "y", "x", domain="")], ["y"])
+    with pytest.raises(PassError) as caught:
+        run_passes(model, [Rename("y"), Rename("other"), Rename("y")])
+    assert str(caught.value) == "after pass Rename: output 'y' is not computed (passes already run: Rename)"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            make([node("Identity", "y", "late", domain=""), node("Identity", "late", "x", domain="")], ["y"]),
+            "'late'",
+        ),
+        (make([node("Identity", "y", "x", domain="")] * 2, ["y"]), "computed twice"),
+        (make([linear("y", "x", "w")], ["y"], w=matrix(), unused=matrix()), "'unused' is not used"),
+    ],
+)
+def test_malformed_graphs_are_met_before_a_pass(model: ExportModel, message: str) -> None:
+    with pytest.raises(PassError, match=f"before pass Rename: .*{message}.*already run: none"):
+        run_passes(model, [Rename("y")])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_default_passes(architecture: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", architecture, shape=TinyShape(layers=3))
+    with open_gguf(path) as source:
+        hyper = read_hyperparameters(ARCHITECTURES[architecture], source.metadata)
+        model = build_graph(hyper, Tensors(source))
+    assert len(kinds(model)) > 3 * 14
+    assert run_passes(model, DEFAULT_PASSES) == [
+        "FuseQkv",
+        "FuseGatedMlp",
+        "FuseResidual",
+        "ExternaliseWeights",
+    ]
+    norms, tables = (13, 2) if architecture == "gemma3" else (7, 1)
+    assert Counter(kinds(model)) == {
+        "QuantEmbedding": 1,
+        "RotaryTable": tables,
+        "RMSNorm": norms,
+        "QuantLinear": 9,
+        "TreeAttention": 3,
+        "GatedMLP": 3,
+        "Gather": 1,
+        "HeadTopK": 1,
+    }

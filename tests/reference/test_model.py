@@ -1,0 +1,60 @@
+"""The reference forward pass: causal, windowed, and (slow suite) equal to transformers' own models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.reference.model import reference_logits
+
+TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6, 201, 202, 77, 30]
+SHAPES = {"llama": TinyShape(layers=3), "qwen2": TinyShape(layers=3), "gemma3": TinyShape(layers=7)}
+
+
+@pytest.mark.parametrize("architecture", SHAPES)
+def test_a_token_sees_only_what_came_before(architecture: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
+    whole = reference_logits(path, TOKENS, dtype=np.float64)
+    np.testing.assert_allclose(reference_logits(path, TOKENS[:7], dtype=np.float64), whole[:7], atol=1e-10)
+    changed = reference_logits(path, [*TOKENS[:6], 99, *TOKENS[7:]], dtype=np.float64)
+    np.testing.assert_allclose(changed[:6], whole[:6], atol=1e-10)
+    assert np.abs(changed[7] - whole[7]).max() > 1e-3
+
+
+def test_a_window_hides_what_is_behind_it(tmp_path: Path) -> None:
+    """One local layer with window 8: position 8 no longer sees token 0, position 7 does."""
+    path = write_tiny(tmp_path / "m.gguf", "gemma3", shape=TinyShape(layers=1, window=8))
+    whole = reference_logits(path, TOKENS, dtype=np.float64)
+    changed = reference_logits(path, [99, *TOKENS[1:]], dtype=np.float64)
+    assert np.abs(changed[7] - whole[7]).max() > 1e-3
+    np.testing.assert_allclose(changed[8:], whole[8:], atol=1e-10)
+
+
+def transformers_logits(path: Path, tokens: list[int], **config: Any) -> NDArray[np.float32]:
+    """Logits f32[T, V] of the model that transformers loads from a GGUF file (extra ``bench``)."""
+    torch = import_module("torch")
+    transformers = import_module("transformers")
+    options: dict[str, Any] = {"gguf_file": path.name, "dtype": torch.float32, "attn_implementation": "eager"}
+    model = transformers.AutoModelForCausalLM.from_pretrained(str(path.parent), **options, **config)
+    with torch.no_grad():
+        logits: NDArray[np.float32] = model(torch.tensor([tokens])).logits[0].float().numpy()
+    return logits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", SHAPES)
+def test_transformers_agrees(architecture: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
+    # A GGUF file does not carry Gemma's query_pre_attn_scalar; transformers assumes 256 (llama.cpp: the
+    # head size).
+    config = {"query_pre_attn_scalar": 16} if architecture == "gemma3" else {}
+    expected = transformers_logits(path, TOKENS, **config)
+    got = reference_logits(path, TOKENS)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())
