@@ -1,0 +1,204 @@
+"""The real command on a real (pseudo-)terminal, with a tiny model of random weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgedec.export import export_gguf
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
+termios = pytest.importorskip("termios", reason="only Unix has pseudo-terminals")
+
+ENDLESS = ("--context", "60000", "--max-tokens", "50000")
+CTRL_C, CTRL_D, ALT_ENTER = b"\x03", b"\x04", b"\x1b\r"
+READY = "[ready]"
+_EDITING = b"\x1b[?2004h"  # an editor asks the terminal for bracketed paste when it begins to listen
+_ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-_])|\r")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tiny")
+    source = write_tiny(directory / "tiny.gguf", shape=TinyShape(context=65536))
+    export_gguf(source, directory / "bundle")
+    return directory / "bundle"
+
+
+class Terminal:
+    """``edgedec`` with a terminal of its own; ``seen`` is all it has written, without escape sequences."""
+
+    def __init__(self, home: Path, *args: str) -> None:
+        self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 250))
+        line = shlex.join([sys.executable, "-m", "edgedec.cli.main", *args])
+        tty = os.ttyname(slave)
+        environment = {**os.environ, "EDGEDEC_HOME": str(home), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        # The first terminal that a session leader opens becomes its controlling one, which Ctrl-C needs.
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {line} <{tty} >{tty} 2>{tty}"], start_new_session=True, env=environment
+        )
+        os.close(slave)
+        self._raw = b""
+        self._from = 0
+
+    def type(self, keys: str | bytes) -> None:
+        os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
+
+    @property
+    def seen(self) -> str:
+        return _ESCAPES.sub(b"", self._raw.replace(_EDITING, READY.encode())).decode("utf-8", "replace")
+
+    def wait_for(self, words: str, timeout_s: float = 30.0) -> str:
+        """Read until ``words`` appear after what earlier waits have found; returns what came before them."""
+        deadline = time.monotonic() + timeout_s
+        while (at := self.seen.find(words, self._from)) < 0:
+            assert time.monotonic() < deadline, f"no {words!r} in {self.seen[self._from:][-2000:]!r}"
+            self._read()
+        before, self._from = self.seen[self._from : at], at + len(words)
+        return before
+
+    def status(self, timeout_s: float = 30.0) -> int:
+        """Wait for the end."""
+        deadline = time.monotonic() + timeout_s
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self._read()
+        return self.process.wait(timeout=1)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._master)
+
+    def _read(self) -> None:
+        if select.select([self._master], [], [], 0.1)[0]:
+            try:
+                self._raw += os.read(self._master, 65536)
+            except OSError:  # Linux says EIO when the other side has closed
+                time.sleep(0.05)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def test_ctrl_c_stops_the_reply_and_keeps_the_session(
+    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), *ENDLESS)
+    terminals.append(chat)
+    chat.wait_for("/help helps")
+    chat.wait_for(READY)
+    chat.type("Hello\r")
+    chat.wait_for("Hello")
+    time.sleep(0.7)
+    chat.type(CTRL_C)
+    chat.wait_for("tokens, ")
+    assert "stopped]" in chat.wait_for(READY)
+    chat.type("/stats\r")
+    chat.wait_for("replies   1, ")
+    chat.wait_for(READY)
+    chat.type("Once more\r")
+    chat.wait_for("more")
+    time.sleep(0.5)
+    chat.type(CTRL_C)
+    assert "reused)" in chat.wait_for("stopped]")
+    chat.wait_for(READY)
+    chat.type(CTRL_C)
+    chat.wait_for("Ctrl-C once more")
+    chat.wait_for(READY)
+    chat.type(CTRL_C)
+    assert chat.status() == 0
+    assert "Traceback" not in chat.seen
+
+
+def test_pasted_lines_are_one_turn_and_history_is_private(
+    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
+    terminals.append(chat)
+    chat.wait_for(READY)
+    chat.type(b"\x1b[200~first\nsecond\x1b[201~")
+    chat.type(ALT_ENTER)
+    chat.type(b"third\r")
+    chat.wait_for("--max-tokens]")
+    chat.wait_for(READY)
+    talk = tmp_path / "talk.json"
+    chat.type(f"/save {talk}\r")
+    chat.wait_for("Saved 1 turn")
+    chat.wait_for(READY)
+    chat.type(CTRL_D)
+    assert chat.status() == 0
+    assert json.loads(talk.read_text())["messages"][0]["content"] == "first\nsecond\nthird"
+    history = tmp_path / "chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "+second" in history.read_text()
+
+
+def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--context", "64", "--max-tokens", "3")
+    terminals.append(chat)
+    for typed, answer in (
+        ("/nothing", "error: unknown command /nothing"),
+        ("/load none.json", "error: no such file: none.json"),
+        ("x" * 200, "error: the prompt has "),
+        ("Hi", "--max-tokens]"),
+        ("/quit", ""),
+    ):
+        chat.wait_for(READY)
+        chat.type(f"{typed}\r")
+        chat.wait_for(answer)
+    assert chat.status() == 0
+
+
+def test_ctrl_c_ends_generate_with_130(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
+    generate = Terminal(tmp_path, "generate", "-m", str(bundle), "-p", "Hello", *ENDLESS)
+    terminals.append(generate)
+    deadline = time.monotonic() + 60
+    while len(generate.seen) < 50 and time.monotonic() < deadline:
+        generate._read()
+    generate.type(CTRL_C)
+    assert generate.status() == 130
+    assert "Traceback" not in generate.seen
+
+
+def test_a_pipe_in_a_real_process(bundle: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edgedec.cli.main", "chat", "-m", str(bundle), "--max-tokens", "5"],
+        input="One\nTwo\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "EDGEDEC_HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\n")
+    report = subprocess.run(
+        [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "-p", "One", "--json"]
+        + ["--max-tokens", "5"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "EDGEDEC_HOME": str(tmp_path)},
+    )
+    answer = json.loads(report.stdout)
+    assert len(answer["tokens"]) == 5
+    assert done.stdout.startswith(answer["text"])
+    assert 0 < answer["stats"]["load_s"] < answer["stats"]["time_to_first_token_s"]
