@@ -180,25 +180,17 @@ def test_ctrl_c_ends_generate_with_130(bundle: Path, tmp_path: Path, terminals: 
 
 
 def test_a_pipe_in_a_real_process(bundle: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "edgedec.cli.main", "chat", "-m", str(bundle), "--max-tokens", "5"],
-        input="One\nTwo\n",
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "EDGEDEC_HOME": str(tmp_path)},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n")
-    report = subprocess.run(
-        [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "-p", "One", "--json"]
-        + ["--max-tokens", "5"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "EDGEDEC_HOME": str(tmp_path)},
-    )
-    answer = json.loads(report.stdout)
+    environment = {**os.environ, "EDGEDEC_HOME": str(tmp_path)}
+
+    def edgedec(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "edgedec.cli.main", *args, "-m", str(bundle), "--max-tokens", "5"]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, env=environment
+        )
+
+    talk = edgedec("chat", stdin="One\nTwo\n")
+    assert (talk.returncode, talk.stderr) == (0, "")
+    answer = json.loads(edgedec("generate", "-p", "One", "--json").stdout)
     assert len(answer["tokens"]) == 5
-    assert done.stdout.startswith(answer["text"])
+    assert talk.stdout.startswith(answer["text"])
     assert 0 < answer["stats"]["load_s"] < answer["stats"]["time_to_first_token_s"]
