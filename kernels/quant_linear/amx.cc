@@ -60,6 +60,7 @@ void tile_block(const Weight& w, const Acts& x, int tile, int m0, int n, float* 
   for (int r = 0; r < w.records(); ++r, rec += F::kBytes)
     for (int g = 0; g < kGroups; ++g) {
       const int index = r * kGroups + g;
+      if (g % 2 == 0) prefetch_pair<F>(rec, g);
       group_dots<F>(rec, g, x.q + static_cast<size_t>(m0) * x.k + index * kGroup, x.k, lo, hi);
       const GroupScales scales = group_scales<F>(rec, g);
       for (int m = 0; m < n; ++m) {

@@ -193,6 +193,7 @@ void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* o
   const int records = w.records();
   for (int r = 0; r < records; ++r, rec += F::kBytes)
     for (int g = 0; g < kGroups; g += 2) {
+      prefetch_pair<F>(rec, g);
       group<F, D, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
       group<F, D, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
     }

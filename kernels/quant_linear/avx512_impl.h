@@ -125,7 +125,10 @@ void vnni_tile(const Weight& w, const Acts& x, int tile, int m0, int n, float* o
   const uint8_t* rec = w.data + w.tile_bytes() * tile;
   const int records = w.records();
   for (int r = 0; r < records; ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; ++g) group_rows<F>(rec, g, x, m0, ONE ? 1 : n, r * kGroups + g, acc);
+    for (int g = 0; g < kGroups; ++g) {
+      if (g % 2 == 0) prefetch_pair<F>(rec, g);
+      group_rows<F>(rec, g, x, m0, ONE ? 1 : n, r * kGroups + g, acc);
+    }
   const int columns = w.rows - tile * kTile;
   for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
 }
