@@ -18,6 +18,13 @@ QUIET_S = 1.0
 """What takes less than this shows nothing."""
 LINE_EVERY_S = 5.0
 """At most one plain line in this time per stage, beside its last."""
+_LABELS = {
+    "download": "downloading",
+    "join": "unpacking",
+    "verify": "checking",
+    "source": "reading",
+    "weights": "packing weights",
+}
 
 
 class Reporter(Protocol):
@@ -63,7 +70,7 @@ class Lines:
         if now < self._next and not finished:
             return
         self._next, self._spoke = now + LINE_EVERY_S, not finished
-        click.echo(f"{stage}: {_amount(done, total)}", err=True)
+        click.echo(f"{_label(stage)}: {_amount(done, total)}", err=True)
 
 
 class Bars:
@@ -91,7 +98,7 @@ class Bars:
             self._drawn = _rich_progress()
             self._drawn.start()
         if stage not in self._stages:
-            self._stages[stage] = self._drawn.add_task(stage, total=total or None)
+            self._stages[stage] = self._drawn.add_task(_label(stage), total=total or None)
         self._drawn.update(self._stages[stage], completed=done, total=total or None)
 
 
@@ -102,6 +109,10 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def _label(stage: str) -> str:
+    return _LABELS.get(stage, stage)
 
 
 def _amount(done: int, total: int) -> str:

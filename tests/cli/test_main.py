@@ -173,9 +173,9 @@ def test_plain_progress_is_quiet_at_first_and_then_occasional(capsys: pytest.Cap
         lines("download", done * 5_000_000, 100_000_000)
     lines("verify", 100_000_000, 100_000_000)
     assert capsys.readouterr().err.splitlines() == [
-        "download: 10.0 MB of 100.0 MB (10%)",
-        "download: 60.0 MB of 100.0 MB (60%)",
-        "download: 100.0 MB of 100.0 MB (100%)",
+        "downloading: 10.0 MB of 100.0 MB (10%)",
+        "downloading: 60.0 MB of 100.0 MB (60%)",
+        "downloading: 100.0 MB of 100.0 MB (100%)",
     ]
 
 
@@ -189,7 +189,7 @@ def test_bars_appear_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
         assert screen.getvalue() == ""
         bars("download", 600, 1000)
         bars("download", 1000, 1000)
-    assert "download" in screen.getvalue()
+    assert "downloading" in screen.getvalue()
     assert "1.0/1.0 kB" in screen.getvalue()
 
 
