@@ -120,4 +120,4 @@ def load_parrot(
     forward = Parrot(speak or saying(tokenizer, *replies), vocab_size)
     template = ChatTemplate(CHATML, bos="<|im_start|>", eos="<|im_end|>") if chat else None
     manifest = Manifest("parrot", forward.spec, tokenizer.info, {"weights.bin": FileEntry(1000, "0" * 64)})
-    return LoadedModel(forward, tokenizer, template, manifest, isa="scalar", load_s=0.25)
+    return LoadedModel(forward, tokenizer, template, manifest, isa="scalar", threads=2, load_s=0.25)
