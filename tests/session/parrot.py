@@ -1,4 +1,4 @@
-"""A model that says what it was told to, with a real tokenizer and template, and that minds what it is fed."""
+"""A model that says what it was told to, with a real tokenizer and template; it minds what it is fed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Parrot:
 
 
 def saying(tokenizer: Tokenizer, *replies: str | Sequence[int]) -> Speak:
-    """In a chat: the n-th reply for the n-th generation prompt, then the end token. Ids are said as they are."""
+    """In a chat: the n-th reply for the n-th generation prompt, then the end token; ids as they are."""
     opening = [START, *tokenizer.encode("assistant\n", add_bos=False)]
     said = [
         tokenizer.encode(reply, add_bos=False) if isinstance(reply, str) else [*reply] for reply in replies
