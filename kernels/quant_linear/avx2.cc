@@ -18,6 +18,9 @@ struct Madd {
     return _mm256_maddubs_epi16(w, x);
   }
 
+  // Keeps GCC from computing the products of many steps first and spilling them: a third of the speed.
+  static EDGEDEC_INLINE void in_order(Pair& p) { asm volatile("" : "+x"(p.a), "+x"(p.b)); }
+
   // Widens 16-bit sums to 32 bits; for Q6_K the scale of the half goes in on the way.
   template <class F>
   static EDGEDEC_INLINE __m256i factor(__m256i sc, int s) {
@@ -42,12 +45,15 @@ struct Madd {
           const __m256i v = broadcast4(x[r], s);
           const Pair p = {product<F>(a, v), product<F>(b, v)};
           part[r] = s == s0 ? p : Pair{_mm256_add_epi16(part[r].a, p.a), _mm256_add_epi16(part[r].b, p.b)};
+          in_order(part[r]);
         }
       }
       const __m256i fa = factor<F>(sc.a, s0), fb = factor<F>(sc.b, s0);
-      for (int r = 0; r < R; ++r)
+      for (int r = 0; r < R; ++r) {
         total[r] = {_mm256_add_epi32(total[r].a, _mm256_madd_epi16(part[r].a, fa)),
                     _mm256_add_epi32(total[r].b, _mm256_madd_epi16(part[r].b, fb))};
+        if constexpr (span < 4) in_order(total[r]);
+      }
     }
   }
 };
