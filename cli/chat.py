@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import errors, slash
+from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.seams import open_model, seams
@@ -101,8 +101,7 @@ class Chat:
         try:
             with interrupts_to(self.session):
                 for piece in self.session.reply(text):
-                    sys.stdout.write(piece)
-                    sys.stdout.flush()
+                    screen.show(piece)
                     ends_line = piece.endswith("\n")
         finally:
             self._close_line(ends_line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli import options as opt
+from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.progress import notice
 from edgedec.cli.seams import open_model
@@ -92,8 +93,7 @@ def _stream(session: Session, pieces: Iterator[str], *, silent: bool) -> None:
     with interrupts_to(session):
         for piece in pieces:
             if not silent:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                screen.show(piece)
                 ends_line = piece.endswith("\n")
     if not ends_line:
         click.echo()

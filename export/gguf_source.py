@@ -28,7 +28,7 @@ class GgufSource:
         self.nbytes = os.fstat(stream.fileno()).st_size
         if self.nbytes == 0:
             raise BadFileError(f"{path} is empty", hint="download it again")
-        header = _read_header(stream, self.nbytes)
+        header = _read_header(stream, self.nbytes, path.name)
         self.metadata: dict[str, Any] = header.metadata
         self.tensors: dict[str, TensorInfo] = header.tensors
         if self.metadata.get("split.count", 1) not in (0, 1):
@@ -78,15 +78,15 @@ def open_gguf(path: Path) -> Iterator[GgufSource]:
         yield GgufSource(path, stream)
 
 
-def _read_header(stream: BinaryIO, nbytes: int) -> Any:
+def _read_header(stream: BinaryIO, nbytes: int, name: str) -> Any:
     length = min(nbytes, MOST_HEADER_BYTES)
     with mmap.mmap(stream.fileno(), length, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-        return _parse_and_release(view, nbytes)
+        return _parse_and_release(view, nbytes, name)
 
 
-def _parse_and_release(view: memoryview, nbytes: int) -> Any:
+def _parse_and_release(view: memoryview, nbytes: int, name: str) -> Any:
     """Parse, keeping no slice of ``view`` alive in a traceback (a map with slices can not be closed)."""
     try:
         return parse_header(view, nbytes)
     except (BadFileError, UnsupportedError) as error:
-        raise type(error)(error.message, hint=error.hint) from None
+        raise type(error)(f"{name}: {error.message}", hint=error.hint) from None

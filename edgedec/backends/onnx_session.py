@@ -22,6 +22,8 @@ _BROKEN_FILE = (
     states.InvalidArgument,
 )
 _REFUSED = (states.Fail, states.RuntimeException, states.NotImplemented, states.EPFail, states.EngineError)
+_OLDEST_RUNTIME = (1, 22)
+"""As in pyproject.toml; the kernels ask for version 18 of the C API."""
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
@@ -33,6 +35,7 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
     Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
     library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
     """
+    _check_runtime(ort.__version__)
     library.isa()
     options = ort.SessionOptions()
     options.log_severity_level = _SILENT
@@ -48,6 +51,13 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
     with one_line_errors(loading=True):
         options.register_custom_ops_library(str(library.library_path()))
         return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+
+
+def _check_runtime(version: str) -> None:
+    # An older runtime has not the functions that the kernels call, and says only that an op is not registered.
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_RUNTIME:
+        wanted = ".".join(map(str, _OLDEST_RUNTIME))
+        raise BackendError(f"ONNX Runtime {version} is too old", hint=f"install onnxruntime {wanted} or newer")
 
 
 @contextmanager
