@@ -1,0 +1,53 @@
+"""EdgeDec itself as a side of a comparison: the engine that ``edgedec generate`` runs, and nothing faster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgedec import __version__
+from edgedec.backends.onnx import OnnxForward
+from edgedec.core.manifest import Manifest
+from edgedec.core.types import Rows
+from edgedec.engine import Engine
+from edgedec.kernels.library import isa
+from edgedec.sampling import SamplingParams
+
+ROWS_BYTES = 64 << 20
+"""Most bytes of logits rows asked for in one pass."""
+
+
+class Peer:
+    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
+        """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass."""
+        del all_rows
+        manifest = Manifest.load(Path(model))
+        self._forward = OnnxForward(Path(model), manifest, threads=threads, capacity=context)
+        self._engine = Engine(self._forward)
+        return {"version": __version__, "isa": isa()}
+
+    def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
+        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        self._forward.rewind(0)
+        self._engine.committed = []
+        started = time.perf_counter()
+        steps = self._engine.generate(tokens, SamplingParams(), max_tokens=max_tokens, stop_ids=())
+        out = [next(steps).token]
+        first = time.perf_counter()
+        out += [step.token for step in steps]
+        return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
+
+    def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
+        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
+        vocab = self._forward.spec.vocab_size
+        rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), vocab))
+        step = max(1, min(self._forward.caps.max_pass, ROWS_BYTES // (4 * vocab)))
+        self._forward.rewind(0)
+        for start in range(0, len(tokens), step):
+            head = self._forward.extend(tokens[start : start + step], rows=Rows(full=True))
+            rows[start : start + step] = head.logits
+        rows.flush()
+        return {"shape": list(rows.shape)}

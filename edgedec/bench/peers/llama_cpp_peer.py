@@ -1,0 +1,118 @@
+"""llama.cpp as a side of a comparison, through the low-level functions of llama-cpp-python and with its own
+defaults, which are its best: memory-mapped weights, repacking, automatic flash attention, and logits for the
+last token only.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+BATCH = 512
+ROWS_BYTES = 64 << 20
+"""Most bytes of logits rows asked for in one batch."""
+
+
+class Peer:
+    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
+        """Load the GGUF file ``model``; with ``all_rows`` the context is one that ``logits`` can use."""
+        self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
+        llama_cpp.llama_log_set(self._silence, None)
+        llama_cpp.llama_backend_init()
+        self._model = llama_cpp.llama_model_load_from_file(model.encode(), _model_params())
+        if not self._model:
+            raise RuntimeError("llama.cpp cannot load the file")
+        self._vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
+        self._context = llama_cpp.llama_init_from_model(
+            self._model, _context_params(threads, context, all_rows)
+        )
+        if not self._context:
+            raise RuntimeError("llama.cpp cannot make a context")
+        system = llama_cpp.llama_print_system_info().decode()
+        on = [part.split("=")[0].strip(" :") for part in system.split("|") if part.strip().endswith("= 1")]
+        return {"version": f"llama-cpp-python {llama_cpp.__version__}", "isa": " ".join(on)}
+
+    def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
+        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        self._clear()
+        started = time.perf_counter()
+        self._decode(tokens)
+        out = [self._best()]
+        first = time.perf_counter()
+        token = (llama_cpp.llama_token * 1)()
+        for _ in range(max_tokens - 1):
+            token[0] = out[-1]
+            self._run(llama_cpp.llama_batch_get_one(token, 1))
+            out.append(self._best())
+        return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
+
+    def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
+        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
+        rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), self._vocab))
+        step = max(1, min(BATCH, ROWS_BYTES // (4 * self._vocab)))
+        batch = llama_cpp.llama_batch_init(step, 0, 1)
+        self._clear()
+        try:
+            for start in range(0, len(tokens), step):
+                part = tokens[start : start + step]
+                _fill(batch, part, start)
+                self._run(batch)
+                pointer = llama_cpp.llama_get_logits(self._context)
+                rows[start : start + step] = np.ctypeslib.as_array(pointer, (len(part), self._vocab))
+        finally:
+            llama_cpp.llama_batch_free(batch)
+        rows.flush()
+        return {"shape": list(rows.shape)}
+
+    def _clear(self) -> None:
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
+
+    def _decode(self, tokens: list[int]) -> None:
+        for start in range(0, len(tokens), BATCH):
+            part = tokens[start : start + BATCH]
+            array = (llama_cpp.llama_token * len(part))(*part)  # the batch only points to it
+            self._run(llama_cpp.llama_batch_get_one(array, len(part)))
+
+    def _run(self, batch: Any) -> None:
+        if status := llama_cpp.llama_decode(self._context, batch):
+            raise RuntimeError(f"llama_decode failed with status {status}")
+
+    def _best(self) -> int:
+        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
+        return int(np.ctypeslib.as_array(pointer, (self._vocab,)).argmax())
+
+
+def _model_params() -> Any:
+    params = llama_cpp.llama_model_default_params()
+    names = [field[0] for field in params._fields_]
+    params.n_gpu_layers = 0
+    if "use_mmap" in names:
+        params.use_mmap = True
+    else:  # newer versions
+        params.load_mode = llama_cpp.LLAMA_LOAD_MODE_MMAP
+    return params
+
+
+def _context_params(threads: int, context: int, all_rows: bool) -> Any:
+    params = llama_cpp.llama_context_default_params()
+    params.n_ctx = context
+    params.n_batch = params.n_ubatch = BATCH
+    params.n_threads = params.n_threads_batch = threads
+    names = [field[0] for field in params._fields_]
+    if all_rows and "n_outputs_max_per_seq" in names:
+        params.n_outputs_max_per_seq = 0  # as many as fit
+    return params
+
+
+def _fill(batch: Any, tokens: list[int], start: int) -> None:
+    """A batch of ``tokens`` at positions from ``start`` on, with logits for every one."""
+    batch.n_tokens = len(tokens)
+    for index, token in enumerate(tokens):
+        batch.token[index] = token
+        batch.pos[index] = start + index
+        batch.n_seq_id[index] = 1
+        batch.seq_id[index][0] = 0
+        batch.logits[index] = 1

@@ -1,0 +1,163 @@
+"""The reference in NumPy: llama, qwen2 and gemma3 in float32 from the dequantised weights of a GGUF file.
+
+Written from the published definitions of the models (transformers' modeling files). Weights are dequantised a
+few thousand rows at a time for every pass, so memory stays small; a pass takes seconds to a minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gguf import GGUFReader, quants
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+_CHUNK_ELEMENTS = 8 << 20
+_ARCHITECTURES = ("llama", "qwen2", "gemma3")
+
+
+class Peer:
+    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
+        """Map the GGUF file ``model``. The other settings are NumPy's own business."""
+        del threads, context, all_rows
+        self._weights = Weights(model)
+        return {"version": f"numpy {np.__version__}", "isa": "float32"}
+
+    def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
+        """Write the logits f32[T, V] of a pass over ``tokens`` to the .npy file ``path``."""
+        started = time.perf_counter()
+        weights = self._weights
+        hidden = hidden_states(weights, np.array(tokens))
+        head = "output.weight" if "output.weight" in weights.tensors else "token_embd.weight"
+        shape = (len(tokens), weights.rows(head))
+        rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+        done = 0
+        for piece in weights.pieces(head):
+            rows[:, done : done + len(piece)] = hidden @ piece.T
+            done += len(piece)
+        rows.flush()
+        return {"shape": list(shape), "seconds": time.perf_counter() - started}
+
+
+class Weights:
+    """A GGUF file: metadata below the architecture's prefix, vectors, and matrices in pieces of rows."""
+
+    def __init__(self, path: str) -> None:
+        self._reader = GGUFReader(path)
+        self.tensors = {tensor.name: tensor for tensor in self._reader.tensors}
+        field = self._reader.get_field("general.architecture")
+        self.architecture = str(field.contents()) if field else ""
+        if self.architecture not in _ARCHITECTURES:
+            raise RuntimeError(f"the NumPy reference does not know {self.architecture!r}")
+
+    def key(self, name: str, default: Any = None) -> Any:
+        field = self._reader.get_field(f"{self.architecture}.{name}")
+        return default if field is None else field.contents()
+
+    def rows(self, name: str) -> int:
+        return int(self.tensors[name].shape[1])  # GGUF writes the fastest dimension first
+
+    def vector(self, name: str) -> Array:
+        return self._floats(name, slice(None))
+
+    def lookup(self, name: str, rows: NDArray[np.int64]) -> Array:
+        return self._floats(name, rows)
+
+    def pieces(self, name: str) -> Iterator[Array]:
+        """The rows of a matrix, dequantised some at a time."""
+        step = max(1, _CHUNK_ELEMENTS // int(self.tensors[name].shape[0]))
+        for start in range(0, self.rows(name), step):
+            yield self._floats(name, slice(start, start + step))
+
+    def _floats(self, name: str, index: Any) -> Array:
+        tensor = self.tensors[name]
+        return quants.dequantize(np.asarray(tensor.data[index]), tensor.tensor_type).astype(np.float32)
+
+    def linear(self, name: str, x: Array) -> Array:
+        y = np.concatenate([x @ piece.T for piece in self.pieces(f"{name}.weight")], axis=1)
+        bias = f"{name}.bias"
+        return y + self.vector(bias) if bias in self.tensors else y
+
+    def norm(self, name: str, x: Array) -> Array:
+        epsilon = np.float32(self.key("attention.layer_norm_rms_epsilon"))
+        scale = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + epsilon)
+        return np.asarray(x / scale * self.vector(f"{name}.weight"), dtype=np.float32)
+
+
+def hidden_states(weights: Weights, tokens: NDArray[np.int64]) -> Array:
+    """Final normalised states f32[T, D] of a causal pass over ``tokens`` from position 0."""
+    gemma = weights.architecture == "gemma3"
+    x = weights.lookup("token_embd.weight", tokens)
+    if gemma:
+        x = x * np.float32(np.sqrt(x.shape[1]))
+    for layer in range(weights.key("block_count")):
+        block = f"blk.{layer}"
+        y = _attention(weights, layer, weights.norm(f"{block}.attn_norm", x))
+        x = x + (weights.norm(f"{block}.post_attention_norm", y) if gemma else y)
+        y = weights.norm(f"{block}.ffn_norm", x)
+        gate = weights.linear(f"{block}.ffn_gate", y)
+        gate = (_gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))) * weights.linear(
+            f"{block}.ffn_up", y
+        )
+        y = weights.linear(f"{block}.ffn_down", gate)
+        x = x + (weights.norm(f"{block}.post_ffw_norm", y) if gemma else y)
+    return weights.norm("output_norm", x)
+
+
+def _attention(weights: Weights, layer: int, x: Array) -> Array:
+    block, count = f"blk.{layer}", len(x)
+    heads = weights.key("attention.head_count")
+    kv_heads = weights.key("attention.head_count_kv")
+    dim = weights.key("attention.key_length", weights.key("embedding_length") // heads)
+    gemma = weights.architecture == "gemma3"
+    local = gemma and (layer + 1) % 6 != 0
+    q, k, v = (weights.linear(f"{block}.attn_{name}", x).reshape(count, -1, dim) for name in "qkv")
+    if gemma:
+        q, k = weights.norm(f"{block}.attn_q_norm", q), weights.norm(f"{block}.attn_k_norm", k)
+    angles = _angles(weights, count, dim, local)
+    pairs_adjacent = weights.architecture == "llama"
+    q, k = _rotate(q, angles, pairs_adjacent), _rotate(k, angles, pairs_adjacent)
+    window = weights.key("attention.sliding_window") if local else None
+    mixed = np.empty_like(q)
+    for head in range(heads):
+        kv = head // (heads // kv_heads)
+        mixed[:, head] = _softmax_attend(q[:, head], k[:, kv], v[:, kv], window)
+    return weights.linear(f"{block}.attn_output", mixed.reshape(count, -1))
+
+
+def _softmax_attend(q: Array, k: Array, v: Array, window: int | None) -> Array:
+    scores = (q @ k.T) / np.float32(np.sqrt(q.shape[1]))
+    distance = np.arange(len(q))[:, None] - np.arange(len(q))
+    scores[(distance < 0) | ((distance >= window) if window else False)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True) @ v, dtype=np.float32)
+
+
+def _angles(weights: Weights, count: int, dim: int, local: bool) -> NDArray[np.float64]:
+    """Rotation angles f64[T, d/2]."""
+    base = 10000.0 if local else weights.key("rope.freq_base", 10000.0)
+    frequencies = base ** (-np.arange(dim // 2) / (dim // 2))
+    if "rope_freqs.weight" in weights.tensors:
+        frequencies = frequencies / weights.vector("rope_freqs.weight")
+    if not local:
+        frequencies = frequencies / weights.key("rope.scaling.factor", 1.0)
+    return np.asarray(np.arange(count)[:, None] * frequencies)
+
+
+def _rotate(x: Array, angles: NDArray[np.float64], adjacent: bool) -> Array:
+    """Llama GGUFs keep the pairs (2i, 2i+1), the others (i, i + d/2)."""
+    half = x.shape[2] // 2
+    one, two = (slice(0, None, 2), slice(1, None, 2)) if adjacent else (slice(0, half), slice(half, None))
+    cos, sin = (f(angles).astype(np.float32)[:, None, :] for f in (np.cos, np.sin))
+    out = np.empty_like(x)
+    out[..., one] = x[..., one] * cos - x[..., two] * sin
+    out[..., two] = x[..., two] * cos + x[..., one] * sin
+    return out
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inner)))

@@ -1,0 +1,90 @@
+"""Serves one peer over pipes: a request is a line of JSON on standard input, its answer one on the output.
+
+``python serve.py PEER.py``: the file defines ``class Peer`` with ``open``, ``generate`` and ``logits`` (or
+some of them), whose arguments and results are plain JSON. ``{"op": "open", "model": ...}`` is answered by
+``{"result": {...}}`` or ``{"error": "one line", "missing": "module" or null}``.
+Needs nothing but the standard library, so that any interpreter can run it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from typing import Any
+
+OPS = ("open", "generate", "logits", "memory")
+
+
+def load(path: str) -> Any:
+    """An instance of the ``Peer`` class of the file at ``path``."""
+    spec = importlib.util.spec_from_file_location("edgedec_bench_peer", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Peer()
+
+
+def peak_rss_bytes() -> int:
+    """The most physical memory this process has held, mapped weights included; 0 where it is not known."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
+
+
+class Server:
+    """Keeps the peer between requests. Imports of the peer happen inside ``open`` and count as loading."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._peer: Any = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        op = request.pop("op")
+        if op not in OPS:
+            return {"error": f"unknown request {op!r}", "missing": None}
+        try:
+            return {"result": self._do(op, request)}
+        except ModuleNotFoundError as error:
+            return {"error": str(error), "missing": error.name}
+        except Exception as error:  # whatever it is, the other side of the pipe has to learn of it
+            text = " ".join(str(error).split()) or "no message"
+            return {"error": f"{type(error).__name__}: {text}", "missing": None}
+
+    def _do(self, op: str, request: dict[str, Any]) -> Any:
+        if op == "memory":
+            return {"peak_rss_bytes": peak_rss_bytes()}
+        if op != "open":
+            return getattr(self._peer, op)(**request)
+        started = time.perf_counter()
+        self._peer = load(self._path)
+        facts = self._peer.open(**request)
+        return {"load_s": time.perf_counter() - started, **facts}
+
+
+def main() -> None:
+    # The pipe is moved aside, so that what libraries print goes to standard error and not into the protocol.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
+        os.dup2(2, 1)
+        sys.path.pop(0)  # this directory holds no modules that a peer should find
+        server = Server(sys.argv[1])
+        for line in sys.stdin:
+            channel.write(json.dumps(server.answer(json.loads(line))) + "\n")
+            channel.flush()
+
+
+if __name__ == "__main__":
+    main()

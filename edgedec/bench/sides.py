@@ -1,0 +1,81 @@
+"""The runtimes that can be compared, and what to tell a user who lacks one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from edgedec.bench.worker import Side
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.files import sha256_of
+from edgedec.core.manifest import Manifest
+
+_PROGRAMS = Path(__file__).parent / "peers"
+PEERS = ("llama.cpp",)
+REFERENCES = ("numpy", "transformers")
+
+LLAMA_ADVICE = (
+    "install it with `pip install 'edgedec[gguf]'`, or name a Python that has it with --peer-python;"
+    " GCC breaks its AMX code, so if it crashes, build it with"
+    " CMAKE_ARGS=\"-DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'\""
+    " pip install --force-reinstall --no-binary llama-cpp-python llama-cpp-python"
+)
+_TRANSFORMERS_ADVICE = (
+    "install it with `pip install 'edgedec[bench]'`, or name a Python that has it with --peer-python"
+)
+
+
+def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) -> Side:
+    """EdgeDec running the bundle in this interpreter; ``isa`` forces a kernel row."""
+    return Side(
+        name="edgedec",
+        program=_PROGRAMS / "edgedec_peer.py",
+        model=bundle,
+        settings={"threads": threads, "context": context},
+        environment={"EDGEDEC_ISA": isa} if isa else {},
+    )
+
+
+def peer(
+    name: str, gguf: Path, *, python: str | None, threads: int, context: int, all_rows: bool = False
+) -> Side:
+    """Another runtime, one of ``PEERS``, on the GGUF file the bundle was made of."""
+    return Side(
+        name=name,
+        program=_PROGRAMS / f"{name.replace('.', '_')}_peer.py",
+        model=gguf,
+        python=python or sys.executable,
+        settings={"threads": threads, "context": context, "all_rows": all_rows},
+        advice=LLAMA_ADVICE,
+    )
+
+
+def reference(name: str, gguf: Path, *, python: str | None, threads: int, context: int) -> Side:
+    """The float32 model: "transformers", in its own interpreter, or "numpy", in ours."""
+    other = name == "transformers"
+    return Side(
+        name=name,
+        program=_PROGRAMS / ("transformers_peer.py" if other else "numpy_peer.py"),
+        model=gguf,
+        python=(python if other else None) or sys.executable,
+        settings={"threads": threads, "context": context},
+        advice=_TRANSFORMERS_ADVICE if other else None,
+    )
+
+
+def check_source(manifest: Manifest, gguf: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Make sure that the bundle was made of exactly this file.
+
+    Raises NotFoundError when there is no such file, UsageError when it is another one.
+    """
+    if not gguf.is_file():
+        raise NotFoundError(f"no such file: {gguf}")
+    wanted = manifest.source.get("sha256")
+    if not isinstance(wanted, str):
+        raise BadFileError("the bundle does not say which file it was made of", hint="export it again")
+    if gguf.stat().st_size != manifest.source.get("bytes", 0) or sha256_of(gguf, progress) != wanted:
+        raise UsageError(
+            f"{gguf} is not the file that {manifest.name} was made of",
+            hint=f"that was {manifest.source.get('file', 'a GGUF file')}, SHA-256 {wanted[:16]}...",
+        )

@@ -1,0 +1,52 @@
+"""A runtime that computes nothing: it notes what it is asked, and can be told to misbehave.
+
+Environment: FAKE_LOG (file that gets a line per request), FAKE_NAME, FAKE_SECONDS (what a request "takes"),
+FAKE_TROUBLE (missing | crash | error | exit).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+
+VOCAB = 8
+
+
+class Peer:
+    def __init__(self) -> None:
+        self.trouble = os.environ.get("FAKE_TROUBLE")
+        self.seconds = float(os.environ.get("FAKE_SECONDS", "1"))
+        if self.trouble == "missing":
+            raise ModuleNotFoundError("No module named 'llama_cpp'", name="llama_cpp")
+
+    def open(self, **settings: Any) -> dict[str, Any]:
+        self.note("open", **settings)
+        return {"version": "fake 1.0", "isa": "none", "load_s": self.seconds}
+
+    def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
+        self.note("generate", tokens=tokens, max_tokens=max_tokens)
+        print("noise on standard output, which a library may make")
+        if self.trouble == "crash":
+            sys.stderr.write("first line\nthe last words\n")
+            sys.stderr.flush()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.trouble == "exit":
+            os._exit(3)
+        if self.trouble == "error":
+            raise RuntimeError("two\nlines")
+        return {"prefill_s": self.seconds, "decode_s": self.seconds, "tokens": [0] * max_tokens}
+
+    def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
+        self.note("logits", tokens=tokens)
+        rows = np.eye(VOCAB, dtype=np.float32)[np.array(tokens) % VOCAB] * np.float32(self.seconds)
+        np.save(path, rows)
+        return {}
+
+    def note(self, op: str, **arguments: Any) -> None:
+        with open(os.environ["FAKE_LOG"], "a", encoding="utf-8") as log:
+            log.write(json.dumps({"name": os.environ["FAKE_NAME"], "op": op, **arguments}) + "\n")

@@ -1,0 +1,32 @@
+"""Sides made of the fake peer, and what they were asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgedec.bench.worker import Side
+
+PROGRAM = Path(__file__).with_name("fake_peer.py")
+
+
+class Fakes:
+    """Fake sides that write to one log."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "log"
+
+    def side(self, name: str, *, seconds: float = 1.0, trouble: str = "", advice: str | None = None) -> Side:
+        environment = {
+            "FAKE_LOG": str(self._log),
+            "FAKE_NAME": name,
+            "FAKE_SECONDS": str(seconds),
+            "FAKE_TROUBLE": trouble,
+        }
+        return Side(name, PROGRAM, Path("model"), advice=advice, environment=environment)
+
+    def asked(self, op: str | None = None) -> list[dict[str, Any]]:
+        """Every request in the order of time, or those of one kind."""
+        lines = [json.loads(line) for line in self._log.read_text(encoding="utf-8").splitlines()]
+        return [line for line in lines if op in (None, line["op"])]

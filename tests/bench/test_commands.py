@@ -1,0 +1,132 @@
+"""``edgedec bench`` from the command line, on a model of random weights."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from edgedec.bench.weights import bytes_per_pass
+from edgedec.cli.seams import Seams
+from edgedec.export import export_gguf
+from edgedec.models import Store
+from tests.cli.support import assert_one_line, run
+from tests.fixtures.tiny_gguf import write_tiny
+
+MATRICES = 2 * (64 * 64 * 2 + 32 * 64 * 2 + 96 * 64 * 3)
+"""Elements of the matrices of the layers of the tiny model; q8_0 takes 34 bytes for 32 of them."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With tiny.gguf, its bundle, and a text."""
+    folder = tmp_path_factory.mktemp("bench")
+    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
+    (folder / "text.txt").write_text("The cat sat on the mat, and the dog did not. " * 20, encoding="utf-8")
+    return folder
+
+
+def bench(folder: Path, *args: str) -> Result:
+    seams = Seams(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
+    return run(seams, "bench", *args)
+
+
+def report(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert isinstance(facts, dict)
+    return facts
+
+
+def test_kernels(folder: Path) -> None:
+    model = ["-m", str(folder / "bundle"), "--threads", "1", "--resident", "8", "--repeat", "3"]
+    facts = report(bench(folder, "kernels", *model, "--tokens", "4,2", "--isa", "scalar", "--json"))
+    assert (facts["isa"], facts["threads"], facts["bandwidth_gb_s"]) == ("scalar", 1, 10.0)
+    assert [cost["tokens"] for cost in facts["passes"]] == [1, 2, 4]
+    assert facts["passes"][0]["relative"] == 1.0
+    for cost in facts["passes"]:
+        assert 0 < cost["ms_low"] <= cost["ms"] <= cost["ms_high"]
+    expected = facts["weight_bytes"] / (facts["passes"][0]["ms"] * 1e-3) / 10e9
+    assert facts["bandwidth_fraction"] == pytest.approx(expected, rel=1e-4)
+    table = bench(folder, "kernels", *model, "--tokens", "1,2").stdout
+    assert "relative" in table
+    assert "of 10.0 GB/s" in table
+
+
+def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
+    export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
+    tied, untied = bytes_per_pass(folder / "bundle"), bytes_per_pass(tmp_path / "untied")
+    assert tied == untied
+    assert tied > MATRICES * 34 // 32
+
+
+def test_run_alone_with_prompts_of_a_given_length(folder: Path) -> None:
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--repeat", "2", "--max-tokens", "4"]
+    args += ["--prompts", str(folder / "text.txt"), "--prompt-tokens", "10"]
+    facts = report(bench(folder, "run", *args, "--json"))
+    assert facts["prompt_tokens"] == [10]
+    ours = facts["sides"]["edgedec"]
+    assert ours["decode_tokens_per_s"]["median"] > 0
+    assert ours["prefill_tokens_per_s"]["median"] > 0
+    assert ours["load_s"]["median"] > 0
+    assert ours["peak_rss_bytes"] > 10 << 20
+    table = bench(folder, "run", *args).stdout
+    assert "decode tok/s" in table
+    assert "1 prompts of 10 to 10 tokens" in table
+
+
+def test_faithful(folder: Path) -> None:
+    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args += ["--text", str(folder / "text.txt"), "--tokens", "50", "--window", "32"]
+    facts = report(bench(folder, "faithful", *args, "--json"))
+    ours = facts["sides"]["edgedec"]
+    assert ours["positions"] == 50
+    assert ours["top1_agreement"] == 1 - ours["disagreements"] / 50 > 0.8
+    assert 0 < ours["kl_median"] <= ours["kl_p99"] <= ours["kl_max"]
+    assert abs(ours["perplexity"] - ours["reference_perplexity"]) < 0.05 * ours["reference_perplexity"]
+    assert "same top-1" in bench(folder, "faithful", *args).stdout
+
+
+def without_llama() -> list[str]:
+    """Options for an interpreter that lacks llama_cpp even where ours has it."""
+    return [] if find_spec("llama_cpp") is None else ["--peer-python", sys.executable + "-without"]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (["kernels", "--tokens", "1,x"], 2, ["--tokens 1,x"]),
+        (["kernels", "--tokens", "513"], 2, ["a context of 641 tokens"]),
+        (["kernels", "--isa", "mmx"], 2, ["EDGEDEC_ISA=mmx"]),
+        (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
+        (["run", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: llama.cpp"]),
+        (["run", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp twice"]),
+        (["run", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
+        (["run", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),
+        (["run", "--prompts", "none.jsonl"], 3, ["no such file: none.jsonl"]),
+        (["run", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
+        (["faithful", "--window", "100", "--text", "none.txt"], 3, ["no such file: none.txt"]),
+        (["faithful", "--text", "none.txt", "--window", "257"], 2, ["257", "at most 256"]),
+    ],
+)
+def test_errors_are_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], status: int, words: list[str]
+) -> None:
+    monkeypatch.setenv("EDGEDEC_ISA", "")  # --isa sets it; this puts it back
+    assert_one_line(bench(folder, *args, "-m", str(folder / "bundle")), status, *words)
+
+
+def test_a_missing_peer_is_one_line(folder: Path) -> None:
+    gguf = ["--gguf", str(folder / "tiny.gguf"), "--peer", "llama.cpp", *without_llama()]
+    result = bench(folder, "run", "-m", str(folder / "bundle"), "--repeat", "1", *gguf)
+    assert_one_line(result, 2, "--peer-python")
+
+
+def test_too_little_text_is_one_line(folder: Path) -> None:
+    args = ["--text", str(folder / "text.txt"), "--tokens", "100000", "--window", "100"]
+    assert_one_line(bench(folder, "faithful", "-m", str(folder / "bundle"), *args), 2, "100000 are wanted")

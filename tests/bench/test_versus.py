@@ -1,0 +1,72 @@
+"""Comparisons in the same run: whose turn it is, and what the numbers come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgedec.bench.summary import spread
+from edgedec.bench.versus import Plan, VersusReport, compare
+from tests.bench.support import Fakes
+
+PLAN = Plan(prompts=((1, 2, 3), (4, 5, 6, 7)), max_tokens=5, repeat=3)
+
+
+def run(fakes: Fakes, *names_and_seconds: tuple[str, float]) -> VersusReport:
+    sides = [fakes.side(name, seconds=seconds) for name, seconds in names_and_seconds]
+    return compare(sides, PLAN, progress=lambda stage, done, total: None, settle=lambda: None)
+
+
+def test_sides_take_turns_on_every_prompt_and_each_begins_as_often(fakes: Fakes) -> None:
+    run(fakes, ("ours", 1.0), ("theirs", 2.0))
+    asked = fakes.asked("generate")
+    assert [(line["name"], line["tokens"]) for line in asked[:2]] == [
+        ("ours", [1, 2, 3]),
+        ("theirs", [1, 2, 3]),
+    ]
+    pairs = list(zip(asked[2::2], asked[3::2], strict=True))
+    assert len(pairs) == 6
+    for index, (first, second) in enumerate(pairs):
+        assert {first["name"], second["name"]} == {"ours", "theirs"}
+        assert first["tokens"] == second["tokens"] == list(PLAN.prompts[index % 2])
+        assert first["max_tokens"] == second["max_tokens"] == 5
+    beginners = [(first["name"], tuple(first["tokens"])) for first, _ in pairs]
+    for prompt in PLAN.prompts:
+        assert {name for name, tokens in beginners if tokens == prompt} == {"ours", "theirs"}
+
+
+def test_loads_are_measured_in_fresh_processes(fakes: Fakes) -> None:
+    report = run(fakes, ("ours", 1.0), ("theirs", 2.0))
+    names = [line["name"] for line in fakes.asked("open")]
+    assert sorted(names) == ["ours"] * 3 + ["theirs"] * 3
+    assert report.sides["theirs"].load_s == [2.0] * 3
+
+
+def test_rates_and_ratios(fakes: Fakes) -> None:
+    report = run(fakes, ("ours", 1.0), ("theirs", 2.0))
+    ours = report.sides["ours"].as_json()
+    assert ours["decode_tokens_per_s"] == {
+        "median": 4.0,
+        "low": 4.0,
+        "high": 4.0,
+    }  # 4 after the first, in 1 s
+    assert ours["prefill_tokens_per_s"]["median"] == 3.5
+    ratios = report.ratios()["theirs"].as_json()
+    assert ratios["decode"]["median"] == ratios["prefill"]["median"] == 2.0
+    assert ratios["load"]["median"] == 0.5
+    assert 0.5 < ratios["peak_rss"] < 2
+
+
+def test_json(fakes: Fakes) -> None:
+    facts = run(fakes, ("ours", 1.0)).as_json()
+    assert facts["prompt_tokens"] == [3, 4]
+    assert facts["ratios"] == {}
+    assert set(facts) == {"prompts", "prompt_tokens", "max_tokens", "repeat", "sides", "ratios"}
+    assert set(facts["sides"]["ours"]) == {
+        "version", "isa", "decode_tokens_per_s", "prefill_tokens_per_s", "load_s", "peak_rss_bytes",
+    }  # fmt: skip
+
+
+def test_a_few_disturbed_measurements_do_not_move_the_median() -> None:
+    calm = spread([1.0, 1.1, 0.9, 1.0, 50.0])
+    assert calm.median == 1.0
+    assert (calm.low, calm.high) == pytest.approx((1.0, 1.1))
