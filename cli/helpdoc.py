@@ -44,11 +44,17 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     yield from ("", f"## edgedec {name}", "")
     yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
     yield from ("", inspect.cleandoc(command.help or ""), "")
-    yield from ("| option | meaning |", "|---|---|")
-    yield from (_option(one) for one in command.params if isinstance(one, click.Option))
+    if options := [_option(one) for one in command.params if isinstance(one, click.Option)]:
+        yield from ("| option | meaning |", "|---|---|", *options)
     yield from ("", "```sh")
     yield from (line.strip() for line in (command.epilog or "").splitlines()[2:])
     yield "```"
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for part in command.list_commands(context):
+            found = command.get_command(context, part)
+            assert found is not None
+            yield from _command(f"{name} {part}", found)
 
 
 def _option(option: click.Option) -> str:

@@ -20,6 +20,7 @@ COMMANDS = {
     "rm": "Remove installed models.",
     "export": "Turn a GGUF file into an EdgeDec bundle.",
     "doctor": "Say what this machine has and how fast it can be.",
+    "bench": "Measure speed and faithfulness.",
 }
 """Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
 

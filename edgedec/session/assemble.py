@@ -45,12 +45,13 @@ def load_model(
 
     forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    template = _template(bundle, tokenizer, manifest)
+    template = load_template(bundle, tokenizer, manifest)
     cores = threads or physical_cores()
     return LoadedModel(forward, tokenizer, template, manifest, isa(), cores, clock() - started)
 
 
-def _template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
+def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
+    """The bundle's chat template, None for a base model. Raises BadFileError, TemplateError."""
     if not manifest.tokenizer.chat_template:
         return None
     from edgedec.session.template import ChatTemplate

@@ -1,0 +1,154 @@
+"""``edgedec bench run``: speed, load time and memory beside another runtime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import bench_common as common
+from edgedec.cli import options as opt
+from edgedec.cli.progress import size
+
+if TYPE_CHECKING:
+    from edgedec.bench.versus import VersusReport
+    from edgedec.core.manifest import Manifest
+
+
+@click.command(
+    "run",
+    short_help="Decoding, prefill, load and memory, beside another runtime.",
+    epilog=opt.examples(
+        "edgedec bench run -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
+        "edgedec bench run -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python --threads 4",
+        "edgedec bench run --prompts prompts.jsonl --limit 20 --max-tokens 128 --json",
+    ),
+)
+@opt.model_option
+@click.option("--peer", "peers", metavar="NAME", help="Runtimes to compare with, by comma: llama.cpp.")
+@common.gguf_option
+@common.peer_python_option
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
+    help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns.",
+)  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Most prompts used.",
+)
+@click.option(
+    "--prompt-tokens", type=click.IntRange(min=1), metavar="N",
+    help="Make every prompt this long, by repeating or cutting it.",
+)  # fmt: skip
+@click.option(
+    "--max-tokens", type=click.IntRange(min=2), default=64, show_default=True, metavar="N",
+    help="Tokens decoded after every prompt; end tokens do not end it.",
+)  # fmt: skip
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds."
+)
+@common.threads_option
+@common.isa_option
+@opt.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: str,
+    peers: str | None,
+    gguf: Path | None,
+    peer_python: str | None,
+    prompts: Path | None,
+    limit: int,
+    prompt_tokens: int | None,
+    max_tokens: int,
+    repeat: int,
+    threads: int | None,
+    isa: str | None,
+    as_json: bool,
+) -> None:
+    """Measure plain greedy decoding and prefill, alone or beside other runtimes in the same run.
+
+    All sides get the same weights, token ids and threads, run in processes of their own and take turns on
+    every prompt. Ratios are medians over these neighbouring measurements, with quartiles; load time includes
+    a runtime's imports and is measured in fresh processes.
+    """
+    from edgedec.bench import versus
+    from edgedec.core.manifest import Manifest
+
+    names = common.peer_names(peers)
+    bundle = common.find_bundle(ctx, model)
+    manifest = Manifest.load(bundle)
+    ids = _prompt_ids(bundle, manifest, prompts, limit, prompt_tokens)
+    context = max(map(len, ids)) + max_tokens
+    common.check_context(manifest, context)
+    setting = common.Setting(common.chosen_threads(threads), context, isa, peer_python)
+    file = common.find_gguf(model, gguf, manifest) if names else None
+    everyone = common.all_sides(bundle, file, names, setting)
+    plan = versus.Plan(tuple(ids), max_tokens, repeat)
+    with common.steps() as progress:
+        report = versus.compare(everyone, plan, progress=progress)
+    if as_json:
+        facts = {"model": manifest.name, "threads": setting.threads, **report.as_json()}
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        _print(report, manifest.name, setting.threads)
+
+
+def _prompt_ids(
+    bundle: Path, manifest: Manifest, prompts: Path | None, limit: int, length: int | None
+) -> list[tuple[int, ...]]:
+    """Prompts as single user turns through the chat template, or as they are for a model without one."""
+    from edgedec.bench.texts import PROMPTS, read_prompts
+    from edgedec.session.assemble import load_template
+    from edgedec.session.prompt import Message, Prompts
+    from edgedec.session.tokenizer import Tokenizer
+
+    texts = list(PROMPTS) if prompts is None else read_prompts(prompts)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    builder = Prompts(tokenizer, load_template(bundle, tokenizer, manifest))
+    ids = [tuple(builder.build([Message("user", text)]).ids) for text in texts[:limit]]
+    if length is None:
+        return ids
+    return [(one * (length // len(one) + 1))[:length] for one in ids]
+
+
+def _print(report: VersusReport, model: str, threads: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "decode tok/s", "prefill tok/s", "load s", "peak RSS"):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for name, side in report.sides.items():
+        facts = side.as_json()
+        cells = [_cell(facts[key], digits) for key, digits in _COLUMNS]
+        table.add_row(name, *cells, size(side.peak_rss_bytes))
+    for name, ratios in report.ratios().items():
+        values = ratios.as_json()
+        cells = [_cell(values[key], 2) for key in ("decode", "prefill", "load")]
+        table.add_row(f"ratio to {name}", *cells, f"{ratios.peak_rss:.2f}")
+    console = Console(highlight=False, markup=False)
+    lengths = [len(prompt) for prompt in report.plan.prompts]
+    console.print(
+        f"{model}, {threads} threads, {len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens,"
+        f" {report.plan.max_tokens} tokens each, {report.plan.repeat} rounds; median (quartiles)",
+        soft_wrap=True,
+    )
+    console.print(table)
+    for name, side in report.sides.items():
+        console.print(f"{name}: {side.version}, {side.isa}", soft_wrap=True)
+
+
+_COLUMNS = (("decode_tokens_per_s", 1), ("prefill_tokens_per_s", 0), ("load_s", 2))
+
+
+def _cell(values: dict[str, float], digits: int) -> str:
+    median, low, high = (f"{values[key]:.{digits}f}" for key in ("median", "low", "high"))
+    return f"{median} ({low}-{high})"
