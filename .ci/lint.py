@@ -1,7 +1,7 @@
 """Style, types and layers: `python .ci/lint.py`, or one of them: `python .ci/lint.py types`.
 
-The folders export/, kernels/, models/ and cli/ become part of the package only when it is installed, so mypy and
-import-linter look at a tree of links that has the installed shape (build/lint/edgedec).
+The folders export/, kernels/, models/ and cli/ become part of the package only when it is installed, so mypy
+and import-linter look at a tree of links that has the installed shape (build/lint/edgedec).
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.files import atomic_path, sha256_of
+from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.core.types import ModelSpec
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.graph import HEAD_K, build_graph
@@ -16,11 +20,6 @@ from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.tensors import Tensors
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import BundleWriter, Progress, check_space, check_target, weights_bytes
-
-from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.files import atomic_path, sha256_of
-from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
-from edgedec.core.types import ModelSpec
 
 
 def export_gguf(

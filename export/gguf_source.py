@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from edgedec.export.gguf_header import MOST_HEADER_BYTES, TensorInfo, parse_header
 from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.export.gguf_header import MOST_HEADER_BYTES, TensorInfo, parse_header
 
 
 class GgufSource:

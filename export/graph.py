@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
-from edgedec.export.tensors import Tensors
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgedec.core.errors import BadFileError
+from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
+from edgedec.export.tensors import Tensors
 
 HEAD_K = 64
 """Entries per row that the head returns (fewer only for a smaller vocabulary)."""

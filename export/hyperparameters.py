@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgedec.export.architectures.base import Architecture
-
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.export.architectures.base import Architecture
 
 _MOST = 1 << 24
 _MOST_LAYERS = 1000

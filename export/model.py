@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from edgedec.export.gguf_header import TensorInfo
-from edgedec.kernels.layout import FORMATS
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgedec.core.manifest import WEIGHTS
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.kernels.layout import FORMATS
 
 DOMAIN = "ai.edgedec"
 OPSET = 21

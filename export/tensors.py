@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.model import PackedWeight, VectorWeight
 from edgedec.kernels.layout import FORMATS
-from numpy.typing import NDArray
-
-from edgedec.core.errors import BadFileError, UnsupportedError
 
 
 class Tensors:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.export.gguf_source import GgufSource
-from edgedec.export.model import ExportModel, PackedWeight, Weight
-from edgedec.kernels.layout import chunk_rows, pack
-
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.model import ExportModel, PackedWeight, Weight
+from edgedec.kernels.layout import chunk_rows, pack
 
 Progress = Callable[[str, int, int], None]
 _HEADROOM = 16 << 20

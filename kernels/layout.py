@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from edgedec.kernels.gguf_blocks import U8, U32, Blocks, split_blocks
 from numpy.typing import NDArray
+
+from edgedec.kernels.gguf_blocks import U8, U32, Blocks, split_blocks
 
 TILE = 16
 """Output columns of a tile."""

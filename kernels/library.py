@@ -15,7 +15,7 @@ _EMULATED = ("libedgedec_kernels_emulated.so",)
 
 
 def _find(names: tuple[str, ...]) -> Path | None:
-    # In an editable install the library lies in site-packages and this file in the checkout, so __file__ is no guide.
+    # An editable install keeps the library in site-packages and this file in the checkout: __file__ is no guide.
     for entry in resources.files("edgedec.kernels").iterdir():
         if entry.name in names:
             return Path(str(entry))
@@ -27,12 +27,14 @@ def library_path() -> Path:
     """Path of the compiled library. Raises BackendError when the package was installed without it."""
     path = _find(_NAMES)
     if path is None:
-        raise BackendError("the compiled kernel library is missing", hint="install again with a C++ compiler: pip install .")
+        raise BackendError(
+            "the compiled kernel library is missing", hint="install again with a C++ compiler: pip install ."
+        )
     return path
 
 
 def emulated_path() -> Path | None:
-    """The test library that models AVX-512 and AMX, or None when it was not built (SIMDe was not installed)."""
+    """The test library that models AVX-512 and AMX, or None when it was not built (no SIMDe)."""
     return _find(_EMULATED)
 
 
@@ -66,7 +68,7 @@ def available() -> list[str]:
 
 
 def isa() -> str:
-    """The row that will run: EDGEDEC_ISA when set, else the best one. Raises UsageError when it cannot run here."""
+    """The row that will run: EDGEDEC_ISA when set, else the best one. UsageError when it cannot run here."""
     selected = load().edgedec_selected_isa()
     if selected is None:
         wanted = os.environ.get("EDGEDEC_ISA", "")

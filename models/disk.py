@@ -6,9 +6,8 @@ import math
 import shutil
 from pathlib import Path
 
-from edgedec.models.recipes import BUNDLE_GROWTH
-
 from edgedec.core.errors import StorageError
+from edgedec.models.recipes import BUNDLE_GROWTH
 
 _MARGIN = 16 << 20
 

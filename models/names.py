@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.models.layout import slug
 from edgedec.models.recipes import RECIPES, HubFile, Licence, Recipe
 from edgedec.models.sources.verify import Expected
-
-from edgedec.core.errors import NotFoundError, UsageError
 
 HUB_PREFIX = "hf:"
 

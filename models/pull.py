@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
+from edgedec.core.files import storage_errors
 from edgedec.models.disk import bytes_under, check_space, megabytes
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
@@ -16,9 +18,6 @@ from edgedec.models.sources.hub import ModelHub
 from edgedec.models.sources.local import LocalFile
 from edgedec.models.sources.package_index import PackageIndex
 from edgedec.models.sources.verify import Expected, check
-
-from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
-from edgedec.core.files import storage_errors
 
 
 class Pull:

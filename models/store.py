@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.files import sha256_of, storage_errors
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, default_home, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
@@ -18,9 +20,6 @@ from edgedec.models.locks import exclusive
 from edgedec.models.names import HUB_PREFIX, Job, job_for, job_for_file, looks_like_path, store_name, unknown
 from edgedec.models.progress import Notice, Progress, silent
 from edgedec.models.recipes import RECIPES
-
-from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import sha256_of, storage_errors
 
 
 @dataclass(frozen=True, slots=True)

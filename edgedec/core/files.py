@@ -23,7 +23,9 @@ def storage_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(f"no space left on the disk while writing {what}", hint="free some space and run it again") from error
+            raise StorageError(
+                f"no space left on the disk while writing {what}", hint="free some space and run it again"
+            ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise StorageError(f"no permission to write {what}", hint="choose another directory") from error
         raise
@@ -52,7 +54,7 @@ def _replace(temporary: Path, target: Path) -> None:
     if not (temporary.is_dir() and target.is_dir()):
         os.replace(temporary, target)
         return
-    # A directory cannot replace a non-empty one: move the old one aside first, and back if the second rename fails.
+    # A directory cannot replace a non-empty one: move the old one aside, and back if the second rename fails.
     old = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
     os.rename(target, old)
     try:

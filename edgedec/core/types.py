@@ -72,7 +72,7 @@ class Rows:
     """Also return full logits rows."""
 
     def resolve(self, tokens: int) -> IntArray:
-        """Indices i64[R] for a pass over ``tokens`` tokens. Raises ValueError on an index outside the pass."""
+        """Indices i64[R] for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""
         if self.last:
             return np.array([tokens - 1], dtype=np.int64)
         if self.indices is None:
@@ -106,7 +106,9 @@ class Forward(Protocol):
         """Tokens resident in the cache."""
         ...
 
-    def extend(self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW) -> HeadRows:
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
         """Run one pass over ``tokens`` and append them to the cache in the order given.
 
         ``parents[i]`` is the index in this pass of token i's parent, or -1 for a child of the last resident

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import onnx
+from onnx import helper
+
 from edgedec.export.model import DOMAIN, ExportModel, attributes
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
-from onnx import helper
 
 _PARTS = frozenset({"Sigmoid", "Gelu", "Mul"})
 

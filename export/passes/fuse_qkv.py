@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
+
 from edgedec.export.model import DOMAIN, ExportModel, VectorWeight, attributes
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
-from onnx import helper
 
 
 class FuseQkv(Pass):

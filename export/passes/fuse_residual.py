@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+
 from edgedec.export.model import ExportModel
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 

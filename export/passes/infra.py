@@ -7,9 +7,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from edgedec.export.model import ExportModel
-
 from edgedec.core.errors import EdgeDecError
+from edgedec.export.model import ExportModel
 
 
 class PassError(EdgeDecError):

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from edgedec.models.sources.simple_index import Link
-from edgedec.models.sources.web import RefusedError, explain, host_of
 
 from edgedec.core.errors import BadFileError, DownloadError
 from edgedec.core.files import storage_errors
+from edgedec.models.sources.simple_index import Link
+from edgedec.models.sources.web import RefusedError, explain, host_of
 
 Report = Callable[[int, int | None], None]
 """Bytes on the disk so far, and in total where known."""

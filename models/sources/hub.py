@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgedec.core.errors import BadFileError, DownloadError, EdgeDecError, NotFoundError
 from edgedec.models.progress import Progress
 from edgedec.models.recipes import HubFile
 from edgedec.models.sources.verify import Expected, check
-
-from edgedec.core.errors import BadFileError, DownloadError, EdgeDecError, NotFoundError
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3", "huggingface_hub")
 _AGAIN = "run it again: it continues where it stopped"

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.models.progress import Progress
-from edgedec.models.sources.verify import Expected, wrong_hash
-
 from edgedec.core.errors import BadFileError
 from edgedec.core.files import storage_errors
+from edgedec.models.progress import Progress
+from edgedec.models.sources.verify import Expected, wrong_hash
 
 _CHUNK = 1 << 20
 

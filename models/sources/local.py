@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgedec.core.errors import NotFoundError
 from edgedec.models.progress import Progress
 from edgedec.models.sources.verify import Expected, check
-
-from edgedec.core.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True)

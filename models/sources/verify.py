@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.models.progress import Progress
-
 from edgedec.core.errors import BadFileError
 from edgedec.core.files import sha256_of
+from edgedec.models.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import certifi
 import httpx
-from edgedec.models.sources.pip_config import PipConfig
 
 from edgedec.core.errors import DownloadError
+from edgedec.models.sources.pip_config import PipConfig
 
 Auth = tuple[str, str]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from edgedec.export import export_gguf
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Forward
+from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import write_tiny
 
 Make = Callable[..., Forward]

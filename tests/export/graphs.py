@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from edgedec.export.gguf_header import TensorInfo
-from edgedec.export.model import DOMAIN, ExportModel, PackedWeight, VectorWeight
 from gguf.constants import GGMLQuantizationType
 from onnx import TensorProto, helper
+
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.export.model import DOMAIN, ExportModel, PackedWeight, VectorWeight
 
 
 def matrix(rows: int = 32, cols: int = 64) -> PackedWeight:

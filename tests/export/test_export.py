@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
-from edgedec.export import export_gguf
-from edgedec.kernels.layout import FORMATS
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
+from edgedec.export import export_gguf
+from edgedec.kernels.layout import FORMATS
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from edgedec.export.model import ExportModel, VectorWeight
 from edgedec.export.passes.externalise_weights import ALIGNMENT, ExternaliseWeights
 from edgedec.export.passes.infra import PassError, run_passes
-
 from tests.export.graphs import linear, make, matrix, node, vector
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import onnx
 import pytest
+
 from edgedec.export.model import attributes
 from edgedec.export.passes.fuse_gated_mlp import FuseGatedMlp
 from edgedec.export.passes.infra import PassError, run_passes
-
 from tests.export.graphs import kinds, linear, make, matrix, node
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from edgedec.export.model import VectorWeight, attributes
 from edgedec.export.passes.fuse_qkv import FuseQkv
 from edgedec.export.passes.infra import PassError, run_passes
-
 from tests.export.graphs import kinds, linear, make, matrix, node, vector
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import onnx
 import pytest
+
 from edgedec.export.passes.fuse_residual import FuseResidual
 from edgedec.export.passes.infra import PassError, run_passes
-
 from tests.export.graphs import kinds, linear, make, matrix, node, vector
 
 

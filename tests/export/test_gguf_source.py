@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgedec.export.gguf_source import GgufSource, open_gguf
 from gguf import GGUFReader
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
+from edgedec.export.gguf_source import GgufSource, open_gguf
 from tests.fixtures.tiny_gguf import write_tiny
 
 U32, STRING, ARRAY = 4, 8, 9

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.graph import build_graph
@@ -13,7 +14,6 @@ from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.model import ExportModel
 from edgedec.export.passes import DEFAULT_PASSES, Pass, PassError, run_passes
 from edgedec.export.tensors import Tensors
-
 from tests.export.graphs import kinds, linear, make, matrix, node
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 

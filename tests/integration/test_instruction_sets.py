@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import ALL_ROWS, LAST_ROW, HeadRows, Rows
@@ -14,7 +15,6 @@ from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.models import RECIPES, Store
 from edgedec.sampling import SamplingParams
-
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 K_FORMATS = {"*": "q5_0", "ffn_gate": "q4_k", "ffn_up": "q5_k", "attn_v": "q6_k", "attn_k": "q4_1"}
@@ -29,7 +29,9 @@ MODELS = {
 def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     architecture, formats, shape = MODELS[request.param]
     folder = tmp_path_factory.mktemp(request.param)
-    export_gguf(write_tiny(folder / "tiny.gguf", architecture, formats=formats, shape=shape), folder / "bundle")
+    export_gguf(
+        write_tiny(folder / "tiny.gguf", architecture, formats=formats, shape=shape), folder / "bundle"
+    )
     return folder / "bundle"
 
 
@@ -59,7 +61,7 @@ def check_every_row(bundle: Path, monkeypatch: pytest.MonkeyPatch, prompt: list[
 
 
 def check_tree(bundle: Path, prompt: list[int], capacity: int) -> None:
-    """A tree of eight nodes; every node's row equals that of a plain pass, one token at a time, along its path."""
+    """Eight nodes; every node's row equals that of a plain pass, one token at a time, along its path."""
     parents = [-1, -1, 0, 0, 1, 2, 2, 5]
     tokens = [7, 9, 11, 13, 15, 17, 19, 21]
     tree = load(bundle, capacity)

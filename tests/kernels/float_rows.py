@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from edgedec.kernels import library
 
 F32 = npt.NDArray[np.float32]

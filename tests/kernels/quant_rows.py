@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from edgedec.kernels import layout, library
 
 Array = npt.NDArray[Any]
@@ -44,7 +45,9 @@ def random_packed(format: str, rows: int, cols: int, seed: int) -> Packed:
     rng = np.random.default_rng(seed)
     blocks = cols // spec.block
     raw = rng.integers(0, 256, (rows, blocks, spec.block_bytes), dtype=np.uint8)
-    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q6_k": [208]}.get(format, [0, 2])
+    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q6_k": [208]}.get(
+        format, [0, 2]
+    )
     for at in halves:
         scale = rng.normal(0, 0.01, (rows, blocks)).astype(np.float16)
         raw[:, :, at : at + 2] = scale.view(np.uint8).reshape(rows, blocks, 2)
@@ -65,22 +68,62 @@ class Runner:
     def linear(self, w: Packed, x: F32, bias: F32 | None = None, residual: F32 | None = None) -> F32:
         out = np.full((len(x), w.rows), np.nan, dtype=np.float32)
         name, format = self.row.encode(), w.format.encode()
-        self.call("edgedec_quant_linear", name, format, pointer(w.data), w.rows, w.cols, pointer(x), len(x), pointer(bias), pointer(residual), pointer(out))
+        self.call(
+            "edgedec_quant_linear",
+            name,
+            format,
+            pointer(w.data),
+            w.rows,
+            w.cols,
+            pointer(x),
+            len(x),
+            pointer(bias),
+            pointer(residual),
+            pointer(out),
+        )
         return out
 
     def gated_mlp(self, gate: Packed, up: Packed, x: F32, gelu: bool) -> F32:
         out = np.full((len(x), gate.rows), np.nan, dtype=np.float32)
-        self.call("edgedec_gated_mlp", self.row.encode(), gate.format.encode(), pointer(gate.data), up.format.encode(), pointer(up.data), gate.rows, gate.cols, int(gelu), pointer(x), len(x), pointer(out))
+        self.call(
+            "edgedec_gated_mlp",
+            self.row.encode(),
+            gate.format.encode(),
+            pointer(gate.data),
+            up.format.encode(),
+            pointer(up.data),
+            gate.rows,
+            gate.cols,
+            int(gelu),
+            pointer(x),
+            len(x),
+            pointer(out),
+        )
         return out
 
     def quantise(self, x: F32) -> tuple[Array, Array, Array]:
         m, cols = x.shape
         k = (cols + 255) // 256 * 256
-        q, scale, total = np.empty((m, k), np.int8), np.empty((m, k // 32), np.float32), np.empty((m, k // 16), np.int32)
-        self.call("edgedec_quantise", self.row.encode(), pointer(x), m, cols, pointer(q), pointer(scale), pointer(total))
+        q, scale, total = (
+            np.empty((m, k), np.int8),
+            np.empty((m, k // 32), np.float32),
+            np.empty((m, k // 16), np.int32),
+        )
+        self.call(
+            "edgedec_quantise",
+            self.row.encode(),
+            pointer(x),
+            m,
+            cols,
+            pointer(q),
+            pointer(scale),
+            pointer(total),
+        )
         return q, scale, total
 
-    def head(self, w: Packed, x: F32, k: int = 64, keep: Array | None = None, logits: bool = False) -> dict[str, Array]:
+    def head(
+        self, w: Packed, x: F32, k: int = 64, keep: Array | None = None, logits: bool = False
+    ) -> dict[str, Array]:
         r = len(x)
         out: dict[str, Array] = {
             "values": np.empty((r, k), np.float32),
@@ -90,8 +133,21 @@ class Runner:
         }
         if logits:
             out["logits"] = np.empty((r, w.rows), np.float32)
-        self.call("edgedec_head_topk", self.row.encode(), w.format.encode(), pointer(w.data), w.rows, w.cols, pointer(x), r, pointer(keep), 0 if keep is None else len(keep), k,
-                  *(pointer(out[name]) for name in ("values", "ids", "logsumexp", "entropy")), pointer(out.get("logits")))
+        self.call(
+            "edgedec_head_topk",
+            self.row.encode(),
+            w.format.encode(),
+            pointer(w.data),
+            w.rows,
+            w.cols,
+            pointer(x),
+            r,
+            pointer(keep),
+            0 if keep is None else len(keep),
+            k,
+            *(pointer(out[name]) for name in ("values", "ids", "logsumexp", "entropy")),
+            pointer(out.get("logits")),
+        )
         return out
 
 

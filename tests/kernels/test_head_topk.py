@@ -1,4 +1,4 @@
-"""HeadTopK: top-k, logsumexp and entropy equal those of the logits, in every row, with and without a subset."""
+"""HeadTopK: top-k, logsumexp and entropy equal those of the logits, in every row, also of a subset."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def inputs(r: int, cols: int, seed: int) -> np.ndarray:
 
 def check(out: dict[str, np.ndarray], logits: np.ndarray, k: int) -> None:
     ids = np.arange(logits.shape[1])
-    for row, l in enumerate(logits):
-        order = np.lexsort((ids, -l))[: min(k, int(np.isfinite(l).sum()))]
+    for row, line in enumerate(logits):
+        order = np.lexsort((ids, -line))[: min(k, int(np.isfinite(line).sum()))]
         assert np.array_equal(out["ids"][row, : len(order)], order)
-        assert np.array_equal(out["values"][row, : len(order)], l[order])
+        assert np.array_equal(out["values"][row, : len(order)], line[order])
         assert np.all(out["ids"][row, len(order) :] == -1)
-        wide = l[np.isfinite(l)].astype(np.float64)
+        wide = line[np.isfinite(line)].astype(np.float64)
         lse = wide.max() + np.log(np.exp(wide - wide.max()).sum())
         p = np.exp(wide - lse)
         assert out["logsumexp"][row] == pytest.approx(lse, abs=1e-5, rel=1e-6)

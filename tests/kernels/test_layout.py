@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from edgedec.kernels.gguf_blocks import split_blocks
-from edgedec.kernels.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
+
+from edgedec.kernels.gguf_blocks import split_blocks
+from edgedec.kernels.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
 
 # Byte offsets of the fp16 fields in each GGUF block, made finite so that NaN payloads do not enter the
 # comparison.

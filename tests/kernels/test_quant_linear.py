@@ -62,7 +62,13 @@ def test_every_row_equals_scalar_bit_for_bit(runner: Runner, format: str) -> Non
         w = random_packed(format, rows, cols, 100 + seed)
         for m in (1, 2, 3, 7, 8, 9, 16, 17, 33):
             x = inputs(m, cols, seed)
-            assert runner.linear(w, x).tobytes() == SCALAR.linear(w, x).tobytes(), (format, rows, cols, m, seed)
+            assert runner.linear(w, x).tobytes() == SCALAR.linear(w, x).tobytes(), (
+                format,
+                rows,
+                cols,
+                m,
+                seed,
+            )
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -84,7 +90,9 @@ def test_extreme_quants_do_not_saturate(runner: Runner) -> None:
             for sign in (1.0, -1.0):
                 x = np.full((2, 256), sign, dtype=np.float32)
                 got, expected = runner.linear(w, x), SCALAR.linear(w, x)
-                same = (got.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(got) & np.isnan(expected))
+                same = (got.view(np.uint32) == expected.view(np.uint32)) | (
+                    np.isnan(got) & np.isnan(expected)
+                )
                 assert same.all(), (format, fill, sign)
 
 
@@ -102,7 +110,11 @@ def test_bias_and_residual_are_plain_additions(runner: Runner) -> None:
 @pytest.mark.parametrize("gelu", [False, True])
 def test_gated_mlp_equals_scalar_and_its_parts(runner: Runner, gelu: bool) -> None:
     for m in (1, 2, 16, 40):
-        gate, up, x = random_packed("q4_k", 100, 512, 1), random_packed("q6_k", 100, 512, 2), inputs(m, 512, m)
+        gate, up, x = (
+            random_packed("q4_k", 100, 512, 1),
+            random_packed("q6_k", 100, 512, 2),
+            inputs(m, 512, m),
+        )
         got = runner.gated_mlp(gate, up, x, gelu)
         assert got.tobytes() == SCALAR.gated_mlp(gate, up, x, gelu).tobytes()
         g, u = SCALAR.linear(gate, x).astype(np.float64), SCALAR.linear(up, x).astype(np.float64)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from edgedec.kernels import library
 
+from edgedec.kernels import library
 from tests.kernels.attention import Model, path, reference, run
 from tests.kernels.float_rows import F32, call, float_rows, same_bits
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from edgedec.models import Licence, Recipe, Store, Wheel
 
 from edgedec.core.files import atomic_path
+from edgedec.models import Licence, Recipe, Store, Wheel
 from tests.models.site import Site, serving
 
 LICENCE = Licence("Toy Licence", "https://example.org/toy", "be nice")

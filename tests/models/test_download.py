@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from edgedec.models.sources.download import download
-from edgedec.models.sources.simple_index import Link
 
 from edgedec.core.errors import BadFileError, DownloadError, StorageError
+from edgedec.models.sources.download import download
+from edgedec.models.sources.simple_index import Link
 from tests.models.site import Site
 
 DATA = random.Random(1).randbytes(300_000)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from edgedec.core.errors import BadFileError, DownloadError, StorageError
 from edgedec.models import Wheel
 from edgedec.models.progress import silent
 from edgedec.models.sources.join import Piece, join
@@ -17,8 +19,6 @@ from edgedec.models.sources.pip_config import PipConfig
 from edgedec.models.sources.simple_index import Link, choose, find_wheel, parse_html, parse_json
 from edgedec.models.sources.verify import Expected
 from edgedec.models.sources.web import RefusedError, Web
-
-from edgedec.core.errors import BadFileError, DownloadError, StorageError
 from tests.models.conftest import Model
 from tests.models.site import Site, wheel_bytes
 

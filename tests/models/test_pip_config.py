@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+
+from edgedec.core.errors import DownloadError
 from edgedec.models.sources.pip_config import (
     default_index,
     find_pip,
@@ -14,8 +16,6 @@ from edgedec.models.sources.pip_config import (
     redact,
 )
 from edgedec.models.sources.web import split_credentials
-
-from edgedec.core.errors import DownloadError
 
 
 @pytest.fixture(autouse=True)

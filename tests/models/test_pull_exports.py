@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
+from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.models.conftest import LICENCE, tree
 from tests.models.site import Site

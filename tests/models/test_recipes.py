@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe
 from edgedec.models.layout import slug
 

@@ -9,7 +9,6 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from edgedec.models import Store
 
 from edgedec.core.errors import (
     BadFileError,
@@ -19,6 +18,7 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
+from edgedec.models import Store
 from tests.models.conftest import Exports, Model, tree, write_bundle
 from tests.models.site import Site
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from edgedec.kernels.layout import dequantise
 from numpy.typing import NDArray
 from onnx import helper
+
+from edgedec.kernels.layout import dequantise
 
 Array = NDArray[Any]
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from edgedec.export.gguf_source import GgufSource, open_gguf
 from gguf import quants
 from numpy.typing import NDArray
+
+from edgedec.export.gguf_source import GgufSource, open_gguf
 
 Array = NDArray[Any]
 
