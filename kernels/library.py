@@ -15,7 +15,7 @@ _EMULATED = ("libedgedec_kernels_emulated.so",)
 
 
 def _find(names: tuple[str, ...]) -> Path | None:
-    # An editable install keeps the library in site-packages and this file in the checkout: __file__ is no guide.
+    # An editable install keeps the library in site-packages, this file in the checkout: __file__ is no guide.
     for entry in resources.files("edgedec.kernels").iterdir():
         if entry.name in names:
             return Path(str(entry))

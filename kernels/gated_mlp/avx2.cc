@@ -3,9 +3,7 @@
 
 namespace edgedec::gated_mlp::avx2 {
 
-void activate(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns, float* out,
-              size_t ldo) {
-  activate_rows<Vec16Avx2>(act, gate, up, ldi, m, columns, out, ldo);
-}
+extern const Row row;
+const Row row = {"avx2", activate_rows<Vec16Avx2>};
 
 }  // namespace edgedec::gated_mlp::avx2

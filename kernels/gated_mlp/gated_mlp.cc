@@ -2,27 +2,15 @@
 
 #include <cstring>
 
+#define EDGEDEC_ROWS "common/float_rows.inc"
+
 namespace edgedec::gated_mlp {
 
-#define ROW(name)                                                                                               \
-  namespace name {                                                                                              \
-  void activate(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns, float* out, \
-                size_t ldo);                                                                                    \
-  }
-#include "gated_mlp/rows.inc"
-#undef ROW
+#include "common/select_row.inc"
 
-ActivateFn find_row(const char* wanted) {
-#define ROW(name) \
-  if (std::strcmp(wanted, #name) == 0) return name::activate;
-#include "gated_mlp/rows.inc"
-#undef ROW
-  return nullptr;
-}
-
-void gated_mlp(const quant_linear::Row& row, ActivateFn activate, Parallel& threads, const Weight& gate,
-               const Weight& up, Activation act, const float* x, int m, float* out) {
-  const Acts acts = quant_linear::quantise(row, threads, x, m, gate.cols);
+void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& gate, const Weight& up,
+               Activation act, const float* x, int m, float* out) {
+  const Acts acts = quant_linear::quantise(linear, threads, x, m, gate.cols);
   const int tiles = gate.tiles();
   // Many tokens: keep the products of a task within the second-level cache.
   const int step = std::max(1, std::min(quant_linear::tiles_per_task(gate), 2048 / std::max(1, m)));
@@ -31,10 +19,10 @@ void gated_mlp(const quant_linear::Row& row, ActivateFn activate, Parallel& thre
     const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
     float* g = scratch<float>(Scratch::kGate, ld * m);
     float* u = scratch<float>(Scratch::kUp, ld * m);
-    row.tiles[static_cast<int>(gate.format)](gate, acts, 0, m, tile0, tile1, g, ld);
-    row.tiles[static_cast<int>(up.format)](up, acts, 0, m, tile0, tile1, u, ld);
+    linear.tiles[static_cast<int>(gate.format)](gate, acts, 0, m, tile0, tile1, g, ld);
+    linear.tiles[static_cast<int>(up.format)](up, acts, 0, m, tile0, tile1, u, ld);
     const int columns = std::min(tile1 * kTile, gate.rows) - tile0 * kTile;
-    activate(act, g, u, ld, m, columns, out + static_cast<size_t>(tile0) * kTile, gate.rows);
+    row.activate(act, g, u, ld, m, columns, out + static_cast<size_t>(tile0) * kTile, gate.rows);
   };
   parallel_for(threads, static_cast<size_t>((tiles + step - 1) / step), body);
 }

@@ -11,11 +11,16 @@ enum class Activation { kSilu, kGeluTanh };
 using ActivateFn = void (*)(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns,
                             float* out, size_t ldo);
 
+struct Row {
+  const char* name;
+  ActivateFn activate;
+};
+
 // The float row (scalar, avx2, avx512) of that name, or nullptr.
-ActivateFn find_row(const char* name);
+const Row* find_row(const char* name);
 
 // out[m][gate.rows]; gate and up have the same shape, any formats.
-void gated_mlp(const quant_linear::Row& row, ActivateFn activate, Parallel& threads, const Weight& gate,
-               const Weight& up, Activation act, const float* x, int m, float* out);
+void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& gate, const Weight& up,
+               Activation act, const float* x, int m, float* out);
 
 }  // namespace edgedec::gated_mlp

@@ -16,8 +16,8 @@ struct GatedMlp {
   static constexpr Port kOutputs[] = {{kFloat}};
 
   explicit GatedMlp(const Info& info)
-      : row(quant_linear::find_row(isa())),
-        activate(gated_mlp::find_row(float_row(isa()))),
+      : linear(quant_linear::find_row(isa())),
+        row(gated_mlp::find_row(float_row(isa()))),
         act(activation(info.text("activation"))),
         gate(info.words("formats").at(0), info.integer("rows"), info.integer("cols")),
         up(info.words("formats").at(1), info.integer("rows"), info.integer("cols")) {}
@@ -26,11 +26,11 @@ struct GatedMlp {
     const Weight &g = gate.at(c, 1), &u = up.at(c, 2);
     const int m = c.rows(0, g.cols);
     auto* out = c.output<float>(0, {m, g.rows});
-    if (m) gated_mlp::gated_mlp(*row, activate, c, g, u, act, c.data<const float>(0), m, out);
+    if (m) gated_mlp::gated_mlp(*linear, *row, c, g, u, act, c.data<const float>(0), m, out);
   }
 
-  const quant_linear::Row* row;
-  gated_mlp::ActivateFn activate;
+  const quant_linear::Row* linear;
+  const gated_mlp::Row* row;
   gated_mlp::Activation act;
   WeightInput gate, up;
 };

@@ -7,22 +7,11 @@
 
 #include "common/math64.h"
 
+#define EDGEDEC_ROWS "common/float_rows.inc"
+
 namespace edgedec::head_topk {
 
-#define ROW(name)       \
-  namespace name {      \
-  extern const Row row; \
-  }
-#include "head_topk/rows.inc"
-#undef ROW
-
-const Row* find_row(const char* wanted) {
-#define ROW(name) \
-  if (std::strcmp(wanted, #name) == 0) return &name::row;
-#include "head_topk/rows.inc"
-#undef ROW
-  return nullptr;
-}
+#include "common/select_row.inc"
 
 namespace {
 

@@ -50,7 +50,7 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
   if (!row) return 1;
   if (!weight(gate_format, gate, rows, cols, &g) || !weight(up_format, up, rows, cols, &u)) return 2;
   Serial serial;
-  gated_mlp::gated_mlp(*row, gated_mlp::find_row(float_row(name)), serial, g, u,
+  gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), serial, g, u,
                        gelu ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu, x, m, out);
   return 0;
 }
