@@ -145,6 +145,7 @@ class StepBars:
             progress.TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            refresh_per_second=2,  # drawing takes time from what is measured
         )
         self._bars.start()
         self._task: Any = None

@@ -128,12 +128,12 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for name, side in report.sides.items():
         facts = side.as_json()
-        cells = [_cell(facts[key], digits) for key, digits in _COLUMNS]
-        table.add_row(name, *cells, size(side.peak_rss_bytes))
+        rates = _cell(facts["decode_tokens_per_s"], 1), _cell(facts["prefill_tokens_per_s"], 0)
+        table.add_row(name, *rates, f"{facts['load_s']['median']:.2f}", size(side.peak_rss_bytes))
     for name, ratios in report.ratios().items():
         values = ratios.as_json()
-        cells = [_cell(values[key], 2) for key in ("decode", "prefill", "load")]
-        table.add_row(f"ratio to {name}", *cells, f"{ratios.peak_rss:.2f}")
+        rates = _cell(values["decode"], 2), _cell(values["prefill"], 2)
+        table.add_row(f"ratio to {name}", *rates, f"{ratios.load.median:.2f}", f"{ratios.peak_rss:.2f}")
     console = Console(highlight=False, markup=False)
     lengths = [len(prompt) for prompt in report.plan.prompts]
     console.print(
@@ -144,9 +144,6 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
     console.print(table)
     for name, side in report.sides.items():
         console.print(f"{name}: {side.version}, {side.isa}", soft_wrap=True)
-
-
-_COLUMNS = (("decode_tokens_per_s", 1), ("prefill_tokens_per_s", 0), ("load_s", 2))
 
 
 def _cell(values: dict[str, float], digits: int) -> str:

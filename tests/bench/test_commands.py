@@ -58,6 +58,17 @@ def test_kernels(folder: Path) -> None:
     assert "of 10.0 GB/s" in table
 
 
+def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Path) -> None:
+    args = ["-m", str(folder / "bundle"), "--tokens", "2", "--resident", "8", "--repeat", "1"]
+    result = bench(folder, "kernels", *args, "--plot", str(tmp_path / "curve.svg"))
+    if find_spec("matplotlib"):
+        assert result.exit_code == 0, result.output
+        assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    else:
+        assert_one_line(result, 2, "plots need matplotlib", "edgedec[bench]")
+    assert [path.name for path in tmp_path.iterdir()] == (["curve.svg"] if result.exit_code == 0 else [])
+
+
 def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
     tied, untied = bytes_per_pass(folder / "bundle"), bytes_per_pass(tmp_path / "untied")
