@@ -54,10 +54,12 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
 
 
 def _check_runtime(version: str) -> None:
-    # An older runtime has not the functions that the kernels call, and says only that an op is not registered.
+    # An older runtime lacks functions that the kernels call, and says only that an op is not registered.
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_RUNTIME:
         wanted = ".".join(map(str, _OLDEST_RUNTIME))
-        raise BackendError(f"ONNX Runtime {version} is too old", hint=f"install onnxruntime {wanted} or newer")
+        raise BackendError(
+            f"ONNX Runtime {version} is too old", hint=f"install onnxruntime {wanted} or newer"
+        )
 
 
 @contextmanager

@@ -1,0 +1,105 @@
+"""The layers hold, the top level is the one that is fixed, files stay short, and commands start light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.conftest import ROOT
+
+FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "android_demo", "docs"}
+FILES = {"pyproject.toml", "CMakeLists.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}
+PURE = [name for name in ("core", "sampling", "verify", "control") if (ROOT / "edgedec" / name).is_dir()]
+HEAVY = [
+    "onnx",
+    "onnxruntime",
+    "gguf",
+    "huggingface_hub",
+    "httpx",
+    "rich",
+    "jinja2",
+    "prompt_toolkit",
+    "tokenizers",
+    "numpy",
+    "torch",
+    "transformers",
+    "llama_cpp",
+    "matplotlib",
+]
+
+
+def sources() -> list[Path]:
+    """Tracked and new files, without what git ignores."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            yield node.module or ""
+
+
+def test_layers() -> None:
+    check = [sys.executable, str(ROOT / ".ci" / "lint.py"), "layers"]
+    result = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Layers KEPT" in result.stdout, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("layer", PURE)
+def test_pure_layers_import_numpy_and_the_standard_library(layer: str) -> None:
+    allowed = set(sys.stdlib_module_names) | {"numpy", "edgedec"}
+    found = {
+        (file.name, module)
+        for file in (ROOT / "edgedec" / layer).rglob("*.py")
+        for module in imported(file)
+        if module.split(".")[0] not in allowed
+    }
+    assert not found
+
+
+def test_top_level() -> None:
+    top = {path.relative_to(ROOT).parts[0] for path in sources()}
+    assert {name for name in top if not name.startswith(".")} == FOLDERS | FILES
+
+
+def test_files_are_short() -> None:
+    lines = {
+        path: path.read_text(encoding="utf-8").count("\n")
+        for path in sources()
+        if path.suffix in (".py", ".cc", ".h")
+    }
+    assert {str(path): n for path, n in lines.items() if n > 500} == {}
+    assert median(lines.values()) < 200
+
+
+def test_the_command_starts_without_heavy_imports() -> None:
+    code = f"import edgedec.cli.main, sys; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize("folder", ["export", "kernels", "models", "cli"])
+def test_lint_refuses_the_bare_folder_and_says_what_to_write(folder: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.py"
+    file.write_text(f"import {folder}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml")]
+    result = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"import edgedec.{folder}." in result.stdout, result.stdout

@@ -1,0 +1,85 @@
+"""What other programs may rely on: exported names, the error tree and its exit codes."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+import edgedec
+from edgedec.core import errors
+from tests.conftest import ROOT
+
+EXPORTED = {
+    "edgedec": ["__version__"],
+    "edgedec.export": ["export_gguf"],
+    "edgedec.memory": ["CacheBook", "Pass", "kv_bytes"],
+    "edgedec.models": (
+        [
+            "DEFAULT_MODEL",
+            "RECIPES",
+            "HubFile",
+            "Installed",
+            "Licence",
+            "Notice",
+            "Progress",
+            "Recipe",
+            "Store",
+            "Wheel",
+        ]
+    ),
+    "edgedec.sampling": ["SamplingParams", "draw", "needs_logits"],
+}
+DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>\w+Error)\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE)
+
+
+def drawn_tree() -> list[tuple[str, str, int]]:
+    """(class, parent, exit code) as drawn at the top of edgedec/core/errors.py."""
+    above: list[str] = []
+    found = []
+    for match in DRAWN.finditer(errors.__doc__ or ""):
+        depth = len(match["indent"]) // 4
+        above[depth:] = [match["name"]]
+        found.append((match["name"], above[depth - 1] if depth else "Exception", int(match["code"])))
+    return found
+
+
+def own(kind: type[errors.EdgeDecError]) -> list[type[errors.EdgeDecError]]:
+    """Its subclasses in the errors module; a layer may refine one for itself, but keeps the exit code."""
+    return [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+
+
+def real_tree(root: type[errors.EdgeDecError] = errors.EdgeDecError) -> list[tuple[str, str, int]]:
+    below = [entry for child in own(root) for entry in real_tree(child)]
+    return [(root.__name__, root.__mro__[1].__name__, root.exit_code), *below]
+
+
+@pytest.mark.parametrize("module", EXPORTED)
+def test_exported_names(module: str) -> None:
+    loaded = import_module(module)
+    assert loaded.__all__ == EXPORTED[module]
+    assert [name for name in EXPORTED[module] if not hasattr(loaded, name)] == []
+
+
+def test_the_drawn_error_tree_is_the_real_one() -> None:
+    assert drawn_tree() == real_tree()
+
+
+def test_exit_codes_are_distinct_except_where_a_kind_refines_another() -> None:
+    kinds = [errors.EdgeDecError, *own(errors.EdgeDecError)]
+    assert len({kind.exit_code for kind in kinds}) == len(kinds)
+
+
+def test_exit_codes_are_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", readme, re.MULTILINE)}
+    cli = import_module("edgedec.cli.errors")
+    raised = {code for _, _, code in real_tree()}
+    assert documented == raised | {0, cli.INTERRUPTED, cli.BROKEN_PIPE, cli.INTERNAL}
+
+
+def test_version() -> None:
+    from importlib.metadata import version
+
+    assert edgedec.__version__ == version("edgedec")
