@@ -1,6 +1,11 @@
-"""Opening sessions: runtimes that are too old are refused in one line."""
+"""Opening sessions: old runtimes are refused in one line, new ones are kept from reporting their use."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import onnxruntime as ort
 import pytest
@@ -13,3 +18,13 @@ def test_an_old_runtime_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: ob
     monkeypatch.setattr(ort, "__version__", "1.15.1")
     with pytest.raises(BackendError, match=r"1\.15\.1 is too old"):
         onnx_session.open_session(tmp_path)  # type: ignore[arg-type]
+
+
+def test_the_runtime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
+    subprocess.run(
+        [sys.executable, "-c", "import edgedec.backends.onnx_session"],
+        env={**environment, "HOME": str(tmp_path)},
+        check=True,
+    )
+    assert list(tmp_path.rglob("*")) == []
