@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.onnx_pass import BoundPass
-from edgedec.backends.onnx_session import one_line_errors, open_session
+from edgedec.backends.onnx_session import check_shapes, one_line_errors, open_session
 from edgedec.core.errors import UsageError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
@@ -25,8 +25,8 @@ class OnnxForward:
 
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
     when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
-    4096). Raises UsageError for a capacity the model was not made for,
-    and what ``open_session`` and ``KvMemory`` raise.
+    4096). Raises UsageError for a capacity the model was not made for, and what ``open_session``,
+    ``check_shapes`` and ``KvMemory`` raise.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class OnnxForward:
         self._book = CacheBook(chosen)
         self._kv = KvMemory(self._spec, chosen)
         self._session = open_session(bundle, threads, spin=spin)
+        check_shapes(self._session, self._spec)
         self._bound: dict[tuple[int, int, bool], BoundPass] = {}
 
     @property

@@ -12,6 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
+from edgedec.core.types import ModelSpec
 from edgedec.kernels import library
 
 _BROKEN_FILE = (
@@ -21,9 +22,19 @@ _BROKEN_FILE = (
     states.NoModel,
     states.InvalidArgument,
 )
-_REFUSED = (states.Fail, states.RuntimeException, states.NotImplemented, states.EPFail, states.EngineError)
+# A pass with bound buffers reports everything, failing kernels too, as Python's own RuntimeError.
+_REFUSED = (
+    RuntimeError,
+    states.Fail,
+    states.RuntimeException,
+    states.NotImplemented,
+    states.EPFail,
+    states.EngineError,
+    states.ModelRequiresCompilation,
+)
 _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
+_AGAIN = "verify the bundle, or pull or export the model again"
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
@@ -53,6 +64,16 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
         return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
 
 
+def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
+    """Raise BadFileError unless the graph has the sizes that the manifest states."""
+    shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
+    cache, values, logits = (shapes.get(name, []) for name in ("kv_cache", "values", "logits"))
+    found = (*cache[:3], *cache[4:], *values[1:], *logits[1:])
+    stated = (spec.n_layers, 2, spec.n_kv_heads, spec.head_dim, spec.head_k, spec.vocab_size)
+    if found != stated:
+        raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
+
+
 def _check_runtime(version: str) -> None:
     # An older runtime lacks functions that the kernels call, and says only that an op is not registered.
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_RUNTIME:
@@ -75,7 +96,7 @@ def one_line_errors(*, loading: bool = False) -> Iterator[None]:
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
     what = str(error).strip().splitlines()[0].split(" : ")[-1]
-    hint = "verify the bundle, or pull or export the model again" if kind is BadFileError else None
+    hint = _AGAIN if kind is BadFileError else None
     return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
 
 

@@ -112,9 +112,28 @@ def test_broken_weights_are_refused_in_one_line(
     assert capfd.readouterr() == ("", "")
 
 
-def test_runtime_errors_become_backend_errors() -> None:
-    with pytest.raises(BackendError, match=r"^ONNX Runtime refused the model: no good$"), one_line_errors():
-        raise states.RuntimeException("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : no good\nmore\n")
+@pytest.mark.parametrize(
+    "changes",
+    [{"n_layers": 9}, {"n_kv_heads": 1, "n_heads": 9}, {"head_dim": 8}, {"head_k": 7}, {"vocab_size": 7000}],
+)
+def test_a_graph_of_another_model_is_a_bad_file(tiny_bundle: Bundles, changes: dict[str, int]) -> None:
+    bundle = tiny_bundle("llama")
+    manifest = Manifest.load(bundle)
+    with pytest.raises(BadFileError, match="not the model that its manifest describes"):
+        OnnxForward(bundle, replace(manifest, spec=replace(manifest.spec, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (states.RuntimeException, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : no good\nmore\n"),
+        (states.ModelRequiresCompilation, "[ONNXRuntimeError] : 13 : MODEL_REQUIRES_COMPILATION : no good"),
+        (RuntimeError, "Error in execution: no good"),
+    ],
+)
+def test_runtime_errors_become_backend_errors(kind: type[Exception], said: str) -> None:
+    with pytest.raises(BackendError, match=r"^ONNX Runtime refused the model: .*no good$"), one_line_errors():
+        raise kind(said)
 
 
 def test_a_pass_that_fails_appends_nothing(tiny_bundle: Bundles, monkeypatch: pytest.MonkeyPatch) -> None:
