@@ -127,7 +127,7 @@ def test_a_graph_of_another_model_is_a_bad_file(tiny_bundle: Bundles, changes: d
     ("kind", "said"),
     [
         (states.RuntimeException, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : no good\nmore\n"),
-        (states.ModelRequiresCompilation, "[ONNXRuntimeError] : 13 : MODEL_REQUIRES_COMPILATION : no good"),
+        (states.ModelLoaded, "[ONNXRuntimeError] : 8 : MODEL_LOADED : no good"),
         (RuntimeError, "Error in execution: no good"),
     ],
 )
