@@ -23,9 +23,9 @@ _BROKEN_FILE = (
     states.InvalidArgument,
 )
 # Every kind this version has; and Python's own, as which a pass with bound buffers reports whatever failed.
-_REFUSED = (
+_REFUSED: tuple[type[Exception], ...] = (
     RuntimeError,
-    *(k for k in vars(states).values() if isinstance(k, type) and issubclass(k, Exception)),
+    *(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)),
 )
 _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
