@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgedec.cli import options as opt
+from edgedec.cli import screen
 from edgedec.cli.progress import size
 from edgedec.cli.seams import seams
 
@@ -36,7 +36,7 @@ def command(ctx: click.Context, fast: bool, as_json: bool) -> None:
 
     found = examine(seams(ctx), measure=not fast)
     if as_json:
-        click.echo(json.dumps({**found.sections, "problems": found.problems}, ensure_ascii=False))
+        screen.show_json({**found.sections, "problems": found.problems})
     else:
         _print(found)
     if found.problems:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli import progress
+from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
 
@@ -49,7 +48,7 @@ def command(ctx: click.Context, source: Path, out: Path, name: str | None, as_js
             "source_bytes": source.stat().st_size,
             "files": {name: file.bytes for name, file in manifest.files.items()},
         }
-        click.echo(json.dumps(document, ensure_ascii=False))
+        screen.show_json(document)
     else:
         ratio = total / source.stat().st_size
         click.echo(f"{manifest.name}: {progress.size(total)} in {out}, {ratio:.3f} times the GGUF")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,7 @@ def command(
     reply = session.last
     assert reply is not None
     if as_json:
-        click.echo(json.dumps(_report(reply, loaded, begun_s + reply.stats.prefill_s), ensure_ascii=False))
+        screen.show_json(_report(reply, loaded, begun_s + reply.stats.prefill_s))
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
 

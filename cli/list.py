@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
+from edgedec.cli import screen
 from edgedec.cli.progress import size
 from edgedec.cli.seams import seams
 
@@ -32,7 +32,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     names = {model.name for model in installed}
     available = [recipe for recipe in RECIPES.values() if recipe.name not in names]
     if as_json:
-        click.echo(json.dumps(_document(str(store.home), installed, available), ensure_ascii=False))
+        screen.show_json(_document(str(store.home), installed, available))
         return
     click.echo(f"Installed in {store.home}:" if installed else "No model is installed yet.")
     _columns([(model.name, size(model.bytes), "") for model in installed])

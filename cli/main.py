@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from edgedec import __version__
+from edgedec.cli import screen
 from edgedec.cli.errors import ReaderGone, one_line_errors
 
 COMMANDS = {
@@ -82,6 +83,7 @@ def app(ctx: click.Context) -> None:
 
 def main() -> None:
     """Entry point of the ``edgedec`` script; never returns."""
+    screen.prepare_streams()
     app.main(prog_name="edgedec")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli import progress
+from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 
 
@@ -42,6 +41,6 @@ def command(
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
     size = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
-        click.echo(json.dumps({"name": path.name, "path": str(path), "bytes": size}))
+        screen.show_json({"name": path.name, "path": str(path), "bytes": size})
     else:
         click.echo(f"{path.name} is ready ({progress.size(size)})")

@@ -1,11 +1,31 @@
-"""Model output on its way to the user."""
+"""Output on its way to the user."""
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import re
 import sys
 
+import click
+
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def prepare_streams() -> None:
+    """Replace standard streams that the caller has closed, and let none fail at a character it lacks."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):  # standard error escapes such characters by itself
+        sys.stdout.reconfigure(errors="replace")
+
+
+def show_json(document: object) -> None:
+    """Write one line of JSON; what the output's encoding may lack is escaped."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    click.echo(json.dumps(document, ensure_ascii=plain))
 
 
 def show(piece: str) -> None:

@@ -1,12 +1,19 @@
-"""A model cannot drive the terminal; a pipe gets its text untouched."""
+"""A model cannot drive the terminal; a pipe gets its text untouched; odd streams are no error."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from edgedec.cli import screen
+from tests.cli.support import Home
 
 HOSTILE = "ok\x1b]0;title\x07\x1b[2J\x9b31m\r\ttab\nnext\x7f é🙂"
 
@@ -28,3 +35,39 @@ def test_control_characters(terminal: bool, expected: str, monkeypatch: pytest.M
     monkeypatch.setattr("sys.stdout", output)
     screen.show(HOSTILE)
     assert output.getvalue() == expected
+
+
+def edgedec(home: Path, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = f"{shlex.quote(sys.executable)} -m edgedec.cli.main {line}"
+    variables = {**os.environ, "EDGEDEC_HOME": str(home), **environment}
+    return subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, encoding="latin-1", check=False, env=variables
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("list >&-", 0, ""),
+        ("list 2>&- >&-", 0, ""),
+        ("chat -m ./none <&-", 3, "error: no such file or directory: none\n"),
+        ("generate -m ./none -p - <&-", 2, "error: the prompt is empty"),
+        ("generate -m ./none <&-", 2, "error: the prompt is empty"),
+    ],
+)
+def test_closed_streams_are_silent_ones(line: str, status: int, said: str, tmp_path: Path) -> None:
+    done = edgedec(tmp_path, line)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == (1 if said else 0)
+
+
+def test_output_that_cannot_have_every_character(tmp_path: Path) -> None:
+    home = tmp_path / "日本 é"
+    Home(home).install()
+    shown = edgedec(home, "list", PYTHONIOENCODING="latin-1")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"{tmp_path}/?? é:" in shown.stdout
+    listed = edgedec(home, "list --json", PYTHONIOENCODING="latin-1")
+    assert listed.stdout.isascii()
+    assert json.loads(listed.stdout)["home"] == str(home)
