@@ -97,20 +97,16 @@ class Chat:
         if text.startswith("/"):
             slash.run(text, slash.Context(self.session, self._loaded, slash.dim))
             return
-        ends_line = False
+        before, ends_line = self.session.last, False
         try:
             with interrupts_to(self.session):
                 for piece in self.session.reply(text):
                     screen.show(piece)
                     ends_line = piece.endswith("\n")
         finally:
-            self._close_line(ends_line)
+            if self.session.last is not before and not ends_line:
+                click.echo()
         self._summary()
-
-    def _close_line(self, ends_line: bool) -> None:
-        reply = self.session.last
-        if reply is not None and reply.finish_reason is not None and not ends_line:
-            click.echo()
 
     def _summary(self) -> None:
         reply = self.session.last

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from edgedec.session.tokenizer import valid_text
+
 if TYPE_CHECKING:
     from edgedec.session.template import ChatTemplate
     from edgedec.session.tokenizer import Tokenizer
@@ -19,10 +21,13 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn; ``role`` is one of ``ROLES``."""
+    """One turn; ``role`` is one of ``ROLES``. Lone surrogates in ``content`` become U+FFFD."""
 
     role: str
     content: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", valid_text(self.content))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Unsup
 from edgedec.core.files import atomic_path
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import ROLES, Message
+from edgedec.session.tokenizer import valid_text
 
 if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
@@ -139,7 +140,7 @@ def _message(item: dict[str, Any]) -> Message:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is not text")
-    return value
+    return valid_text(value)
 
 
 def _reason(error: Exception) -> str:

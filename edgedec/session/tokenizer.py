@@ -23,6 +23,11 @@ _SPACE = "▁"
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
+def valid_text(text: str) -> str:
+    """``text`` with U+FFFD for every lone surrogate: what Python makes of input that is not UTF-8."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Tokenizer:
     """A bundle's tokenizer. Get one with ``Tokenizer.load``; not safe for use by several threads at once."""
 
@@ -124,8 +129,7 @@ class Tokenizer:
         try:
             encoding = self._backend.encode(text, add_special_tokens=False)
         except (UnicodeEncodeError, TypeError):
-            clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            encoding = self._backend.encode(clean, add_special_tokens=False)
+            encoding = self._backend.encode(valid_text(text), add_special_tokens=False)
         return list(encoding.ids)
 
     def _with_bos(self, ids: list[int]) -> list[int]:

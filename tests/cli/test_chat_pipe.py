@@ -67,6 +67,20 @@ def test_errors_end_a_pipe(home: Home) -> None:
     assert_one_line(run(seams, "chat", "-m", "nothing", stdin="Hi"), 3, "nothing")
 
 
+def test_a_turn_that_fails_prints_nothing(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Hello.")), "chat", stdin="Hi\n" + "word " * 1000)
+    assert (result.exit_code, result.stdout) == (8, "Hello.\n")
+
+
+def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk.json"
+    result = run(home.seams(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
+    assert (result.exit_code, result.stderr) == (0, f"Saved 0 turns to {talk}.\n")
+    assert json.loads(talk.read_text())["messages"] == [{"role": "system", "content": "b\ufffd"}]
+
+
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
     home.install()
     assert run(home.seams(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"
