@@ -104,9 +104,7 @@ class Reply:
         from edgedec.session.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
-        self._timer = ReplyTimer(
-            prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock
-        )
+        self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
         with closing(self._steps), suppress(_Interrupted):
             for step in self._steps:
                 self._timer.token()
