@@ -3,6 +3,7 @@
 EdgeDecError            its own status (see edgedec.core.errors)
 bad command line        2
 out of memory           9
+disk full               7
 other system error      1
 interrupted             130
 reader gone             141, quietly
@@ -19,7 +20,8 @@ from contextlib import contextmanager
 
 import click
 
-from edgedec.core.errors import EdgeDecError
+from edgedec.core.errors import EdgeDecError, StorageError
+from edgedec.core.files import DISK_FULL
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -70,7 +72,8 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         return "not enough memory", "a smaller --context or a smaller model needs less", 9
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror or error}{where}", None, 1
+        status = StorageError.exit_code if error.errno in DISK_FULL else EdgeDecError.exit_code
+        return f"{error.strerror or error}{where}", None, status
     return f"internal error: {type(error).__name__}: {error}", "EDGEDEC_DEBUG=1 shows where", INTERNAL
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edgedec.core.errors import StorageError
 from edgedec.core.files import storage_errors
 
 if sys.platform == "win32":
@@ -47,13 +46,8 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
     The file is removed on release. Raises StorageError where it cannot be written.
     """
-    with storage_errors(str(path)):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except (NotADirectoryError, FileExistsError) as error:
-            raise StorageError(
-                f"{path.parent} cannot be made: a file is in the way", hint="choose another directory"
-            ) from error
+    with storage_errors(str(path.parent), elsewhere="set EDGEDEC_HOME to another directory"):
+        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _acquire(path, waiting)
     try:
         yield

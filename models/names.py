@@ -97,6 +97,6 @@ def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     near = difflib.get_close_matches(reference.lower(), names, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     return NotFoundError(
-        f"no model named {reference}",
+        f"no model named {reference or repr(reference)}",
         hint=f"{meant}known: {', '.join(names)}, hf:owner/repo/file.gguf, or a path to a .gguf or bundle",
     )

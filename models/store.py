@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import sha256_of, storage_errors
+from edgedec.core.files import sha256_of
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, default_home, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
@@ -68,6 +68,8 @@ class Store:
 
     def ensure(self, reference: str, *, progress: Progress = silent) -> Path:
         """The bundle directory for a reference; pulled or exported first if need be. Raises like ``pull``."""
+        if not reference:
+            raise unknown(reference, self._names())
         if looks_like_path(reference) or (not self._known(reference) and Path(reference).exists()):
             return self._from_path(Path(reference).expanduser(), progress)
         path = self._layout.model(store_name(reference))
@@ -142,8 +144,10 @@ class Store:
         known = index.name_of(path)
         if known and not force and is_bundle(self._layout.model(known)):
             return self._layout.model(known)
-        with storage_errors(str(path)):
+        try:
             job = job_for_file(_digest(path, progress), path)
+        except OSError as error:
+            raise BadFileError(f"cannot read {path}: {error.strerror}") from error
         bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
         index.remember(path, job.name)
         return bundle

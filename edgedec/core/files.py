@@ -16,18 +16,26 @@ from edgedec.core.errors import StorageError
 _CHUNK = 1 << 20
 
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
-    """Turn the operating system's 'disk full', 'quota' and 'permission' errors into a StorageError."""
+def storage_errors(what: str, *, elsewhere: str = "choose another directory") -> Iterator[None]:
+    """Turn the errors of a full disk, and of a place that may not or cannot be written, into a StorageError.
+
+    ``what`` is being written; ``elsewhere`` says how to have it written to another place.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in DISK_FULL:
             raise StorageError(
                 f"no space left on the disk while writing {what}", hint="free some space and run it again"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise StorageError(f"no permission to write {what}", hint="choose another directory") from error
+            raise StorageError(f"no permission to write {what}", hint=elsewhere) from error
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            raise StorageError(f"cannot write {what}: a file is in the way", hint=elsewhere) from error
         raise
 
 

@@ -7,6 +7,7 @@ checked for type and range before it is used, and a file name can not leave the 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -153,6 +154,8 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
         size = -1
     if size < 0:
         raise BadFileError(f"the bundle lacks {path.name}", hint=_AGAIN)
+    if not os.access(path, os.R_OK):
+        raise BadFileError(f"{path} can not be read: no permission")
     if size != entry.bytes:
         raise BadFileError(
             f"{path.name} of the bundle has {size} bytes, not {entry.bytes}",

@@ -109,6 +109,9 @@ def test_export_never_replaces_what_is_no_bundle(home: Home, tmp_path: Path) -> 
     assert_one_line(run(Seams(), "export", str(source), "-o", str(out)), 2, "is not a bundle")
     assert (out / "thesis.txt").read_text() == "years of work"
     assert_one_line(run(Seams(), "export", str(source), "-o", str(out / "thesis.txt")), 2, "is not a bundle")
+    for below in ("x", "x/y"):
+        result = run(Seams(), "export", str(source), "-o", str(out / "thesis.txt" / below))
+        assert_one_line(result, 7, "a file is in the way")
 
 
 def test_export_of_bad_files(home: Home, tmp_path: Path) -> None:

@@ -138,6 +138,13 @@ def test_not_utf8(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
 
 
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_bundle(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "weights.bin")
+    with pytest.raises(BadFileError, match=r"weights\.bin can not be read"):
+        Manifest.load(tmp_path)
+
+
 def test_size_is_checked_always_and_hash_on_request(tmp_path: Path) -> None:
     make_bundle(tmp_path)
     (tmp_path / "weights.bin").write_bytes(b"wEights")

@@ -218,8 +218,26 @@ def test_too_little_space_is_said_before_the_download(
 
 def test_a_home_that_cannot_be_written_is_one_line(model: Model, exports: Exports, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="a file is in the way"):
+    with pytest.raises(StorageError, match="a file is in the way") as caught:
         Store(tmp_path / "file").pull("toy")
+    assert "EDGEDEC_HOME" in str(caught.value)
+
+
+def test_a_file_that_may_not_be_read_is_one_line(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, progress: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("edgedec.models.store.sha256_of", refuse)
+    (tmp_path / "secret.gguf").write_bytes(b"GGUF")
+    with pytest.raises(BadFileError, match=r"cannot read .*secret\.gguf: Permission denied"):
+        store.ensure(str(tmp_path / "secret.gguf"))
+
+
+def test_an_empty_name_is_no_path(store: Store) -> None:
+    with pytest.raises(NotFoundError, match="no model named ''"):
+        store.ensure("")
 
 
 def test_two_pulls_at_once_download_once(model: Model, exports: Exports, site: Site, tmp_path: Path) -> None:
