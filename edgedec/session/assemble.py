@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.session.tokenizer import Tokenizer
 from edgedec.telemetry.stats import Clock
@@ -45,6 +46,11 @@ def load_model(
 
     forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    if tokenizer.size > manifest.spec.vocab_size:
+        raise BadFileError(
+            f"the bundle's tokenizer has {tokenizer.size} tokens, and its model {manifest.spec.vocab_size}",
+            hint="pull or export the model again",
+        )
     template = load_template(bundle, tokenizer, manifest)
     cores = threads or physical_cores()
     return LoadedModel(forward, tokenizer, template, manifest, isa(), cores, clock() - started)

@@ -120,6 +120,11 @@ class Tokenizer:
         return "".join([decoder.push(token) for token in ids]) + decoder.flush()
 
     @property
+    def size(self) -> int:
+        """How many tokens there are. A model may have more, as padding that stands for nothing."""
+        return self._backend.get_vocab_size()
+
+    @property
     def adds_space(self) -> bool:
         """Whether text gets a leading space when encoded, which decoding then takes off."""
         return self._adds_space
