@@ -35,10 +35,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
         screen.show_json(_document(str(store.home), installed, available))
         return
     click.echo(f"Installed in {store.home}:" if installed else "No model is installed yet.")
-    _columns([(model.name, size(model.bytes), "") for model in installed])
+    _columns([(model.name, size(model.bytes), _about(RECIPES.get(model.name))) for model in installed])
     if available:
         click.echo("Can be pulled:")
-        _columns([(recipe.name, size(recipe.bytes), recipe.title) for recipe in available])
+        _columns([(recipe.name, size(recipe.bytes), _about(recipe)) for recipe in available])
+
+
+def _about(recipe: Recipe | None) -> str:
+    return f"{recipe.title}; licence: {recipe.licence.name}" if recipe else ""
 
 
 def _document(home: str, installed: Sequence[Installed], available: Sequence[Recipe]) -> dict[str, object]:

@@ -18,13 +18,16 @@ def test_list_of_an_empty_store_shows_what_can_be_pulled(home: Home) -> None:
     assert lines[:2] == ["No model is installed yet.", "Can be pulled:"]
     assert [line.split()[0] for line in lines[2:]] == list(RECIPES)
     assert "98.4 MB" in lines[2]
+    for line, recipe in zip(lines[2:], RECIPES.values(), strict=True):
+        assert line.endswith(f"{recipe.title}; licence: {recipe.licence.name}")
 
 
 def test_list_of_an_installed_model(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
     lines = run(home.seams(), "list").stdout.splitlines()
     assert lines[0] == f"Installed in {home.path}:"
-    assert lines[1].split() == ["gemma3-270m", "2.5", "kB"]
+    assert lines[1].split()[:3] == ["gemma3-270m", "2.5", "kB"]
+    assert lines[1].endswith("licence: Gemma Terms of Use")
     assert all("gemma3-270m" not in line for line in lines[2:])
 
 
