@@ -28,7 +28,7 @@ def piped_turns() -> Iterator[str]:
 def typed_turns(history: Path) -> Iterator[str]:
     """Turns typed at a prompt with line editing, history and multi-line paste; Alt-Enter begins a new line.
 
-    Ctrl-D ends; so does Ctrl-C at an empty prompt when it is pressed twice.
+    Ctrl-C drops what is typed. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
     """
     ask = _editor(history)
     warned = False
@@ -51,6 +51,7 @@ def typed_turns(history: Path) -> Iterator[str]:
 class _Editor:
     def __init__(self, history: Path) -> None:
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.filters import Condition, is_searching
         from prompt_toolkit.history import FileHistory, InMemoryHistory
         from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -59,6 +60,12 @@ class _Editor:
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
+
+        typed = Condition(lambda: bool(self._session.default_buffer.text))
+
+        @keys.add("c-c", filter=typed & ~is_searching)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.reset()
 
         kept = FileHistory(str(history)) if _private_file(history) else InMemoryHistory()
         self._session: PromptSession[str] = PromptSession(PROMPT, history=kept, key_bindings=keys)

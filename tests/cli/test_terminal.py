@@ -65,7 +65,7 @@ class Terminal:
         """Read until ``words`` appear after what earlier waits have found; returns what came before them."""
         deadline = time.monotonic() + timeout_s
         while (at := self.seen.find(words, self._from)) < 0:
-            assert time.monotonic() < deadline, f"no {words!r} in {self.seen[self._from:][-2000:]!r}"
+            assert time.monotonic() < deadline, f"no {words!r} in {self.seen[self._from :][-2000:]!r}"
             self._read()
         before, self._from = self.seen[self._from : at], at + len(words)
         return before
@@ -150,6 +150,30 @@ def test_pasted_lines_are_one_turn_and_history_is_private(
     history = tmp_path / "chat_history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert "+second" in history.read_text()
+
+
+def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
+    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
+    terminals.append(chat)
+    chat.wait_for(READY)
+    chat.type(CTRL_C)
+    chat.wait_for("Ctrl-C once more")
+    chat.wait_for(READY)
+    chat.type("never sent")
+    chat.wait_for("sent")
+    chat.type(CTRL_C)
+    chat.type("Hi\r")
+    chat.wait_for("--max-tokens]")
+    talk = tmp_path / "talk.json"
+    chat.wait_for(READY)
+    chat.type(f"/save {talk}\r")
+    chat.wait_for("Saved 1 turn")
+    assert json.loads(talk.read_text())["messages"][0]["content"] == "Hi"
+    chat.wait_for(READY)
+    chat.type(CTRL_C + CTRL_C)
+    assert chat.status() == 0
 
 
 def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
