@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
     if loaded.template is None:
-        slash.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
+        screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
     system = options["system"] if loaded.template is not None else None
     session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
     if seams(ctx).interactive():
@@ -64,7 +64,7 @@ def _converse(chat: Chat, ctx: click.Context) -> None:
                 errors.show(error.message, error.hint)
             except KeyboardInterrupt:
                 chat.session.recover()
-                slash.dim("stopped at once; the next reply reads the conversation again")
+                screen.dim("stopped at once; the next reply reads the conversation again")
     except slash.Quit:
         return
 
@@ -90,12 +90,12 @@ class Chat:
 
     def greet(self) -> None:
         name, forward = self._loaded.manifest.name, self._loaded.forward
-        slash.dim(f"{name}, {forward.capacity} tokens of context, {self._loaded.isa} kernels; /help helps")
+        screen.dim(f"{name}, {forward.capacity} tokens of context, {self._loaded.isa} kernels; /help helps")
 
     def turn(self, text: str) -> None:
         """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
         if text.startswith("/"):
-            slash.run(text, slash.Context(self.session, self._loaded, slash.dim))
+            slash.run(text, slash.Context(self.session, self._loaded, screen.dim))
             return
         before, ends_line = self.session.last, False
         try:
@@ -115,4 +115,4 @@ class Chat:
         line = reply.stats.summary(self._loaded.forward.capacity)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "context full, /reset"}
         note = notes.get(reply.finish_reason or "")
-        slash.dim(f"[{line} | {note}]" if note else f"[{line}]")
+        screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 import click
 
+from edgedec.cli import screen
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.core.files import DISK_FULL
 
@@ -56,7 +57,7 @@ def one_line_errors() -> Iterator[None]:
 def show(message: str, hint: str | None = None) -> None:
     """One line on standard error, red on a terminal, with the hint in parentheses."""
     line = click.style(f"error: {_one_line(message)}", fg="red")
-    click.echo(f"{line} ({_one_line(hint)})" if hint else line, err=True)
+    click.echo(f"{line} ({_one_line(hint)})" if hint else line, err=True, color=screen.colours())
 
 
 def explain(error: Exception) -> tuple[str, str | None, int]:

@@ -1,4 +1,4 @@
-"""Output on its way to the user."""
+"""Output on its way to the user: what may be shown, and how."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ def show_json(document: object) -> None:
     """Write one line of JSON; what the output's encoding may lack is escaped."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     click.echo(json.dumps(document, ensure_ascii=plain))
+
+
+def colours() -> bool | None:
+    """False where the user wants none (https://no-color.org, dumb terminals); None: terminals get them."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def dim(line: str) -> None:
+    """Show a line beside the conversation: on standard error, dim on a terminal."""
+    click.secho(line, dim=True, err=True, color=colours())
 
 
 def show(piece: str) -> None:

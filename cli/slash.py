@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from edgedec.core.errors import UsageError
 from edgedec.session.state import ModelId, restore_session, save_session
 
@@ -121,8 +119,3 @@ COMMANDS = {
     "stats": Command("", "show what the session has cost so far", _stats),
     "quit": Command("", "leave (or Ctrl-D)", _quit),
 }
-
-
-def dim(line: str) -> None:
-    """Show a line beside the conversation: on standard error, dim on a terminal."""
-    click.secho(line, dim=True, err=True)

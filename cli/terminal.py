@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
+from edgedec.cli import screen
 from edgedec.core.errors import UsageError
 
 PROMPT = "> "
@@ -41,7 +40,7 @@ def typed_turns(history: Path) -> Iterator[str]:
             if warned:
                 return
             warned = True
-            click.secho("(Ctrl-C once more, or Ctrl-D, quits)", dim=True, err=True)
+            screen.dim("(Ctrl-C once more, or Ctrl-D, quits)")
             continue
         warned = False
         if text.strip():

@@ -40,12 +40,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Terminal:
     """``edgedec`` with a terminal of its own; ``seen`` is all it has written, without escape sequences."""
 
-    def __init__(self, home: Path, *args: str) -> None:
+    def __init__(self, home: Path, *args: str, **variables: str) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 250))
         line = shlex.join([sys.executable, "-m", "edgedec.cli.main", *args])
         tty = os.ttyname(slave)
         environment = {**os.environ, "EDGEDEC_HOME": str(home), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment.update(variables)
         # The first terminal that a session leader opens becomes its controlling one, which Ctrl-C needs.
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line} <{tty} >{tty} 2>{tty}"], start_new_session=True, env=environment
@@ -56,6 +57,10 @@ class Terminal:
 
     def type(self, keys: str | bytes) -> None:
         os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
+
+    @property
+    def coloured(self) -> bool:
+        return b"\x1b[31m" in self._raw
 
     @property
     def seen(self) -> str:
@@ -174,6 +179,20 @@ def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
     chat.wait_for(READY)
     chat.type(CTRL_C + CTRL_C)
     assert chat.status() == 0
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colours_are_left_out_on_request(
+    tmp_path: Path, terminals: list[Terminal], variables: dict[str, str], coloured: bool
+) -> None:
+    terminal = Terminal(tmp_path, "rm", "nothing", **variables)
+    terminals.append(terminal)
+    terminal.wait_for("error: no model named nothing")
+    assert terminal.status() == 3
+    assert terminal.coloured is coloured
 
 
 def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
