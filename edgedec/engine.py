@@ -18,6 +18,9 @@ from edgedec.sampling import SamplingParams, draw, needs_logits
 FinishReason = Literal["stop", "length"]
 Progress = Callable[[int, int], None]
 
+LONGEST_PASS = 128
+"""A reply can be stopped between passes; twice as many tokens take twice as long, not less per token."""
+
 _NO_ROWS = Rows(indices=())
 _LAST_ROW_FULL = Rows(last=True, full=True)
 
@@ -120,10 +123,11 @@ class Engine:
             yield Step(token, position, reason)
 
     def _catch_up(self, rows: Rows, prompt: int, progress: Progress | None) -> HeadRows:
-        """Feed what the cache lacks, in passes of the size the model takes; returns the last head row."""
+        """Feed what the cache lacks, in passes of at most ``LONGEST_PASS``; returns the last head row."""
+        most = min(self._forward.caps.max_pass, LONGEST_PASS)
         while True:
             start = self._forward.length
-            tokens = self.committed[start : start + self._forward.caps.max_pass]
+            tokens = self.committed[start : start + most]
             last = start + len(tokens) == len(self.committed)
             began = self._clock() if self._clock else 0.0
             head = self._forward.extend(tokens, rows=rows if last else _NO_ROWS)
