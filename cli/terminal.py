@@ -29,7 +29,7 @@ def typed_turns(history: Path) -> Iterator[str]:
 
     Ctrl-C drops what is typed. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
     """
-    ask = _editor(history)
+    ask = _Editor(history)
     warned = False
     while True:
         try:
@@ -71,10 +71,6 @@ class _Editor:
 
     def __call__(self) -> str:
         return self._session.prompt()
-
-
-def _editor(history: Path) -> _Editor:
-    return _Editor(history)
 
 
 def _private_file(path: Path) -> bool:
