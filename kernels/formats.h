@@ -19,6 +19,11 @@ constexpr int kTile = 16;   // output columns of a tile
 constexpr int kGroup = 32;  // inputs that share an activation scale
 constexpr int kSteps = 8;   // steps of four inputs in a group
 
+// Activations of a group whose peak is below 2^-119 quantise to zeros: 127 / peak would overflow for the smallest. A
+// group that holds infinity or NaN gets zeros and the scale NaN, so that everything computed from it is NaN in every
+// row, instead of whatever the conversion to int8 makes of it.
+constexpr float kLeastPeak = 0x1p-119f;
+
 enum class Scales {
   kHalf,      // fp16 per group
   kSixBit,    // fp16 per record times a 6-bit integer per group (and minima likewise): Q4_K, Q5_K

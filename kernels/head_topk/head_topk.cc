@@ -84,6 +84,7 @@ void reduce_block(const Pass& p, int first, int n, const float* logits, int m, P
   part.best.clear();
   for (int i = 0; i < hits; ++i) {
     const int at = first + found[i];
+    if (std::isnan(logits[found[i]])) continue;  // it has no order: sorting it would leave the array
     part.best.push_back({logits[found[i]], p.keep ? static_cast<int32_t>(p.keep[at]) : at});
   }
   keep_best(part.best, static_cast<size_t>(p.k));
@@ -121,7 +122,7 @@ void join(const Pass& p, int blocks, int m, std::vector<Candidate>& best, const 
     out.values[static_cast<size_t>(r) * p.k + i] = there ? best[i].value : kLowest;
     out.ids[static_cast<size_t>(r) * p.k + i] = there ? best[i].id : -1;
   }
-  const double log_sum = log_exact(sum);
+  const double log_sum = std::isnan(sum) ? sum : log_exact(sum);
   out.logsumexp[r] = static_cast<float>(top + log_sum);
   out.entropy[r] = static_cast<float>(log_sum - weighted / sum);
 }

@@ -1,7 +1,8 @@
 // HeadTopK: the LM head l = W x reduced as it is computed, so that logits are never materialised (unless asked for).
 //
 // Per row: the k largest logits (value descending, id ascending among equals), logsumexp = log sum exp(l), and the
-// entropy -sum p log p in nats, over the whole vocabulary or over the ids in `keep`.
+// entropy -sum p log p in nats, over the whole vocabulary or over the ids in `keep`. A logit that is NaN is no
+// candidate, and makes logsumexp and entropy NaN.
 //
 // Sums run over blocks of 1,024 vocabulary entries, inside a block in sixteen lanes in ascending order, block results
 // joined in ascending order in double: the same bits for every row of the tables, thread count and number of tokens.
@@ -24,7 +25,7 @@ struct BlockSums {
 struct Row {
   const char* name;
   BlockSums (*sums)(const float* logits, int n);
-  // Appends the indices of logits >= bound, ascending; returns how many. `out` holds n.
+  // Appends the indices of logits >= bound or NaN, ascending; returns how many. `out` holds n.
   int (*above)(const float* logits, int n, float bound, int32_t* out);
   float (*exp)(float x);  // the polynomial of the sums
 };

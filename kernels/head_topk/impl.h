@@ -20,8 +20,9 @@ BlockSums block_sums(const float* logits, int n) {
   const V shift = V::broadcast(max);
   V sum = V::broadcast(0.0f), weighted = sum;
   const auto add = [&](const V& l) {
-    // A lane past the end is -inf: its exp is 0, and clamping the factor keeps 0 * -inf from making a NaN.
-    const V d = V::max(V::sub(l, shift), V::broadcast(-1e30f)), e = exp(d);
+    // A lane past the end is -inf: its exp is 0, and clamping the factor keeps 0 * -inf from making a NaN. A logit
+    // that is NaN stays one, in this order of operands, and shows in all three sums.
+    const V d = V::max(V::broadcast(-1e30f), V::sub(l, shift)), e = exp(d);
     sum = V::add(sum, e);
     weighted = V::fma(e, d, weighted);
   };
@@ -36,7 +37,7 @@ int indices_above(const float* logits, int n, float bound, int32_t* out) {
   int count = 0;
   for (int i = 0; i < n; i += kLanes) {
     const int left = n - i < kLanes ? n - i : kLanes;
-    // "not less" would let NaN in; "greater or equal" is "not (bound > l)" for numbers.
+    // "greater or equal" is "not (bound > l)" for numbers; NaN comes along, for the caller to drop.
     uint32_t below = V::greater_bits(limit, V::load_partial(logits + i, static_cast<size_t>(left)));
     for (uint32_t bits = ~below & (0xffffu >> (kLanes - left)); bits; bits &= bits - 1)
       out[count++] = i + __builtin_ctz(bits);

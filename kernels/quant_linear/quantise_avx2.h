@@ -15,22 +15,28 @@ EDGEDEC_INLINE __m256 load_tail(const float* x, int left) {
   return _mm256_loadu_ps(value);
 }
 
-EDGEDEC_INLINE float peak_of(__m256 v) {
-  __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+// The greatest of eight bit patterns without signs: as integers they are in the order of their floats, then infinity,
+// then NaN, which a maximum of floats would lose.
+EDGEDEC_INLINE float peak_of(__m256i v) {
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1))));
 }
 
 EDGEDEC_INLINE void quantise_group(const float* x, int left, int8_t* q, float* scale, int32_t* sum) {
-  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
-  __m256 v[4], top = _mm256_setzero_ps();
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256 v[4];
+  __m256i top = _mm256_setzero_si256();
   for (int i = 0; i < 4; ++i) {
     v[i] = load_tail(x + 8 * i, left - 8 * i);
-    top = _mm256_max_ps(top, _mm256_and_ps(v[i], magnitude));
+    top = _mm256_max_epi32(top, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
   }
   const float peak = peak_of(top);
-  const __m256 inverse = _mm256_set1_ps(peak > 0.0f ? 127.0f / peak : 0.0f);
-  *scale = peak / 127.0f;
+  const bool finite = peak < __builtin_inff();
+  const __m256 inverse = _mm256_set1_ps(peak >= kLeastPeak ? 127.0f / peak : 0.0f);
+  *scale = finite ? peak / 127.0f : __builtin_nanf("");
+  if (!finite)
+    for (auto& part : v) part = _mm256_setzero_ps();
   __m256i n[4];
   for (int i = 0; i < 4; ++i) n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
   const __m256i words0 = _mm256_packs_epi32(n[0], n[1]), words1 = _mm256_packs_epi32(n[2], n[3]);

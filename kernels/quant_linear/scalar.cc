@@ -52,19 +52,22 @@ void quantise(const float* x, int cols, int m0, int m1, int k, int8_t* q, float*
   for (int m = m0; m < m1; ++m)
     for (int g = 0; g < k / kGroup; ++g) {
       float value[kGroup], peak = 0.0f;
+      bool finite = true;
       for (int i = 0; i < kGroup; ++i) {
         const int at = g * kGroup + i;
         value[i] = at < cols ? x[static_cast<size_t>(m) * cols + at] : 0.0f;
         const float size = std::fabs(value[i]);
         if (size > peak) peak = size;
+        finite = finite && std::isfinite(size);
       }
-      const float inverse = peak > 0.0f ? 127.0f / peak : 0.0f;
+      const bool zeros = !finite || peak < kLeastPeak;
+      const float inverse = zeros ? 0.0f : 127.0f / peak;
       const size_t at = static_cast<size_t>(m) * (k / kGroup) + g;
-      scale[at] = peak / 127.0f;
+      scale[at] = finite ? peak / 127.0f : __builtin_nanf("");
       for (int half = 0; half < 2; ++half) {
         int32_t total = 0;
         for (int i = half * 16; i < half * 16 + 16; ++i) {
-          const auto rounded = static_cast<int8_t>(std::nearbyint(value[i] * inverse));
+          const auto rounded = zeros ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value[i] * inverse));
           q[at * kGroup + i] = rounded;
           total += rounded;
         }
