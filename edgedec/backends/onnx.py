@@ -71,7 +71,9 @@ class OnnxForward:
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
-        """See ``Forward.extend``. Raises BackendError when the runtime fails; nothing is appended then."""
+        """See ``Forward.extend``. Raises BackendError when the runtime fails and BadFileError when the
+        logits are not numbers; nothing is appended then.
+        """
         count = len(tokens)
         if count > self._caps.max_pass:
             raise ValueError(f"{count} tokens in one pass: at most {self._caps.max_pass}")

@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from edgedec.core.errors import BadFileError
 from edgedec.core.types import HeadRows, IntArray, ModelSpec
 from edgedec.memory import Pass
 
@@ -61,13 +62,21 @@ class BoundPass:
             self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def run(self, tokens: Sequence[int] | IntArray, planned: Pass, rows: IntArray) -> HeadRows:
-        """Compute the pass; keys and values go into the cache, head results into fresh arrays."""
+        """Compute the pass; keys and values go into the cache, head results into fresh arrays.
+
+        Raises BadFileError when the logits are not numbers: nothing can be drawn from them.
+        """
         self._tokens[:] = tokens
         self._positions[:] = planned.positions
         self._parents[:] = planned.parents
         self._length[0] = planned.start
         self._rows[:] = rows
         self._session.run_with_iobinding(self._binding)
+        if not np.isfinite(self._logsumexp).all():
+            raise BadFileError(
+                "the model computes values that are not numbers: its weights are damaged",
+                hint="pull or export the model again",
+            )
         return HeadRows(
             self._values.copy(),
             self._ids.copy(),

@@ -1,5 +1,6 @@
 #include "ort/custom_op.h"
 
+#include <atomic>
 #include <cstdlib>
 
 namespace edgedec::ort {
@@ -118,7 +119,22 @@ size_t Context::elements(size_t input) const {
 }
 
 void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
-  check(api_.KernelContext_ParallelFor()(context_, body, n, 0, context));
+  // An exception must not leave a thread of the runtime's pool: that would end the process.
+  struct Guarded {
+    void (*body)(void*, size_t);
+    void* context;
+    std::atomic<bool> failed{false};
+  } guarded{body, context};
+  const auto call = [](void* opaque, size_t i) {
+    auto* self = static_cast<Guarded*>(opaque);
+    try {
+      self->body(self->context, i);
+    } catch (const std::exception&) {
+      self->failed.store(true, std::memory_order_relaxed);
+    }
+  };
+  check(api_.KernelContext_ParallelFor()(context_, call, n, 0, &guarded));
+  if (guarded.failed.load(std::memory_order_relaxed)) throw Error("not enough memory");
 }
 
 WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) {
@@ -132,7 +148,7 @@ WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) 
 
 const Weight& WeightInput::at(const Context& context, size_t input) {
   const auto* data = context.data<uint8_t>(input);
-  if (data != weight_.data) {
+  if (!data || data != weight_.data) {  // an empty tensor has no address
     if (context.elements(input) != weight_.bytes())
       throw Error("packed weight has " + std::to_string(context.elements(input)) + " bytes, its shape needs " +
                   std::to_string(weight_.bytes()));

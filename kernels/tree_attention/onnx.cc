@@ -19,13 +19,20 @@ struct TreeAttention {
 
   explicit TreeAttention(const Info& info)
       : row(tree_attention::find_row(float_row(isa()))), layer(info.integer("layer")) {
-    config.heads = static_cast<size_t>(info.integer("num_heads"));
-    config.kv_heads = static_cast<size_t>(info.integer("num_kv_heads"));
-    config.dim = static_cast<size_t>(info.integer("head_dim"));
+    config.heads = size(info, "num_heads");
+    config.kv_heads = size(info, "num_kv_heads");
+    config.dim = size(info, "head_dim");
     config.scale = info.real("scale");
     config.window = static_cast<size_t>(std::max<int64_t>(0, info.integer("window", 0)));
     config.interleaved = info.integer("interleaved", 0) != 0;
     config.epsilon = info.real("epsilon", 1e-6f);
+  }
+
+  // Within bounds that keep products of sizes from wrapping around.
+  static size_t size(const Info& info, const char* name) {
+    const int64_t value = info.integer(name);
+    if (value < 1 || value > 1 << 16) throw Error(std::string(name) + " is not a possible size");
+    return static_cast<size_t>(value);
   }
 
   // Keys and values of this layer in kv_cache[L, 2, Hkv, C, d]; they are written through the input, which is the
