@@ -126,8 +126,8 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
     rotary = keys.size("rope.dimension_count", head_dim)
     if rotary != head_dim:
         raise UnsupportedError(f"partial rotary positions ({rotary} of {head_dim}) are not supported")
-    if head_dim % 2:
-        raise BadFileError(f"a head size of {head_dim} can not be rotated in pairs")
+    if head_dim % 16:
+        raise UnsupportedError(f"a head size of {head_dim} is not supported", hint="multiples of 16 are")
 
 
 def _rope_base(keys: _Keys, key: str, default: float) -> float:

@@ -137,6 +137,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
         UnsupportedError,
         "partial rotary positions .8 of 16.",
     ),
+    ("llama", {"shape": TinyShape(heads=8, head_dim=8)}, UnsupportedError, "a head size of 8"),
     ("llama", {"extra": {"llama.expert_count": 8}}, UnsupportedError, "expert_count = 8"),
     ("llama", {"extra": {"split.count": 2}}, UnsupportedError, "split model"),
     ("llama", {"extra": {"llama.attn_logit_softcapping": 50.0}}, UnsupportedError, "softcapping"),
