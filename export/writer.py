@@ -24,7 +24,11 @@ _HEADROOM = 16 << 20
 
 
 def check_target(out: Path) -> None:
-    """Refuse to replace anything but an earlier bundle or an empty directory. Raises UsageError."""
+    """Refuse to replace anything but an earlier bundle or an empty directory, by its name. Raises
+    UsageError.
+    """
+    if not out.name or out.name == "..":
+        raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
     if out.is_dir() and not (out / MANIFEST).is_file() and any(out.iterdir()):

@@ -63,14 +63,15 @@ def _replace(temporary: Path, target: Path) -> None:
         os.replace(temporary, target)
         return
     # A directory cannot replace a non-empty one: move the old one aside, and back if the second rename fails.
+    # Ctrl-C may come between any two of these calls.
     old = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
-    os.rename(target, old)
     try:
+        os.rename(target, old)
         os.rename(temporary, target)
-    except BaseException:
-        os.rename(old, target)
-        raise
-    _remove(old)
+    finally:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        _remove(old)
 
 
 def _remove(path: Path) -> None:

@@ -230,6 +230,19 @@ def test_other_peoples_directories_are_left_alone(tmp_path: Path) -> None:
     assert (home / "letter").read_text() == "dear"
 
 
+@pytest.mark.parametrize("out", [".", "", "/", "sub/.."])
+def test_a_directory_without_a_name_is_refused(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gguf = write_tiny(tmp_path / "model.gguf")
+    inside = tmp_path / "inside"
+    (inside / "sub").mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    with pytest.raises(UsageError, match="can not be replaced from inside"):
+        export_gguf(gguf, Path(out))
+    assert [path.name for path in inside.iterdir()] == ["sub"]
+
+
 def test_full_disk_is_noticed_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gguf = write_tiny(tmp_path / "model.gguf")
     monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(free=1000))
