@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.export.tokenizer.bpe import bpe_sections
 from edgedec.export.tokenizer.pretokenizers import find_pre_tokenizer
@@ -42,11 +42,17 @@ def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
 
 
 def _build_bpe(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
-    rule = find_pre_tokenizer(metadata.get(f"{PREFIX}pre"))
+    rule = find_pre_tokenizer(_name(metadata.get(f"{PREFIX}pre")))
     vocab = read_vocabulary(metadata)
     sections = bpe_sections(vocab, rule)
     bos = token_id(metadata, "bos", len(vocab.tokens))
     return _finish(metadata, vocab, sections, kind="bpe", bos=bos, add_bos=rule.add_bos, eos=None)
+
+
+def _name(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BadFileError(f"{PREFIX}pre is not a name")
+    return value
 
 
 def _build_spm(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,11 +33,16 @@ class Vocabulary:
 
 
 def token_id(metadata: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
-    """Value of ``tokenizer.ggml.<name>_token_id``, or None when absent or outside the vocabulary."""
+    """Value of ``tokenizer.ggml.<name>_token_id``, or None when absent or outside the vocabulary.
+
+    Raises BadFileError when it is no whole number.
+    """
     value = metadata.get(f"{PREFIX}{name}_token_id")
-    if value is None or not 0 <= int(value) < vocab_size:
+    if value is None:
         return None
-    return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadFileError(f"{PREFIX}{name}_token_id is not a token id")
+    return value if 0 <= value < vocab_size else None
 
 
 def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
@@ -65,10 +71,16 @@ def _strings(metadata: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _parallel(metadata: Mapping[str, Any], name: str, length: int) -> Sequence[Any]:
-    values: Sequence[Any] = metadata.get(PREFIX + name, [])
+    values = metadata.get(PREFIX + name, [])
+    if not isinstance(values, list | tuple) or not all(_is_number(value) for value in values):
+        raise BadFileError(f"{PREFIX}{name} is not a list of numbers")
     if len(values) not in (0, length):
         raise BadFileError(f"{PREFIX}{name} has {len(values)} entries for {length} tokens")
     return values
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -118,6 +119,14 @@ def test_other_kinds_are_unsupported(model: Any) -> None:
         (bpe_metadata(tokens="abc"), "list of strings"),
         (bpe_metadata(tokens=["a", "b", "a"], token_type=[]), "1 tokens twice"),
         (bpe_metadata(token_type=[1]), "token_type has 1 entries"),
+        (bpe_metadata(token_type=True), "token_type is not a list of numbers"),
+        (bpe_metadata(token_type=[math.nan] * 9), "token_type is not a list of numbers"),
+        (bpe_metadata(pre=["qwen2"]), "pre is not a name"),
+        (bpe_metadata(eos_token_id=[1]), "eos_token_id is not a token id"),
+        (bpe_metadata(bos_token_id=math.nan), "bos_token_id is not a token id"),
+        (bpe_metadata(eot_token_id="2"), "eot_token_id is not a token id"),
+        (spm_metadata(WORDS, unknown_token_id=math.inf), "unknown_token_id is not a token id"),
+        (spm_metadata(WORDS, scores=["a"]), "scores is not a list of numbers"),
         (bpe_metadata(merges=[]), "merges is missing"),
         (bpe_metadata(merges=["ab"]), "entry 0 is not a pair"),
         (bpe_metadata(merges=["a "]), "entry 0 is not a pair"),
