@@ -60,6 +60,14 @@ def heads_that_wrap_around(graph: onnx.GraphProto) -> None:
     put(first(graph, "TreeAttention"), num_heads=1 << 60)
 
 
+def keep(*ids: int) -> Change:
+    def change(graph: onnx.GraphProto) -> None:
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(ids, np.int64), "keep"))
+        first(graph, "HeadTopK").input.append("keep")
+
+    return change
+
+
 def attention(**values: int) -> Change:
     return lambda graph: put(first(graph, "TreeAttention"), **values)
 
@@ -78,6 +86,9 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "negative layer": (attention(layer=-1), "kv_cache must be"),
     "huge rows": (lambda g: put(first(g, "QuantLinear"), rows=[1 << 40, 32, 32]), "impossible weight shape"),
     "huge k": (lambda g: put(first(g, "HeadTopK"), k=1 << 40), "k must be 1 to"),
+    "keep of nothing": (keep(), "keep is empty"),
+    "keep beyond the table": (keep(3, 1 << 40), "keep must be ascending ids"),
+    "keep out of order": (keep(3, 3), "keep must be ascending ids"),
     "long names": (lambda g: put(first(g, "QuantLinear"), formats="q8_0," * 200), "formats is missing"),
 }
 
