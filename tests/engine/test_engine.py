@@ -54,7 +54,7 @@ def test_feeds_each_token_once_and_only_the_last_row_of_the_prompt() -> None:
 
 def test_a_long_prompt_is_fed_in_passes_short_enough_to_interrupt() -> None:
     seen: list[PassRecord] = []
-    engine = Engine(MarkovForward(max_pass=512), observe=seen.append)
+    engine = Engine(MarkovForward(max_pass=512, capacity=512), observe=seen.append)
     tokens(engine, [0, 1, 2] * 100, n=1)
     assert [(record.start, record.fed) for record in seen] == [(0, 128), (128, 128), (256, 44)]
 
