@@ -52,6 +52,8 @@ def _normalised(order: list[int], values: dict[int, float], temperature: float) 
 
 
 def _top_p(order: list[int], probabilities: dict[int, float], p: float) -> list[int]:
+    if p == 1.0:  # off: a tail too improbable to change the sum stays too
+        return order
     kept, mass = [], 0.0
     for v in order:
         if kept and mass >= p:

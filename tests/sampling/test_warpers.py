@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from edgedec.sampling import SamplingParams, portable, warpers
@@ -41,6 +41,7 @@ def law_of(candidates: Candidates, temperature: float) -> dict[int, float]:
 
 @settings(max_examples=400)
 @given(LOGITS, ANY_PARAMS, HISTORY)
+@example([0.0, 10.0], SamplingParams(temperature=0.25), [])
 def test_the_warped_law_is_the_reference_law(
     logits: list[float], params: SamplingParams, history: list[int]
 ) -> None:
