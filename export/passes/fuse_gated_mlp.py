@@ -56,8 +56,10 @@ def _match(
 
 
 def _plain(node: onnx.NodeProto) -> bool:
-    """A linear with one weight, no bias and no residual."""
-    return node.op_type == "QuantLinear" and len(node.input) == 4 and not node.input[1] and not node.input[2]
+    """A linear with one weight, one term, no bias and no residual."""
+    if node.op_type != "QuantLinear" or attributes(node)["terms"] != 1:
+        return False
+    return len(node.input) == 4 and not node.input[1] and not node.input[2]
 
 
 def _fuse(

@@ -41,6 +41,7 @@ def _fusable(linears: list[onnx.NodeProto], uses: dict[str, int]) -> bool:
         node.op_type == "QuantLinear"
         and not node.input[2]
         and node.input[0] == linears[0].input[0]
+        and attributes(node)["terms"] == attributes(linears[0])["terms"]
         and uses[node.output[0]] == 1
         for node in linears
     )
@@ -65,6 +66,7 @@ def _fuse(model: ExportModel, linears: list[onnx.NodeProto], concat: onnx.NodePr
         formats=formats,
         rows=rows,
         cols=attrs[0]["cols"],
+        terms=attrs[0]["terms"],
     )
 
 

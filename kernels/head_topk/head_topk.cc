@@ -1,4 +1,4 @@
-#include "head_topk/head_topk.h"
+#include "head_topk/refine.h"
 
 #include <atomic>
 #include <cmath>
@@ -17,11 +17,6 @@ namespace {
 
 constexpr int kRowsAtOnce = 16;  // rows that share one pass over the table
 constexpr float kLowest = -__builtin_inff();
-
-struct Candidate {
-  float value;
-  int32_t id;
-};
 
 bool better(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.id < b.id);
@@ -101,8 +96,8 @@ void copy_logits(const Pass& p, int first, int n, const float* buffer) {
   }
 }
 
-// Joins the blocks of one row, in ascending order.
-void join(const Pass& p, int blocks, int m, std::vector<Candidate>& best, const Result& out, int r) {
+// Joins the blocks of one row, in ascending order; `best` becomes its k largest logits, in no order.
+RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
   float top = kLowest;
   for (int b = 0; b < blocks; ++b) top = std::max(top, p.parts[static_cast<size_t>(b) * p.acts.m + m].sums.max);
   double sum = 0.0, weighted = 0.0;
@@ -116,27 +111,51 @@ void join(const Pass& p, int blocks, int m, std::vector<Candidate>& best, const 
     best.insert(best.end(), part.best.begin(), part.best.end());
   }
   keep_best(best, static_cast<size_t>(p.k));
+  return {top, sum, weighted};
+}
+
+void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vector<Candidate>& best, RowSums& sums) {
+  const int others = p.count - static_cast<int>(best.size());
+  const float floor = floor_of(best, others);
+  float* value = scratch<float>(Scratch::kFine, best.size());
+  constexpr size_t kAtOnce = 8;
+  auto body = [&](size_t task) {
+    for (size_t i = task * kAtOnce; i < std::min(best.size(), (task + 1) * kAtOnce); ++i) {
+      const float l = two_term_logit(p.linear, p.table, fine, m, best[i].id);
+      value[i] = std::isfinite(l) ? std::max(l, floor) : best[i].value;
+    }
+  };
+  parallel_for(threads, (best.size() + kAtOnce - 1) / kAtOnce, body);
+  replace(p.row, best, value, others, sums);
+  if (!p.logits) return;
+  for (const Candidate& c : best) p.logits[static_cast<size_t>(m) * p.table.rows + c.id] = c.value;
+}
+
+void write(const Pass& p, std::vector<Candidate>& best, const RowSums& sums, const Result& out, int r) {
   std::sort(best.begin(), best.end(), better);
   for (int i = 0; i < p.k; ++i) {
     const bool there = static_cast<size_t>(i) < best.size();
     out.values[static_cast<size_t>(r) * p.k + i] = there ? best[i].value : kLowest;
     out.ids[static_cast<size_t>(r) * p.k + i] = there ? best[i].id : -1;
   }
-  const double log_sum = std::isnan(sum) ? sum : log_exact(sum);
-  out.logsumexp[r] = static_cast<float>(top + log_sum);
-  out.entropy[r] = static_cast<float>(log_sum - weighted / sum);
+  const double log_sum = std::isnan(sums.sum) ? sums.sum : log_exact(sums.sum);
+  out.logsumexp[r] = static_cast<float>(sums.base + log_sum);
+  out.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
 }
 
 }  // namespace
 
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, const int64_t* keep, int keep_count, int k, const Result& out) {
+               const float* x, int r, bool refined, const int64_t* keep, int keep_count, int k, const Result& out) {
   const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
   static thread_local std::vector<Part> parts;
   static thread_local std::vector<Candidate> best;
   for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
     const int m = std::min(kRowsAtOnce, r - r0);
-    const Acts acts = quant_linear::quantise(linear, threads, x + static_cast<size_t>(r0) * table.cols, m, table.cols);
+    const float* rows = x + static_cast<size_t>(r0) * table.cols;
+    const Acts fine = quant_linear::quantise(linear, threads, rows, m, table.cols, refined ? 2 : 1);
+    Acts acts = fine;
+    acts.m = m;
     float* logits = out.logits ? out.logits + static_cast<size_t>(r0) * table.rows : nullptr;
     if (logits && keep) std::fill(logits, logits + static_cast<size_t>(m) * table.rows, kLowest);
     if (parts.size() < static_cast<size_t>(blocks) * m) parts.resize(static_cast<size_t>(blocks) * m);
@@ -151,7 +170,11 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
       if (logits) copy_logits(pass, first, n, buffer);
     };
     parallel_for(threads, static_cast<size_t>(blocks), body);
-    for (int i = 0; i < m; ++i) join(pass, blocks, i, best, out, r0 + i);
+    for (int i = 0; i < m; ++i) {
+      RowSums sums = join(pass, blocks, i, best);
+      if (refined) refine(pass, threads, fine, i, best, sums);
+      write(pass, best, sums, out, r0 + i);
+    }
   }
 }
 

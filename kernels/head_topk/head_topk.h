@@ -4,6 +4,10 @@
 // entropy -sum p log p in nats, over the whole vocabulary or over the ids in `keep`. A logit that is NaN is no
 // candidate, and makes logsumexp and entropy NaN.
 //
+// Refined, the k largest logits are computed again with their input in two int8 terms (see quant_linear.h), and these
+// values stand in the outputs, sums included; the other logits remain those of one term. They stay the k largest: one
+// that would fall behind the others is kept just ahead of them.
+//
 // Sums run over blocks of 1,024 vocabulary entries, inside a block in sixteen lanes in ascending order, block results
 // joined in ascending order in double: the same bits for every row of the tables, thread count and number of tokens.
 #pragma once
@@ -43,6 +47,6 @@ struct Result {  // r rows
 
 // keep: sorted unique ids inside the table, or null with keep_count = 0 for the whole vocabulary.
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, const int64_t* keep, int keep_count, int k, const Result& out);
+               const float* x, int r, bool refined, const int64_t* keep, int keep_count, int k, const Result& out);
 
 }  // namespace edgedec::head_topk

@@ -13,6 +13,7 @@ struct HeadTopK {
       : linear(quant_linear::find_row(isa())),
         row(head_topk::find_row(float_row(isa()))),
         table(info.text("format"), info.integer("rows"), info.integer("cols")),
+        refined(info.integer("refine", 0) != 0),
         k(info.integer("k")) {
     if (k < 1 || k > head_topk::kBlock) throw Error("k must be 1 to " + std::to_string(head_topk::kBlock));
   }
@@ -35,12 +36,15 @@ struct HeadTopK {
     out.entropy = c.output<float>(3, {r});
     auto* logits = c.output<float>(4, {want ? r : 0, w.rows});
     out.logits = want ? logits : nullptr;
-    if (r) head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, keep, static_cast<int>(kept), static_cast<int>(k), out);
+    if (r)
+      head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, refined, keep, static_cast<int>(kept),
+                           static_cast<int>(k), out);
   }
 
   const quant_linear::Row* linear;
   const head_topk::Row* row;
   WeightInput table;
+  bool refined;
   int64_t k;
 };
 

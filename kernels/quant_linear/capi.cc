@@ -24,13 +24,14 @@ bool weight(const char* format, const uint8_t* data, int rows, int cols, Weight*
 }  // namespace
 
 EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, const uint8_t* data, int rows, int cols,
-                                        const float* x, int m, const float* bias, const float* residual, float* out) {
+                                        const float* x, int m, int terms, const float* bias, const float* residual,
+                                        float* out) {
   const quant_linear::Row* row = runnable(name);
   Weight w;
   if (!row) return 1;
-  if (!weight(format, data, rows, cols, &w)) return 2;
+  if (!weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return 2;
   Serial serial;
-  quant_linear::linear(*row, serial, &w, 1, x, m, bias, residual, out);
+  quant_linear::linear(*row, serial, &w, 1, x, m, terms, bias, residual, out);
   return 0;
 }
 
@@ -56,15 +57,15 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
 }
 
 EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const uint8_t* data, int rows, int cols,
-                                     const float* x, int r, const int64_t* keep, int kept, int k, float* values,
-                                     int32_t* ids, float* logsumexp, float* entropy, float* logits) {
+                                     const float* x, int r, int refined, const int64_t* keep, int kept, int k,
+                                     float* values, int32_t* ids, float* logsumexp, float* entropy, float* logits) {
   const quant_linear::Row* row = runnable(name);
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || k < 1 || k > head_topk::kBlock) return 2;
   Serial serial;
-  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), serial, w, x, r, keep, kept, k,
-                       {values, ids, logsumexp, entropy, logits});
+  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), serial, w, x, r, refined != 0, keep, kept,
+                       k, {values, ids, logsumexp, entropy, logits});
   return 0;
 }
 

@@ -5,10 +5,6 @@ namespace {
 
 constexpr size_t kTaskBytes = 64 << 10;
 
-struct Task {
-  int weight, tile0, tile1;
-};
-
 void finish(const float* bias, const float* residual, float* out, int m, int columns, size_t ldo) {
   for (int i = 0; i < m; ++i, out += ldo) {
     if (bias)
@@ -20,30 +16,55 @@ void finish(const float* bias, const float* residual, float* out, int m, int col
   }
 }
 
+// The products of both terms of m tokens in one pass over the weights, then their sum.
+void two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile0, int tile1, int columns, float* out,
+               size_t ldo) {
+  const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
+  float* both = scratch<float>(Scratch::kTerms, ld * acts.m);
+  tiles(w, acts, 0, acts.m, tile0, tile1, both, ld);
+  for (int i = 0; i < m; ++i)
+    for (int c = 0; c < columns; ++c) out[i * ldo + c] = both[i * ld + c] + both[(m + i) * ld + c];
+}
+
+// rest = x - q * scale, the part of row r that its first term misses.
+void left_over(const float* x, const int8_t* q, const float* scale, int r, int cols, int k, float* rest) {
+  const size_t row = static_cast<size_t>(r);
+  for (int g = 0; g * kGroup < cols; ++g) {
+    const float a = scale[row * (k / kGroup) + g];
+    for (int i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
+      rest[row * cols + i] = x[row * cols + i] - static_cast<float>(q[row * k + i]) * a;
+  }
+}
+
 }  // namespace
 
 int tiles_per_task(const Weight& w) {
   return std::max(1, static_cast<int>(kTaskBytes / std::max<size_t>(1, w.tile_bytes())));
 }
 
-Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols) {
+Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols, int terms) {
   const int k = padded_k(cols);
-  const size_t rows = static_cast<size_t>(m);
+  const size_t rows = static_cast<size_t>(m) * terms;
   int8_t* q = scratch<int8_t>(Scratch::kActs, rows * k);
   float* scale = scratch<float>(Scratch::kActScales, rows * (k / 32));
   int32_t* sum = scratch<int32_t>(Scratch::kActSums, rows * (k / 16));
+  float* rest = terms == 2 ? scratch<float>(Scratch::kRest, static_cast<size_t>(m) * cols) : nullptr;
   constexpr int kRows = 8;  // one token is quicker to quantise than to hand over
   auto body = [&](size_t i) {
-    const int m0 = static_cast<int>(i) * kRows;
-    row.quantise(x, cols, m0, std::min(m, m0 + kRows), k, q, scale, sum);
+    const int m0 = static_cast<int>(i) * kRows, m1 = std::min(m, m0 + kRows);
+    row.quantise(x, cols, m0, m1, k, q, scale, sum);
+    if (!rest) return;
+    for (int r = m0; r < m1; ++r) left_over(x, q, scale, r, cols, k, rest);
+    const size_t second = static_cast<size_t>(m);
+    row.quantise(rest, cols, m0, m1, k, q + second * k, scale + second * (k / 32), sum + second * (k / 16));
   };
-  parallel_for(threads, (rows + kRows - 1) / kRows, body);
-  return {m, k, q, scale, sum};
+  parallel_for(threads, static_cast<size_t>((m + kRows - 1) / kRows), body);
+  return {m * terms, k, q, scale, sum};
 }
 
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
-            const float* bias, const float* residual, float* out) {
-  const Acts acts = quantise(row, threads, x, m, weights[0].cols);
+            int terms, const float* bias, const float* residual, float* out) {
+  const Acts acts = quantise(row, threads, x, m, weights[0].cols, terms);
   size_t ldo = 0, tasks = 0;
   for (int i = 0; i < count; ++i) {
     ldo += weights[i].rows;
@@ -62,7 +83,11 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
       const int tile0 = static_cast<int>(task) * step, tile1 = std::min(w.tiles(), tile0 + step);
       const size_t first = column + static_cast<size_t>(tile0) * kTile;
       const int columns = std::min(tile1 * kTile, w.rows) - tile0 * kTile;
-      row.tiles[static_cast<int>(w.format)](w, acts, 0, m, tile0, tile1, out + first, ldo);
+      const auto tiles = row.tiles[static_cast<int>(w.format)];
+      if (terms == 1)
+        tiles(w, acts, 0, m, tile0, tile1, out + first, ldo);
+      else
+        two_terms(tiles, w, acts, m, tile0, tile1, columns, out + first, ldo);
       finish(bias ? bias + first : nullptr, residual ? residual + first : nullptr, out + first, m, columns, ldo);
       return;
     }

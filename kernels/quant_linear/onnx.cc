@@ -10,7 +10,9 @@ struct QuantLinear {
   static constexpr Port kOutputs[] = {{kFloat}};
   static constexpr size_t kFirstWeight = 3;
 
-  explicit QuantLinear(const Info& info) : row(quant_linear::find_row(isa())) {
+  explicit QuantLinear(const Info& info)
+      : row(quant_linear::find_row(isa())), terms(static_cast<int>(info.integer("terms", 1))) {
+    if (terms != 1 && terms != 2) throw Error("terms must be 1 or 2");
     const auto formats = info.words("formats");
     const auto rows = info.integers("rows");
     if (formats.size() != rows.size()) throw Error("formats and rows differ in length");
@@ -28,10 +30,13 @@ struct QuantLinear {
     if (bias && c.elements(1) != static_cast<size_t>(columns)) throw Error("bias has the wrong length");
     if (residual && c.rows(2, columns) != m) throw Error("residual has the wrong shape");
     auto* out = c.output<float>(0, {m, columns});
-    if (m) quant_linear::linear(*row, c, weights.data(), static_cast<int>(weights.size()), c.data<const float>(0), m, bias, residual, out);
+    if (m)
+      quant_linear::linear(*row, c, weights.data(), static_cast<int>(weights.size()), c.data<const float>(0), m, terms,
+                           bias, residual, out);
   }
 
   const quant_linear::Row* row;
+  int terms;
   std::vector<WeightInput> inputs;
   std::vector<Weight> weights;
   int64_t columns = 0;

@@ -6,6 +6,9 @@
 //   t    = fma(-min, float(sum of xq), t)    only in formats with minima
 //   acc  = fma(t, xscale, acc)
 //
+// With terms = 2 (where rounding x to 8 bits costs most: queries, keys and values) x is the sum of two such
+// quantisations, the second of what the first misses, and y is the plain sum of their two results.
+//
 // The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
 // every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
 #pragma once
@@ -29,7 +32,9 @@ static constexpr int padded_k(int k) { return (k + 255) / 256 * 256; }
 
 namespace quant_linear {
 
-// Quantises rows [m0, m1) of x[m][cols] into the arrays that Acts describes. xscale = max|x| / 127, q = round_half_even(x * (127 / max|x|)).
+// Quantises rows [m0, m1) of x[m][cols] into the arrays that Acts describes: xscale = max|x| / 127,
+// q = round_half_even(x * (127 / max|x|)). Groups whose peak is below kLeastPeak are zeros; groups that hold a value
+// that is not a number, or an infinity, have a NaN for scale.
 using QuantiseFn = void (*)(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum);
 
 // Columns of tiles [tile0, tile1) for tokens [m0, m1): out[(m - m0) * ldo + (column - 16 * tile0)].

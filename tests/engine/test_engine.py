@@ -174,7 +174,11 @@ class Failing(MarkovForward):
         self._at, self._late, self._count = at, late, 0
 
     def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = Rows(last=True)  # noqa: B008
+        self,
+        tokens: Sequence[int],
+        *,
+        parents: Sequence[int] | None = None,
+        rows: Rows = Rows(last=True),  # noqa: B008
     ) -> HeadRows:
         self._count += 1
         if self._count == self._at and not self._late:

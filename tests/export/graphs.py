@@ -24,9 +24,10 @@ def vector(*values: float) -> VectorWeight:
 
 
 def linear(
-    name: str, x: str, weight: str, *, bias: str = "", residual: str = "", rows: int = 32
+    name: str, x: str, weight: str, *, bias: str = "", residual: str = "", rows: int = 32, terms: int = 1
 ) -> onnx.NodeProto:
-    return node("QuantLinear", name, x, bias, residual, weight, formats="q4_0", rows=[rows], cols=64)
+    attrs = {"formats": "q4_0", "rows": [rows], "cols": 64, "terms": terms}
+    return node("QuantLinear", name, x, bias, residual, weight, **attrs)
 
 
 def node(kind: str, name: str, *inputs: str, domain: str = DOMAIN, **attrs: Any) -> onnx.NodeProto:

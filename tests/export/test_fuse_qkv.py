@@ -11,9 +11,9 @@ from tests.export.graphs import kinds, linear, make, matrix, node, vector
 
 def test_three_linears_become_one() -> None:
     nodes = [
-        linear("q", "x", "wq", rows=64),
-        linear("k", "x", "wk"),
-        linear("v", "x", "wv"),
+        linear("q", "x", "wq", rows=64, terms=2),
+        linear("k", "x", "wk", terms=2),
+        linear("v", "x", "wv", terms=2),
         node("Concat", "qkv", "q", "k", "v", domain="", axis=1),
     ]
     model = make(nodes, ["qkv"], wq=matrix(64), wk=matrix(), wv=matrix())
@@ -21,7 +21,7 @@ def test_three_linears_become_one() -> None:
     (fused,) = model.nodes
     assert list(fused.input) == ["x", "", "", "wq", "wk", "wv"]
     assert list(fused.output) == ["qkv"]
-    assert attributes(fused) == {"formats": "q4_0,q4_0,q4_0", "rows": [64, 32, 32], "cols": 64}
+    assert attributes(fused) == {"formats": "q4_0,q4_0,q4_0", "rows": [64, 32, 32], "cols": 64, "terms": 2}
 
 
 def test_biases_are_concatenated_and_missing_ones_are_zero() -> None:
@@ -47,6 +47,16 @@ def test_linears_of_different_inputs_stay() -> None:
     model = make(nodes, ["ab"], wa=matrix(), wb=matrix())
     assert not FuseQkv().call(model)
     assert kinds(model) == ["QuantLinear", "QuantLinear", "Concat"]
+
+
+def test_linears_of_different_precision_stay() -> None:
+    nodes = [
+        linear("a", "x", "wa"),
+        linear("b", "x", "wb", terms=2),
+        node("Concat", "ab", "a", "b", domain="", axis=1),
+    ]
+    model = make(nodes, ["ab"], wa=matrix(), wb=matrix())
+    assert not FuseQkv().call(model)
 
 
 def test_a_linear_that_is_also_read_elsewhere_stays() -> None:

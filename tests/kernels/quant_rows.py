@@ -65,7 +65,9 @@ class Runner:
         status = getattr(library.load(self.path), function)(*arguments)
         assert status == 0, f"{function} on {self.row} returned {status}"
 
-    def linear(self, w: Packed, x: F32, bias: F32 | None = None, residual: F32 | None = None) -> F32:
+    def linear(
+        self, w: Packed, x: F32, bias: F32 | None = None, residual: F32 | None = None, terms: int = 1
+    ) -> F32:
         out = np.full((len(x), w.rows), np.nan, dtype=np.float32)
         name, format = self.row.encode(), w.format.encode()
         self.call(
@@ -77,6 +79,7 @@ class Runner:
             w.cols,
             pointer(x),
             len(x),
+            terms,
             pointer(bias),
             pointer(residual),
             pointer(out),
@@ -122,7 +125,13 @@ class Runner:
         return q, scale, total
 
     def head(
-        self, w: Packed, x: F32, k: int = 64, keep: Array | None = None, logits: bool = False
+        self,
+        w: Packed,
+        x: F32,
+        k: int = 64,
+        keep: Array | None = None,
+        logits: bool = False,
+        refined: bool = False,
     ) -> dict[str, Array]:
         r = len(x)
         out: dict[str, Array] = {
@@ -142,6 +151,7 @@ class Runner:
             w.cols,
             pointer(x),
             r,
+            int(refined),
             pointer(keep),
             0 if keep is None else len(keep),
             k,

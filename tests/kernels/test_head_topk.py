@@ -37,20 +37,22 @@ def test_head_reduces_its_own_logits(runner: Runner, rows: int) -> None:
     check(out, out["logits"], 64)
 
 
+@pytest.mark.parametrize("refined", [False, True])
 @pytest.mark.parametrize("runner", runners(), ids=runner_id)
-def test_every_row_equals_scalar_bit_for_bit(runner: Runner) -> None:
+def test_every_row_equals_scalar_bit_for_bit(runner: Runner, refined: bool) -> None:
     for format in ("q6_k", "q8_0", "q4_k"):
         w, x = random_packed(format, 2500, 256, 5), inputs(18, 256, 6)
-        expected, got = SCALAR.head(w, x), runner.head(w, x)
+        expected, got = (of.head(w, x, logits=True, refined=refined) for of in (SCALAR, runner))
         assert all(got[name].tobytes() == expected[name].tobytes() for name in expected)
 
 
+@pytest.mark.parametrize("refined", [False, True])
 @pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
-def test_a_row_does_not_see_its_neighbours(runner: Runner) -> None:
+def test_a_row_does_not_see_its_neighbours(runner: Runner, refined: bool) -> None:
     w, x = random_packed("q6_k", 2100, 256, 5), inputs(20, 256, 8)
-    together = runner.head(w, x)
+    together = runner.head(w, x, refined=refined)
     for i in range(20):
-        alone = runner.head(w, x[i : i + 1])
+        alone = runner.head(w, x[i : i + 1], refined=refined)
         assert all(alone[name].tobytes() == together[name][i : i + 1].tobytes() for name in alone)
 
 
@@ -75,6 +77,37 @@ def test_a_subset_of_the_vocabulary(runner: Runner) -> None:
     check(out, masked, 64)
     everything = runner.head(w, x, keep=np.arange(3000, dtype=np.int64))
     assert all(everything[name].tobytes() == whole[name].tobytes() for name in everything)
+
+
+@pytest.mark.parametrize("rows", VOCABULARIES)
+@pytest.mark.parametrize("subset", [False, True])
+def test_refined_are_the_best_of_the_first_pass(rows: int, subset: bool) -> None:
+    w, x = random_packed("q8_0", rows, 64, rows), inputs(3, 64, rows)
+    keep = np.arange(0, rows, 3, dtype=np.int64) if subset else None
+    first, fine = SCALAR.head(w, x, keep=keep, logits=True), SCALAR.linear(w, x, terms=2)
+    expected = first["logits"].copy()
+    for row, ids in enumerate(first["ids"]):
+        ids = ids[ids >= 0]
+        others = len(ids) < (rows if keep is None else len(keep))
+        floor = np.nextafter(first["values"][row, -1], np.float32(np.inf)) if others else -np.inf
+        expected[row, ids] = np.maximum(fine[row, ids], floor)
+    out = SCALAR.head(w, x, keep=keep, logits=True, refined=True)
+    assert np.array_equal(out["logits"], expected)
+    for row in range(3):
+        assert set(out["ids"][row]) == set(first["ids"][row])
+    check(out, expected, min(64, rows if keep is None else len(keep)))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 1e5])
+@pytest.mark.parametrize("refined", [False, True])
+def test_sums_of_any_spread(scale: float, refined: bool) -> None:
+    w, x = random_packed("q8_0", 2048, 64, 4), inputs(4, 64, 4) * np.float32(scale)
+    out = SCALAR.head(w, x, logits=True, refined=refined)
+    p = out["logits"].astype(np.float64) - out["logits"].max(axis=1, keepdims=True)
+    total = np.exp(p).sum(axis=1)
+    assert out["logsumexp"] == pytest.approx(np.log(total) + out["logits"].max(axis=1), rel=1e-6, abs=1e-5)
+    entropy = np.log(total) - (np.exp(p) * p).sum(axis=1) / total
+    assert out["entropy"] == pytest.approx(entropy, abs=3e-5)
 
 
 def test_far_apart_logits_do_not_overflow() -> None:

@@ -106,6 +106,36 @@ def test_bias_and_residual_are_plain_additions(runner: Runner) -> None:
     assert np.array_equal(runner.linear(w, x, bias, residual), (plain + bias) + residual)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_two_terms_have_the_same_bits_in_every_row_and_company(runner: Runner, format: str) -> None:
+    for seed, (rows, cols) in enumerate(shapes(format)):
+        w, x = random_packed(format, rows, cols, 200 + seed), inputs(9, cols, seed)
+        rng = np.random.default_rng(seed)
+        bias, residual = (rng.normal(size=s).astype(np.float32) for s in ((rows,), (9, rows)))
+        expected = SCALAR.linear(w, x, bias, residual, terms=2)
+        for m in (1, 2, 5, 9):
+            got = runner.linear(w, x[:m], bias, residual[:m], terms=2)
+            assert got.tobytes() == expected[:m].tobytes(), (format, rows, cols, m)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_terms_are_a_hundred_times_closer(format: str) -> None:
+    cols = COLS.get(format, (576,))[-1]
+    w, x = random_packed(format, 100, cols, 4), inputs(8, cols, 6)
+    exact = x.astype(np.float64) @ w.dense.astype(np.float64).T
+    one, two = (np.abs(SCALAR.linear(w, x, terms=terms) - exact).mean() for terms in (1, 2))
+    assert two < one / 100
+
+
+def test_two_terms_are_the_sum_of_two_quantisations() -> None:
+    w, x = random_packed("q5_k", 40, 512, 8), inputs(4, 512, 3)
+    q, scale, _ = SCALAR.quantise(x)
+    rest = x - (q.reshape(4, -1, 32).astype(np.float32) * scale[:, :, None]).reshape(4, -1)
+    total = SCALAR.linear(w, x) + SCALAR.linear(w, np.ascontiguousarray(rest))
+    assert np.array_equal(SCALAR.linear(w, x, terms=2), total)
+
+
 @pytest.mark.parametrize("runner", runners(), ids=runner_id)
 @pytest.mark.parametrize("gelu", [False, True])
 def test_gated_mlp_equals_scalar_and_its_parts(runner: Runner, gelu: bool) -> None:

@@ -1,0 +1,55 @@
+#include "head_topk/refine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace edgedec::head_topk {
+
+float two_term_logit(const quant_linear::Row& linear, const Weight& table, const Acts& acts, int m, int32_t id) {
+  const auto tiles = linear.tiles[static_cast<int>(table.format)];
+  const int tile = id / kTile, second = acts.m / 2 + m;
+  float one[kTile], two[kTile];
+  tiles(table, acts, m, m + 1, tile, tile + 1, one, kTile);
+  tiles(table, acts, second, second + 1, tile, tile + 1, two, kTile);
+  return one[id % kTile] + two[id % kTile];
+}
+
+float floor_of(const std::vector<Candidate>& best, int others) {
+  if (best.empty() || !others) return -__builtin_inff();
+  float least = best[0].value;
+  for (const Candidate& c : best) least = std::min(least, c.value);
+  return std::nextafter(least, __builtin_inff());
+}
+
+void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, RowSums& sums) {
+  if (best.empty()) return;
+  float least = best[0].value, top = fine[0];
+  double rest = sums.sum, rest_weighted = sums.weighted;
+  for (size_t i = 0; i < best.size(); ++i) {
+    const float d = best[i].value - sums.base;
+    const double e = row.exp(d);
+    rest -= e;
+    rest_weighted -= e * d;
+    least = std::min(least, best[i].value);
+    top = std::max(top, fine[i]);
+  }
+  // What the others contribute is now a difference, and one of nearly equal numbers may come out anywhere near zero.
+  // But each of them is at most `least`, which bounds it; and counted from there it moves to the new base without
+  // overflow.
+  const float least_d = least - sums.base, base = std::max(top, least);
+  const double unit = row.exp(least_d);
+  rest = unit > 0.0 ? std::clamp(rest / unit, 0.0, static_cast<double>(others)) : 0.0;
+  rest_weighted = rest > 0.0 ? std::min(rest_weighted / unit, rest * least_d) : 0.0;
+  const double factor = row.exp(least - base);
+  rest_weighted += static_cast<double>(sums.base - base) * rest;
+  sums = {base, factor * rest, factor * rest_weighted};
+  for (size_t i = 0; i < best.size(); ++i) {
+    const float d = fine[i] - base;
+    const double e = row.exp(d);
+    sums.sum += e;
+    sums.weighted += e * d;
+    best[i].value = fine[i];
+  }
+}
+
+}  // namespace edgedec::head_topk
