@@ -12,9 +12,9 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli.bench_common import find_bundle, isa_option, steps, threads_option
-from edgedec.cli.progress import size
 from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
+from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.bench.passes import KernelReport

@@ -10,7 +10,7 @@ import click
 
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
-from edgedec.cli.progress import size
+from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.bench.versus import VersusReport

@@ -9,8 +9,8 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.progress import size
 from edgedec.cli.seams import seams
+from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.cli.findings import Findings

@@ -10,6 +10,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.units import size
 
 
 @click.command(
@@ -51,7 +52,7 @@ def command(ctx: click.Context, source: Path, out: Path, name: str | None, as_js
         screen.show_json(document)
     else:
         ratio = total / source.stat().st_size
-        click.echo(f"{manifest.name}: {progress.size(total)} in {out}, {ratio:.3f} times the GGUF")
+        click.echo(f"{manifest.name}: {size(total)} in {out}, {ratio:.3f} times the GGUF")
 
 
 def _replaceable(out: Path) -> bool:

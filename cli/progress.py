@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from edgedec.core.units import size
 from edgedec.telemetry.stats import Clock
 
 if TYPE_CHECKING:
@@ -100,15 +101,6 @@ class Bars:
         if stage not in self._stages:
             self._stages[stage] = self._drawn.add_task(_label(stage), total=total or None)
         self._drawn.update(self._stages[stage], completed=done, total=total or None)
-
-
-def size(count: float) -> str:
-    """Bytes for people, in decimal units: ``98.4 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def _label(stage: str) -> str:

@@ -9,6 +9,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
+from edgedec.core.units import size
 
 
 @click.command(
@@ -39,8 +40,8 @@ def command(
     store = seams(ctx).store()
     with progress.reporter() as report:
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
-    size = sum(file.stat().st_size for file in path.iterdir())
+    total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
-        screen.show_json({"name": path.name, "path": str(path), "bytes": size})
+        screen.show_json({"name": path.name, "path": str(path), "bytes": total})
     else:
-        click.echo(f"{path.name} is ready ({progress.size(size)})")
+        click.echo(f"{path.name} is ready ({size(total)})")

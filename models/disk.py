@@ -7,14 +7,10 @@ import shutil
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
+from edgedec.core.units import size
 from edgedec.models.recipes import BUNDLE_GROWTH
 
 _MARGIN = 16 << 20
-
-
-def megabytes(size: int) -> str:
-    """``98 MB`` or ``1.12 GB``, decimal, as disks and download pages count."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{math.ceil(size / 1e6)} MB"
 
 
 def bytes_under(directory: Path) -> int:
@@ -42,6 +38,6 @@ def check_space(directory: Path, gguf_bytes: int, *, present: int = 0, download:
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise StorageError(
-            f"not enough space in {directory}: {megabytes(needed)} needed, {megabytes(free)} free",
-            hint=f"free {megabytes(needed - free)}, or set EDGEDEC_HOME to a directory on another disk",
+            f"not enough space in {directory}: {size(needed)} needed, {size(free)} free",
+            hint=f"free {size(needed - free)}, or set EDGEDEC_HOME to a directory on another disk",
         )

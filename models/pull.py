@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
 from edgedec.core.files import storage_errors
-from edgedec.models.disk import bytes_under, check_space, megabytes
+from edgedec.core.units import size
+from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
 from edgedec.models.progress import Notice, Progress
@@ -111,8 +112,8 @@ class Pull:
         licence = self._job.licence
         if licence is None:
             return
-        size = f", {megabytes(self._job.expected.bytes)}" if self._job.expected.bytes else ""
-        self._notice(f"{self._job.name}{size}; licence: {licence.name}, {licence.url}")
+        amount = f", {size(self._job.expected.bytes)}" if self._job.expected.bytes else ""
+        self._notice(f"{self._job.name}{amount}; licence: {licence.name}, {licence.url}")
         if licence.notice:
             self._notice(f"note: {licence.notice}")
 

@@ -7,7 +7,6 @@ the joined file must have ``sha256``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -63,11 +62,6 @@ class Recipe:
     licence: Licence
     wheels: tuple[Wheel, ...] = ()
     hub: HubFile | None = None
-
-    @property
-    def disk_bytes(self) -> int:
-        """Most bytes the installed bundle takes."""
-        return math.ceil(self.bytes * BUNDLE_GROWTH)
 
 
 _APACHE = Licence("Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")

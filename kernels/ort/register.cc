@@ -1,4 +1,6 @@
 // The entry point that ONNX Runtime looks up in the library.
+#include <mutex>
+
 #include "ort/ops.h"
 
 using namespace edgedec::ort;
@@ -9,7 +11,9 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(O
   // Without an API no status can be made either; an older runtime is refused by the Python side before it gets here.
   if (!table) return nullptr;
   const Api api{table};
+  static std::mutex one_at_a_time;  // sessions may be made in several threads
   static OrtCustomOpDomain* domain = nullptr;
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
   if (!domain) {
     OrtCustomOpDomain* made = nullptr;
     if (OrtStatus* status = api.CreateCustomOpDomain()("ai.edgedec", &made)) return status;

@@ -194,14 +194,6 @@ def test_bars_appear_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1.0/1.0 kB" in screen.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (98_362_432, "98.4 MB"), (1_117_320_768, "1.1 GB"), (2e15, "2000.0 TB")],
-)
-def test_sizes_for_people(count: float, text: str) -> None:
-    assert progress.size(count) == text
-
-
 def test_the_signal_handler_is_put_back(home: Home) -> None:
     home.install()
     before = signal.getsignal(signal.SIGINT)

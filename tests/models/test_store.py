@@ -40,7 +40,7 @@ def test_pull_installs_and_leaves_only_the_bundle(
         "licence": "Toy Licence",
         "licence_url": "https://example.org/toy",
     }
-    assert notices == ["toy, 1 MB; licence: Toy Licence, https://example.org/toy", "note: be nice"]
+    assert notices == ["toy, 400.0 kB; licence: Toy Licence, https://example.org/toy", "note: be nice"]
 
 
 def test_ensure_pulls_once_and_then_asks_nobody(
@@ -210,7 +210,7 @@ def test_too_little_space_is_said_before_the_download(
 ) -> None:
     usage = type("Usage", (), {"free": 2_000_000})
     monkeypatch.setattr("edgedec.models.disk.shutil.disk_usage", lambda path: usage)
-    with pytest.raises(StorageError, match="18 MB needed, 2 MB free") as caught:
+    with pytest.raises(StorageError, match=r"17\.\d MB needed, 2\.0 MB free") as caught:
         store.pull("toy")
     assert "EDGEDEC_HOME" in str(caught.value)
     assert site.requests == []
