@@ -44,6 +44,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
+    else:
+        loaded.template.compile()  # a broken one shows now, not after the first turn was typed
     system = options["system"] if loaded.template is not None else None
     session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
     if seams(ctx).interactive():

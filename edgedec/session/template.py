@@ -27,14 +27,16 @@ _SOURCE_NAME = "<template>"  # what Jinja calls a template that has no file
 
 
 class ChatTemplate:
-    """A compiled template. ``bos`` and ``eos`` are the texts it sees as ``bos_token`` and ``eos_token``."""
+    """A template. ``bos`` and ``eos`` are the texts it sees as ``bos_token`` and ``eos_token``.
+
+    It is compiled when it is first needed: raw prompts neither wait for that nor fail with it.
+    """
 
     def __init__(self, source: str, *, bos: str, eos: str) -> None:
-        """Raises TemplateError, naming the line, when ``source`` is not valid Jinja."""
         self.source = source
         self._bos = bos
         self._eos = eos
-        self._environment, self._template = _compile(source)
+        self._compiled: tuple[BoundedEnvironment, Template] | None = None
 
     @classmethod
     def load(cls, bundle_dir: Path, *, bos: str, eos: str) -> ChatTemplate | None:
@@ -50,11 +52,17 @@ class ChatTemplate:
             ) from error
         return cls(source, bos=bos, eos=eos)
 
+    def compile(self) -> tuple[BoundedEnvironment, Template]:
+        """Raises TemplateError, naming the line, when the source is not valid Jinja."""
+        if self._compiled is None:
+            self._compiled = _compile(self.source)
+        return self._compiled
+
     def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
         """The prompt for ``messages`` (each with ``role`` and ``content``).
 
-        Raises TemplateError, naming the line, when the template fails, refuses the messages (its own words
-        follow), or exceeds its bounds.
+        Raises TemplateError, naming the line, when the template is not valid, fails, refuses the messages (in
+        its own words), or exceeds its bounds.
         """
         variables = {
             "messages": [dict(message) for message in messages],
@@ -66,10 +74,11 @@ class ChatTemplate:
         }
         # A template may repeat some of the contents, never many times over.
         budget = MAX_CHARS + 4 * sum(len(value) for message in messages for value in message.values())
-        self._environment.start(budget)
+        environment, template = self.compile()
+        environment.start(budget)
         pieces: list[str] = []
         try:
-            for piece in self._template.generate(variables):
+            for piece in template.generate(variables):
                 pieces.append(piece)
                 budget -= len(piece)
                 if budget < 0:
@@ -88,9 +97,13 @@ def _compile(source: str) -> tuple[BoundedEnvironment, Template]:
     try:
         return environment, environment.from_string(source)
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(f"the chat template is broken in line {error.lineno}: {error.message}") from error
+        raise _broken(f"is broken in line {error.lineno}: {error.message}") from error
     except (RecursionError, SyntaxError, ValueError, jinja2.TemplateError) as error:
-        raise TemplateError(f"the chat template is broken: {error or type(error).__name__}") from error
+        raise _broken(f"is broken: {error or type(error).__name__}") from error
+
+
+def _broken(how: str) -> TemplateError:
+    return TemplateError(f"the chat template {how}", hint="`edgedec generate --raw` does without")
 
 
 def _failure(error: BaseException, trace: TracebackType | None) -> TemplateError:
@@ -103,7 +116,7 @@ def _failure(error: BaseException, trace: TracebackType | None) -> TemplateError
     reason = (
         "too deep a recursion" if isinstance(error, RecursionError) else str(error) or type(error).__name__
     )
-    return TemplateError(f"the chat template failed{where}: {reason}")
+    return _broken(f"failed{where}: {reason}")
 
 
 def _to_json(

@@ -150,7 +150,16 @@ def test_a_broken_template(home: Home) -> None:
     model = home.parrot("Yes.")
     broken = ChatTemplate("line one\n{{ messages[0]['nope'].x }}", bos="", eos="")
     result = run(home.seams(replace(model, template=broken)), "generate", "-p", "x")
-    assert_one_line(result, 4, "chat template failed in line 2")
+    assert_one_line(result, 4, "chat template failed in line 2", "--raw")
+
+
+def test_a_template_that_is_no_jinja_stops_chats_at_the_start_and_raw_prompts_not_at_all(home: Home) -> None:
+    home.install()
+    seams = home.seams(replace(home.parrot("Yes."), template=ChatTemplate("{% for", bos="", eos="")))
+    for arguments in (("chat",), ("generate", "-p", "x")):
+        assert_one_line(run(seams, *arguments, stdin=""), 4, "chat template is broken in line 1", "--raw")
+    result = run(seams, "generate", "-p", "x", "--raw")
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_a_truncated_gguf(home: Home) -> None:
