@@ -2,7 +2,8 @@
 //
 // A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32
 // inputs, step s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of
-// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON.
+// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON. In the float formats a record is one input: the bits
+// of its 16 columns.
 #pragma once
 
 #include <cstddef>
@@ -80,15 +81,33 @@ struct Q6_K {
   static constexpr Scales kScales = Scales::kSignedQ6;
 };
 
-// The one list of formats: included wherever something exists once per format.
-#define EDGEDEC_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K)
+// Numbers as they are; their products are of floats, see quant_linear/float_impl.h.
+struct F16 {
+  static constexpr const char* kName = "f16";
+  static constexpr int kRecord = 1, kBytes = 32;
+};
+struct BF16 {
+  static constexpr const char* kName = "bf16";
+  static constexpr int kRecord = 1, kBytes = 32;
+};
+struct F32 {
+  static constexpr const char* kName = "f32";
+  static constexpr int kRecord = 1, kBytes = 64;
+};
+
+// The two lists of formats: included, in this order, wherever something exists once per format.
+#define EDGEDEC_INT_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K)
+#define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {
 #define X(F) k##F,
-  EDGEDEC_FORMATS(X)
+  EDGEDEC_INT_FORMATS(X) EDGEDEC_FLOAT_FORMATS(X)
 #undef X
       kCount
 };
+
+// Whether a format multiplies floats: then activations are not quantised for it, and extra int8 terms mean nothing.
+static inline bool is_float(FormatId id) { return id >= FormatId::kF16 && id < FormatId::kCount; }
 
 struct FormatInfo {
   const char* name;
@@ -98,7 +117,7 @@ struct FormatInfo {
 static inline const FormatInfo* format_info(FormatId id) {
   static const FormatInfo table[] = {
 #define X(F) {F::kName, F::kRecord, F::kBytes},
-      EDGEDEC_FORMATS(X)
+      EDGEDEC_INT_FORMATS(X) EDGEDEC_FLOAT_FORMATS(X)
 #undef X
   };
   return id < FormatId::kCount ? &table[static_cast<int>(id)] : nullptr;

@@ -1,5 +1,7 @@
 // AVX2: vpmaddubsw, whose 16-bit sums are kept below their limit by widening after every few steps.
+#include "common/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::avx2 {
 namespace {
@@ -65,7 +67,10 @@ const Row row = {"avx2",
                  quantise,
                  {
 #define X(F) tiles<F, Madd>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Avx2>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 
