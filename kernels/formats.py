@@ -8,12 +8,15 @@ TILE = 16
 """Output columns of a tile."""
 GROUP = 32
 """Inputs of a group."""
+IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+MXFP4_VALUES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+"""Twice the numbers of the OCP specification; the scale is halved, as in ggml."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """One weight format. Sizes are in elements unless they say bytes; weight = scale * (quant - offset) [+
-    min].
+    min], or scale * values[quant].
     """
 
     name: str
@@ -25,6 +28,8 @@ class Format:
     block: int
     """Inputs of a GGUF block."""
     block_bytes: int
+    values: tuple[int, ...] = ()
+    """What quants stand for in formats of indices."""
 
     @property
     def is_float(self) -> bool:
@@ -59,6 +64,8 @@ FORMATS: dict[str, Format] = {
         Format("q4_k", 256, 2304, 4, 0, True, 256, 144),
         Format("q5_k", 256, 2816, 5, 0, True, 256, 176),
         Format("q6_k", 256, 3360, 6, 32, False, 256, 210),
+        Format("iq4_nl", 64, 576, 4, 0, False, 32, 18, IQ4_NL_VALUES),
+        Format("mxfp4", 64, 544, 4, 0, False, 32, 17, MXFP4_VALUES),
         Format("f16", 1, 32, 16, 0, False, 1, 2),
         Format("bf16", 1, 32, 16, 0, False, 1, 2),
         Format("f32", 1, 64, 32, 0, False, 1, 4),

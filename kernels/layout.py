@@ -7,7 +7,7 @@ those of the GGUF blocks, bit for bit: nothing is requantised, only moved. N is 
 with zero groups.
 
 Record of 64 inputs, groups g = 0, 1:
-  d f16[2][16]; m f16[2][16] (only q4_1, q5_1);
+  d f16[2][16] (mxfp4: exponents u8[2][16]); m f16[2][16] (only q4_1, q5_1);
   lo u8[8 steps][64]: group 0 in the low nibble, group 1 in the high one; for q8_0 u8[2][8][64] = q + 128;
   hi u8[2][64] (only q5_0, q5_1): bit s = bit 4 of the quant at step s.
 Record of 256 inputs, 8 groups in 4 pairs:
@@ -19,7 +19,7 @@ Record of one input (f16, bf16, f32): the bits of the 16 columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,8 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
         quants = quants ^ np.uint8(0x80)
     if spec.record == 64:
         groups = cols // GROUP
+        if spec.name == "mxfp4":
+            return Blocks(quants, _to_rows(tiles[..., :32].reshape(*tiles.shape[:2], 2, TILE), rows, groups))
         d = _to_rows(_halves(tiles, 0, 2), rows, groups)
         m = _to_rows(_halves(tiles, 64, 2), rows, groups) if spec.has_min else None
         return Blocks(quants, d, m)
@@ -96,7 +98,9 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
     """As ``dequantise``, from unpacked blocks."""
     spec = FORMATS[format]
     quants = blocks.quants
-    scale = blocks.d.view(np.float16).astype(np.float32)
+    scale = (
+        _exponent_scales(blocks.d) if spec.name == "mxfp4" else blocks.d.view(np.float16).astype(np.float32)
+    )
     minimum = None if blocks.m is None else blocks.m.view(np.float16).astype(np.float32)
     if blocks.scales is not None:
         per_super = blocks.scales.shape[1] // max(scale.shape[1], 1)
@@ -106,12 +110,20 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
     grouped = quants.reshape(*scale.shape, -1).astype(np.float32)
     if spec.bits == 8:
         grouped = quants.view(np.int8).reshape(grouped.shape).astype(np.float32)
+    elif spec.values:
+        grouped = np.array(spec.values, dtype=np.float32)[quants].reshape(grouped.shape)
     else:
         grouped -= np.float32(spec.offset)
     values: NDArray[np.float32] = scale[..., None] * grouped
     if minimum is not None:
         values += minimum[..., None]
     return values.reshape(quants.shape)
+
+
+def _exponent_scales(exponents: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    """2^(e - 128): half of what the OCP specification says, for doubled values."""
+    scales: NDArray[np.float32] = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
+    return scales
 
 
 def _cols(spec: Format, raw: U8) -> int:
@@ -205,7 +217,7 @@ def _gather_high(words: U32, bits: int) -> U32:
 def _unpack_quants(spec: Format, tiles: U8) -> U32:
     """Words u32[tiles, 16, K/4] of a packed matrix, biased as stored."""
     count, records = tiles.shape[:2]
-    start = {64: 128 if spec.has_min else 64, 256: 256 if spec.has_min else 288}[spec.record]
+    start = spec.record_bytes - TILE * spec.record * spec.bits // 8
     if spec.bits == 8:
         words = np.ascontiguousarray(tiles[..., start:]).view(np.uint32)
         words = words.reshape(count, records, 1, 2, 8, TILE)
