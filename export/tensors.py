@@ -30,7 +30,7 @@ class Tensors:
         if tensor.format not in FORMATS:
             raise UnsupportedError(
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
-                hint=f"quantise the model to one of {', '.join(FORMATS)}, or to Q4_K_M",
+                hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
             )
         return PackedWeight(tensor)
 

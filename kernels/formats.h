@@ -2,7 +2,8 @@
 //
 // A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32
 // inputs, step s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of
-// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON.
+// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON. In the float formats a record is one input: the bits
+// of its 16 columns.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,7 @@ constexpr float kLeastPeak = 0x1p-119f;
 
 enum class Scales {
   kHalf,      // fp16 per group
+  kExponent,  // a byte e per group, the scale 2^(e - 128): MXFP4
   kSixBit,    // fp16 per record times a 6-bit integer per group (and minima likewise): Q4_K, Q5_K
   kSignedQ6,  // fp16 per record times an int8 per 16 inputs: Q6_K
 };
@@ -80,15 +82,63 @@ struct Q6_K {
   static constexpr Scales kScales = Scales::kSignedQ6;
 };
 
-// The one list of formats: included wherever something exists once per format.
-#define EDGEDEC_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K)
+// Four bits that are an index into kValues: the quant is kValues[index] + kOffset.
+struct IQ4_NL {
+  static constexpr const char* kName = "iq4_nl";
+  static constexpr int kRecord = 64, kBytes = 576, kBits = 4, kOffset = 128, kLo = 64, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kHalf;
+  static constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+};
+struct MXFP4 {  // values doubled, scales halved, as in ggml
+  static constexpr const char* kName = "mxfp4";
+  static constexpr int kRecord = 64, kBytes = 544, kBits = 4, kOffset = 12, kLo = 32, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kExponent;
+  static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+};
+
+// Whether stored bits are an index into kValues, and the greatest unsigned quant.
+template <class F>
+constexpr bool kLookup = false;
+template <>
+constexpr bool kLookup<IQ4_NL> = true;
+template <>
+constexpr bool kLookup<MXFP4> = true;
+template <class F>
+constexpr int kMaxQuant = (1 << F::kBits) - 1;
+template <>
+constexpr int kMaxQuant<IQ4_NL> = 113 + IQ4_NL::kOffset;
+template <>
+constexpr int kMaxQuant<MXFP4> = 12 + MXFP4::kOffset;
+
+// Numbers as they are; their products are of floats, see quant_linear/float_impl.h.
+struct F16 {
+  static constexpr const char* kName = "f16";
+  static constexpr int kRecord = 1, kBytes = 32;
+};
+struct BF16 {
+  static constexpr const char* kName = "bf16";
+  static constexpr int kRecord = 1, kBytes = 32;
+};
+struct F32 {
+  static constexpr const char* kName = "f32";
+  static constexpr int kRecord = 1, kBytes = 64;
+};
+
+// The two lists of formats: included, in this order, wherever something exists once per format.
+#define EDGEDEC_INT_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(MXFP4)
+#define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {
 #define X(F) k##F,
-  EDGEDEC_FORMATS(X)
+  EDGEDEC_INT_FORMATS(X) EDGEDEC_FLOAT_FORMATS(X)
 #undef X
       kCount
 };
+
+// Whether a format multiplies floats: then activations are not quantised for it, and extra int8 terms mean nothing.
+static inline bool is_float(FormatId id) { return id >= FormatId::kF16 && id < FormatId::kCount; }
 
 struct FormatInfo {
   const char* name;
@@ -98,7 +148,7 @@ struct FormatInfo {
 static inline const FormatInfo* format_info(FormatId id) {
   static const FormatInfo table[] = {
 #define X(F) {F::kName, F::kRecord, F::kBytes},
-      EDGEDEC_FORMATS(X)
+      EDGEDEC_INT_FORMATS(X) EDGEDEC_FLOAT_FORMATS(X)
 #undef X
   };
   return id < FormatId::kCount ? &table[static_cast<int>(id)] : nullptr;

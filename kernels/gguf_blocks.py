@@ -24,13 +24,13 @@ _SPREAD = np.array([sum((n >> j & 1) << (8 * j + 4) for j in range(4)) for n in 
 class Blocks:
     """A matrix [N,K] taken apart; nothing is converted.
 
-    quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0) or
-    u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N,
+    quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl),
+    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N,
     K/32] (q4_k, q5_k).
     """
 
     quants: U8
-    d: NDArray[np.uint16]
+    d: NDArray[np.uint16] | NDArray[np.uint8]
     m: NDArray[np.uint16] | None = None
     scales: NDArray[np.uint8] | NDArray[np.int8] | None = None
     mins: U8 | None = None
@@ -57,8 +57,11 @@ def _bytes(words: U32, rows: int) -> U8:
     return np.ascontiguousarray(words).view(np.uint8).reshape(rows, -1)
 
 
-def _split_small(block_bytes: int, has_min: bool, five_bits: bool) -> Callable[[U8], Blocks]:
-    """q4_0, q4_1, q5_0, q5_1: d, [m,] [qh u32,] 16 bytes (low nibbles: inputs 0..15; high: 16..31)."""
+def _split_small(block_bytes: int, has_min: bool = False, five_bits: bool = False) -> Callable[[U8], Blocks]:
+    """q4_0, q4_1, q5_0, q5_1, iq4_nl: d, [m,] [qh u32,] 16 bytes (low nibbles: inputs 0..15; high: 16..31).
+
+    mxfp4 has an exponent byte instead of d.
+    """
 
     def split(raw: U8) -> Blocks:
         blocks = raw.reshape(raw.shape[0], -1, block_bytes)
@@ -68,7 +71,8 @@ def _split_small(block_bytes: int, has_min: bool, five_bits: bool) -> Callable[[
             high = _words(blocks, block_bytes - 20, 4)
             words |= _SPREAD[(high >> np.arange(0, 32, 4, dtype=np.uint32)) & np.uint32(15)]
         minimum = _half(blocks, 2) if has_min else None
-        return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 0), minimum)
+        scale = blocks[..., 0] if block_bytes == 17 else _half(blocks, 0)
+        return Blocks(_bytes(words, raw.shape[0]), scale, minimum)
 
     return split
 
@@ -117,12 +121,14 @@ def _split_q6_k(raw: U8) -> Blocks:
 
 
 _SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
-    "q4_0": _split_small(18, has_min=False, five_bits=False),
-    "q4_1": _split_small(20, has_min=True, five_bits=False),
-    "q5_0": _split_small(22, has_min=False, five_bits=True),
+    "q4_0": _split_small(18),
+    "q4_1": _split_small(20, has_min=True),
+    "q5_0": _split_small(22, five_bits=True),
     "q5_1": _split_small(24, has_min=True, five_bits=True),
     "q8_0": _split_q8_0,
     "q4_k": _split_k(five_bits=False),
     "q5_k": _split_k(five_bits=True),
     "q6_k": _split_q6_k,
+    "iq4_nl": _split_small(18),
+    "mxfp4": _split_small(17),
 }

@@ -1,84 +1,37 @@
 """The packed weight layout, defined in NumPy (``formats.h`` is the same thing in C++).
 
-A matrix W[N,K] becomes tiles of 16 output columns; a tile is a run of records of 64 or 256 inputs. Inside
+A matrix W[N,K] becomes tiles of 16 output columns; a tile is a run of records of 64 or 256 inputs (of one in
+the formats of plain numbers). Inside
 a group of 32 inputs, step s holds inputs 4s..4s+3 of all 16 columns: byte ``column*4 + input``. Values are
 those of the GGUF blocks, bit for bit: nothing is requantised, only moved. N is padded with zero columns, K
 with zero groups.
 
 Record of 64 inputs, groups g = 0, 1:
-  d f16[2][16]; m f16[2][16] (only q4_1, q5_1);
+  d f16[2][16] (mxfp4: exponents u8[2][16]); m f16[2][16] (only q4_1, q5_1);
   lo u8[8 steps][64]: group 0 in the low nibble, group 1 in the high one; for q8_0 u8[2][8][64] = q + 128;
   hi u8[2][64] (only q5_0, q5_1): bit s = bit 4 of the quant at step s.
 Record of 256 inputs, 8 groups in 4 pairs:
   q4_k, q5_k: d f16[16]; dmin f16[16]; scales u8[4 pairs][A, B, C][16]; lo [4][8][64]; hi [8][64] (q5_k);
   q6_k: d f16[16]; scales i8[16][16]; lo [4][8][64]; hi u8[8][2 halves][64], two bits a step.
+Record of one input (f16, bf16, f32): the bits of the 16 columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.kernels.formats import FORMATS, GROUP, TILE, Format
 from edgedec.kernels.gguf_blocks import U8, U32, Blocks, split_blocks
 
-TILE = 16
-"""Output columns of a tile."""
-GROUP = 32
-"""Inputs of a group."""
+__all__ = ["FORMATS", "GROUP", "TILE", "Format"]
+__all__ += ["chunk_rows", "dequantise", "dequantise_blocks", "pack", "pack_chunks", "unpack"]
+
 _CHUNK_ELEMENTS = 1 << 22
 T = TypeVar("T", bound=np.generic)
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One weight format. Sizes are in elements unless they say bytes; weight = scale * (quant - offset) [+
-    min].
-    """
-
-    name: str
-    record: int
-    record_bytes: int
-    bits: int
-    offset: int
-    has_min: bool
-    block: int
-    """Inputs of a GGUF block."""
-    block_bytes: int
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of groups in a record."""
-        return self.record // (2 * GROUP)
-
-    def records(self, cols: int) -> int:
-        return -(-cols // self.record)
-
-    def row_bytes(self, cols: int) -> int:
-        """Bytes of one GGUF row of ``cols`` inputs."""
-        return cols // self.block * self.block_bytes
-
-    def packed_shape(self, rows: int, cols: int) -> tuple[int, int]:
-        """Shape (tiles, bytes per tile) of a packed [rows, cols] matrix."""
-        return -(-rows // TILE), self.records(cols) * self.record_bytes
-
-
-FORMATS: dict[str, Format] = {
-    format.name: format
-    for format in (
-        Format("q4_0", 64, 576, 4, 8, False, 32, 18),
-        Format("q4_1", 64, 640, 4, 0, True, 32, 20),
-        Format("q5_0", 64, 704, 5, 16, False, 32, 22),
-        Format("q5_1", 64, 768, 5, 0, True, 32, 24),
-        Format("q8_0", 64, 1088, 8, 128, False, 32, 34),
-        Format("q4_k", 256, 2304, 4, 0, True, 256, 144),
-        Format("q5_k", 256, 2816, 5, 0, True, 256, 176),
-        Format("q6_k", 256, 3360, 6, 32, False, 256, 210),
-    )
-}
 
 
 def pack(format: str, raw: U8) -> U8:
@@ -107,11 +60,11 @@ def pack_chunks(format: str, raw: U8) -> Iterator[U8]:
 
 
 def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
-    """The quants and scales of a packed [rows, cols] matrix, as they stood in the GGUF blocks."""
+    """The quants and scales of a packed [rows, cols] matrix, as they stood in the GGUF blocks. Not for
+    floats.
+    """
     spec = FORMATS[format]
-    if packed.shape != spec.packed_shape(rows, cols):
-        expected = spec.packed_shape(rows, cols)
-        raise ValueError(f"{format}[{rows},{cols}] packs into {expected}, not {packed.shape}")
+    _check_shape(spec, packed, rows, cols)
     tiles = packed.reshape(packed.shape[0], spec.records(cols), spec.record_bytes)
     words = _unpack_quants(spec, tiles)
     quants = words.reshape(-1, words.shape[2]).view(np.uint8)[:rows, :cols]
@@ -119,6 +72,8 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
         quants = quants ^ np.uint8(0x80)
     if spec.record == 64:
         groups = cols // GROUP
+        if spec.name == "mxfp4":
+            return Blocks(quants, _to_rows(tiles[..., :32].reshape(*tiles.shape[:2], 2, TILE), rows, groups))
         d = _to_rows(_halves(tiles, 0, 2), rows, groups)
         m = _to_rows(_halves(tiles, 64, 2), rows, groups) if spec.has_min else None
         return Blocks(quants, d, m)
@@ -134,6 +89,8 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
 
 def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
     """The weights f32[rows, cols], with the operations in the order of ggml's ``dequantize_row_*``."""
+    if FORMATS[format].is_float:
+        return _unpack_floats(FORMATS[format], packed, rows, cols)
     return dequantise_blocks(format, unpack(format, packed, rows, cols))
 
 
@@ -141,7 +98,9 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
     """As ``dequantise``, from unpacked blocks."""
     spec = FORMATS[format]
     quants = blocks.quants
-    scale = blocks.d.view(np.float16).astype(np.float32)
+    scale = (
+        _exponent_scales(blocks.d) if spec.name == "mxfp4" else blocks.d.view(np.float16).astype(np.float32)
+    )
     minimum = None if blocks.m is None else blocks.m.view(np.float16).astype(np.float32)
     if blocks.scales is not None:
         per_super = blocks.scales.shape[1] // max(scale.shape[1], 1)
@@ -151,6 +110,8 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
     grouped = quants.reshape(*scale.shape, -1).astype(np.float32)
     if spec.bits == 8:
         grouped = quants.view(np.int8).reshape(grouped.shape).astype(np.float32)
+    elif spec.values:
+        grouped = np.array(spec.values, dtype=np.float32)[quants].reshape(grouped.shape)
     else:
         grouped -= np.float32(spec.offset)
     values: NDArray[np.float32] = scale[..., None] * grouped
@@ -159,10 +120,31 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
     return values.reshape(quants.shape)
 
 
+def _exponent_scales(exponents: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    """2^(e - 128): half of what the OCP specification says, for doubled values."""
+    scales: NDArray[np.float32] = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
+    return scales
+
+
 def _cols(spec: Format, raw: U8) -> int:
     if raw.ndim != 2 or raw.dtype != np.uint8 or raw.shape[1] % spec.block_bytes:
         raise ValueError(f"{spec.name} rows are whole blocks of {spec.block_bytes} bytes, got {raw.shape}")
     return int(raw.shape[1]) // spec.block_bytes * spec.block
+
+
+def _check_shape(spec: Format, packed: U8, rows: int, cols: int) -> None:
+    if packed.shape != (expected := spec.packed_shape(rows, cols)):
+        raise ValueError(f"{spec.name}[{rows},{cols}] packs into {expected}, not {packed.shape}")
+
+
+def _unpack_floats(spec: Format, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
+    """The numbers of a packed [rows, cols] matrix, widened to f32."""
+    _check_shape(spec, packed, rows, cols)
+    stored = packed.view({"f16": np.float16, "bf16": np.uint16, "f32": np.float32}[spec.name])
+    values = stored.reshape(-1, cols, TILE).transpose(0, 2, 1).reshape(-1, cols)[:rows]
+    if spec.name == "bf16":
+        return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return values.astype(np.float32)
 
 
 def _pack_rows(spec: Format, raw: U8, cols: int) -> U8:
@@ -172,6 +154,9 @@ def _pack_rows(spec: Format, raw: U8, cols: int) -> U8:
         padded = np.zeros((padded_rows, padded_bytes), dtype=np.uint8)
         padded[: raw.shape[0], : raw.shape[1]] = raw
         raw = padded
+    if spec.is_float:
+        numbers = raw.view(f"<u{spec.block_bytes}").reshape(tiles, TILE, cols).transpose(0, 2, 1)
+        return np.ascontiguousarray(numbers).view(np.uint8).reshape(tiles, -1)
     blocks = split_blocks(spec.name, raw)
     parts = [*_pack_scales(spec, blocks, tiles, records), *_pack_quants(spec, blocks, tiles, records)]
     out = np.concatenate([part.reshape(tiles, records, -1) for part in parts], axis=2)
@@ -232,7 +217,7 @@ def _gather_high(words: U32, bits: int) -> U32:
 def _unpack_quants(spec: Format, tiles: U8) -> U32:
     """Words u32[tiles, 16, K/4] of a packed matrix, biased as stored."""
     count, records = tiles.shape[:2]
-    start = {64: 128 if spec.has_min else 64, 256: 256 if spec.has_min else 288}[spec.record]
+    start = spec.record_bytes - TILE * spec.record * spec.bits // 8
     if spec.bits == 8:
         words = np.ascontiguousarray(tiles[..., start:]).view(np.uint32)
         words = words.reshape(count, records, 1, 2, 8, TILE)

@@ -1,4 +1,5 @@
-// fp16 to fp32 in integer code: exact, the same everywhere. For scalar rows and set-up; vector rows use the CPU's.
+// fp16 and bf16 to fp32 in integer code: exact, the same everywhere. For scalar rows and set-up; vector rows use the
+// CPU's.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,19 @@ static inline float half_to_float(uint16_t h) {
 // The i-th of consecutive fp16 numbers, little endian.
 static inline float half_at(const uint8_t* p, int i) {
   return half_to_float(static_cast<uint16_t>(p[2 * i] | p[2 * i + 1] << 8));
+}
+
+// bf16, the upper half of an fp32 number, to that number.
+static inline float bfloat_to_float(uint16_t b) {
+  const uint32_t bits = static_cast<uint32_t>(b) << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+// The i-th of consecutive bf16 numbers, little endian.
+static inline float bfloat_at(const uint8_t* p, int i) {
+  return bfloat_to_float(static_cast<uint16_t>(p[2 * i] | p[2 * i + 1] << 8));
 }
 
 }  // namespace edgedec

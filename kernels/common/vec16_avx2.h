@@ -52,6 +52,11 @@ struct Vec16Avx2 {
     const auto* half = reinterpret_cast<const __m128i*>(p);
     return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
   }
+  static EDGEDEC_INLINE V load_bf16(const uint16_t* p) {
+    const auto* half = reinterpret_cast<const __m128i*>(p);
+    const __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(half)), b = _mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
+  }
   static EDGEDEC_INLINE V broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   EDGEDEC_INLINE void store(float* p) const {
     _mm256_storeu_ps(p, lo);

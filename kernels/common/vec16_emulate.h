@@ -49,6 +49,14 @@ inline __attribute__((always_inline)) simde__m512 from_half(simde__m256i h) {
   return cast<simde__m512>(Wide{{simde_mm256_cvtph_ps(pair.half[0]), simde_mm256_cvtph_ps(pair.half[1])}});
 }
 
+inline __attribute__((always_inline)) simde__m512i widen_u16(simde__m256i v) {
+  struct Pair {
+    simde__m128i half[2];
+  };
+  const Pair pair = cast<Pair>(v);
+  return cast<simde__m512i>(Halves{{simde_mm256_cvtepu16_epi32(pair.half[0]), simde_mm256_cvtepu16_epi32(pair.half[1])}});
+}
+
 inline __attribute__((always_inline)) simde__m256i to_half(simde__m512 v) {
   struct Pair {
     simde__m128i half[2];
@@ -92,6 +100,8 @@ inline __attribute__((always_inline)) simde__m512i shift_right(simde__m512i v) {
 #define _mm512_mask_storeu_ps(p, mask, v) edgedec::emulate::store_masked(p, mask, v)
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps(h) edgedec::emulate::from_half(h)
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32(v) edgedec::emulate::widen_u16(v)
 #undef _mm512_cvtps_ph
 #define _mm512_cvtps_ph(v, rounding) edgedec::emulate::to_half(v)
 #undef _mm512_cvtps_epi32

@@ -148,12 +148,13 @@ void write(const Pass& p, std::vector<Candidate>& best, const RowSums& sums, con
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
                const float* x, int r, bool refined, const int64_t* keep, int keep_count, int k, const Result& out) {
   const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
+  const int terms = quant_linear::int8_terms(table, refined ? 2 : 1);
   static thread_local std::vector<Part> parts;
   static thread_local std::vector<Candidate> best;
   for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
     const int m = std::min(kRowsAtOnce, r - r0);
     const float* rows = x + static_cast<size_t>(r0) * table.cols;
-    const Acts fine = quant_linear::quantise(linear, threads, rows, m, table.cols, refined ? 2 : 1);
+    const Acts fine = quant_linear::quantise(linear, threads, rows, m, table.cols, terms);
     Acts acts = fine;
     acts.m = m;
     float* logits = out.logits ? out.logits + static_cast<size_t>(r0) * table.rows : nullptr;
@@ -172,7 +173,7 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
     parallel_for(threads, static_cast<size_t>(blocks), body);
     for (int i = 0; i < m; ++i) {
       RowSums sums = join(pass, blocks, i, best);
-      if (refined) refine(pass, threads, fine, i, best, sums);
+      if (terms == 2) refine(pass, threads, fine, i, best, sums);
       write(pass, best, sums, out, r0 + i);
     }
   }

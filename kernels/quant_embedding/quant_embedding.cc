@@ -1,5 +1,7 @@
 #include "quant_embedding/quant_embedding.h"
 
+#include <cstring>
+
 #include "quant_linear/element.h"
 
 namespace edgedec::quant_embedding {
@@ -22,12 +24,29 @@ void embed_row(const Weight& table, int id, float scale, float* out) {
   }
 }
 
+EDGEDEC_INLINE float number(F16, const uint8_t* record, int c) { return half_at(record, c); }
+EDGEDEC_INLINE float number(BF16, const uint8_t* record, int c) { return bfloat_at(record, c); }
+EDGEDEC_INLINE float number(F32, const uint8_t* record, int c) {
+  float value;
+  std::memcpy(&value, record + 4 * c, 4);
+  return value;
+}
+
+template <class F>
+void embed_float_row(const Weight& table, int id, float scale, float* out) {
+  const uint8_t* record = table.data + table.tile_bytes() * (id / kTile);
+  for (int k = 0; k < table.cols; ++k, record += F::kBytes) out[k] = number(F{}, record, id % kTile) * scale;
+}
+
 }  // namespace
 
 bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out) {
   static constexpr void (*rows[])(const Weight&, int, float, float*) = {
 #define X(F) embed_row<F>,
-      EDGEDEC_FORMATS(X)
+      EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) embed_float_row<F>,
+      EDGEDEC_FLOAT_FORMATS(X)
 #undef X
   };
   for (int i = 0; i < n; ++i) {

@@ -1,7 +1,7 @@
 // QuantEmbedding: row ids of a packed table, dequantised: d * q (+ m), d * sc * q - dmin * m, times `scale`.
 //
 // The products d * sc and dmin * m are exact in fp32; what is rounded is the product with q, the subtraction of the
-// minimum, and the final scale, in this order, as in the GGUF reference.
+// minimum, and the final scale, in this order, as in the GGUF reference. A table of floats is widened, then scaled.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // AMX: sixteen tokens times sixteen columns in one instruction. The integers are the same as VNNI's, the float
 // steps are VNNI's code, so the bits are the same; below eight tokens a tile is mostly empty and VNNI runs.
 #include "common/amx.h"
-
+#include "common/vec16_avx512.h"
 #include "quant_linear/avx512_impl.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::amx {
 namespace {
@@ -95,7 +96,10 @@ const Row row = {"amx",
                  quantise,
                  {
 #define X(F) amx_tiles<F>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Avx512>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

@@ -1,20 +1,22 @@
 // AVX2: vpmaddubsw, whose 16-bit sums are kept below their limit by widening after every few steps.
+#include "common/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::avx2 {
 namespace {
 
 struct Madd {
-  // Bytes of Q8_0 do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
+  // Eight bits do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
   static constexpr bool kSignedBytes = true;
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
   template <class F>
-  static constexpr int kSpan = F::kBits == 4 ? 8 : F::kBits == 5 ? 4 : F::kBits == 6 ? 2 : 1;
+  static constexpr int kSpan = kMaxQuant<F> > 63 ? 1 : kMaxQuant<F> > 31 ? 2 : kMaxQuant<F> > 15 ? 4 : 8;
 
   template <class F>
   static EDGEDEC_INLINE __m256i product(__m256i w, __m256i x) {
-    if constexpr (F::kBits == 8) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    if constexpr (kMaxQuant<F> > 127) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_maddubs_epi16(w, x);
   }
 
@@ -65,7 +67,10 @@ const Row row = {"avx2",
                  quantise,
                  {
 #define X(F) tiles<F, Madd>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Avx2>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

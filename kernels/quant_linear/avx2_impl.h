@@ -19,10 +19,14 @@ EDGEDEC_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_ca
 EDGEDEC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 EDGEDEC_INLINE Pair load_pair(const uint8_t* p) { return {load(p), load(p + 32)}; }
 
-// Quants of one step as unsigned bytes. ODD: the group's parity, known when compiling as the shifts depend on it.
-template <class F, int ODD>
+// Quants of one step as unsigned bytes (or signed ones, without their offset, for formats that need all eight bits).
+// ODD: the group's parity, known when compiling as the shifts depend on it.
+template <class F, int ODD, bool SIGNED>
 EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int offset) {
-  if constexpr (F::kBits == 8) return load(rec + F::kLo + (group * kSteps + s) * 64 + offset);
+  if constexpr (F::kBits == 8) {
+    const __m256i bytes = load(rec + F::kLo + (group * kSteps + s) * 64 + offset);
+    return SIGNED ? _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)) : bytes;
+  }
   const __m256i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64 + offset);
   const __m256i shifted = ODD ? _mm256_srli_epi16(bytes, 4) : bytes;
   const __m256i lo = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
@@ -33,6 +37,10 @@ EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int off
     const __m256i bits = load(rec + F::kHi + group * 128 + s / 4 * 64 + offset);
     const __m256i hi = _mm256_srli_epi16(bits, 2 * (s % 4));
     return _mm256_or_si256(lo, _mm256_slli_epi16(_mm256_and_si256(hi, _mm256_set1_epi8(3)), 4));
+  } else if constexpr (kLookup<F>) {
+    const __m256i values = _mm256_broadcastsi128_si256(load128(F::kValues));
+    const __m256i offset_values = _mm256_add_epi8(values, _mm256_set1_epi8(static_cast<int8_t>(F::kOffset)));
+    return _mm256_shuffle_epi8(SIGNED ? values : offset_values, lo);
   }
   return lo;
 }
@@ -50,6 +58,15 @@ EDGEDEC_INLINE Pair scale_pairs(__m128i sc0, __m128i sc1) {
   return {_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(sc0, sc1)), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(sc0, sc1))};
 }
 
+// 2^(e - 128) of eight bytes e, also where that is subnormal: shifts by more than 31 bits give zero.
+EDGEDEC_INLINE __m256 exponent_scales(const uint8_t* p) {
+  const __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m256i one = _mm256_set1_epi32(1);
+  const __m256i normal = _mm256_slli_epi32(_mm256_max_epi32(_mm256_sub_epi32(e, one), _mm256_setzero_si256()), 23);
+  const __m256i small = _mm256_srlv_epi32(_mm256_set1_epi32(0x400000), _mm256_sub_epi32(one, e));
+  return _mm256_castsi256_ps(_mm256_or_si256(normal, small));
+}
+
 struct GroupScales {
   PairF scale, minus_min;
   Pair sc;  // Q6_K only: scale_pairs
@@ -61,6 +78,8 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = half_pair(rec + group * 32);
     if constexpr (F::kMin) s.minus_min = half_pair(rec + 64 + group * 32);
+  } else if constexpr (F::kScales == Scales::kExponent) {
+    s.scale = {exponent_scales(rec + group * kTile), exponent_scales(rec + group * kTile + 8)};
   } else if constexpr (F::kScales == Scales::kSignedQ6) {
     s.scale = half_pair(rec);
     const uint8_t* sc = rec + 32 + 2 * group * kTile;
@@ -86,17 +105,17 @@ EDGEDEC_INLINE __m256i broadcast4(const int8_t* x, int s) {
   return _mm256_set1_epi32(four);
 }
 
+// Whether policy D takes the quants of F signed.
+template <class F, class D>
+constexpr bool kSigned = D::kSignedBytes && kMaxQuant<F> > 127;
+
 // Unpacked quants of a group, one half of the columns: for one token straight from the record, for several from a
 // buffer that stays in the first-level cache.
 template <class F, int ODD, bool SIGNED>
 struct FromRecord {
   const uint8_t* rec;
   int group;
-  EDGEDEC_INLINE __m256i at(int s, int half) const {
-    const __m256i w = unpack_half<F, ODD>(rec, group, s, half * 32);
-    if constexpr (F::kBits == 8 && SIGNED) return _mm256_xor_si256(w, _mm256_set1_epi8(-128));
-    return w;
-  }
+  EDGEDEC_INLINE __m256i at(int s, int half) const { return unpack_half<F, ODD, SIGNED>(rec, group, s, half * 32); }
 };
 struct FromBuffer {
   const __m256i* w;
@@ -114,7 +133,7 @@ EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* c
       // sum of 16 activations fits 16 bits: both halves times their scales in one instruction, then times 32.
       const __m256i sums = _mm256_set1_epi32((sum[r][0] & 0xffff) | sum[r][1] << 16);
       off = {_mm256_slli_epi32(_mm256_madd_epi16(s.sc.a, sums), 5), _mm256_slli_epi32(_mm256_madd_epi16(s.sc.b, sums), 5)};
-    } else if constexpr (F::kOffset != 0 && !(F::kBits == 8 && D::kSignedBytes)) {
+    } else if constexpr (F::kOffset != 0 && !kSigned<F, D>) {
       off.a = off.b = _mm256_set1_epi32(F::kOffset * (sum[r][0] + sum[r][1]));
     } else {
       continue;
@@ -153,7 +172,7 @@ EDGEDEC_INLINE void group_tokens(const W& w, const GroupScales& s, const Acts& x
 template <class F, class D, int ODD>
 EDGEDEC_INLINE void group_many(const uint8_t* rec, int group, const Acts& x, int m0, int n, int index, PairF* acc) {
   __m256i buffer[2 * kSteps];
-  const FromRecord<F, ODD, D::kSignedBytes> record{rec, group};
+  const FromRecord<F, ODD, kSigned<F, D>> record{rec, group};
 #pragma GCC unroll 16
   for (int i = 0; i < 2 * kSteps; ++i) buffer[i] = record.at(i / 2, i % 2);
   const FromBuffer w{buffer};
@@ -179,7 +198,7 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 template <class F, class D, int ODD, bool ONE>
 EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, PairF* acc) {
   if constexpr (ONE)
-    group_tokens<F, D, 1>(FromRecord<F, ODD, D::kSignedBytes>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
+    group_tokens<F, D, 1>(FromRecord<F, ODD, kSigned<F, D>>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
   else
     group_many<F, D, ODD>(rec, g, x, m0, n, index, acc);
 }

@@ -26,12 +26,23 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, int group, int s) {
     const __m512i bits = load(rec + F::kHi + group * 128 + s / 4 * 64);
     const __m512i hi = _mm512_srli_epi16(bits, 2 * (s % 4));
     return _mm512_or_si512(lo, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(3)), 4));
+  } else if constexpr (kLookup<F>) {
+    const __m128i values = _mm_add_epi8(load128(F::kValues), _mm_set1_epi8(static_cast<int8_t>(F::kOffset)));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), lo);
   }
   return lo;
 }
 
 EDGEDEC_INLINE __m512 halves(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+// 2^(e - 128) of sixteen bytes e, also where that is subnormal: shifts by more than 31 bits give zero.
+EDGEDEC_INLINE __m512 exponent_scales(const uint8_t* p) {
+  const __m512i e = _mm512_cvtepu8_epi32(load128(p)), one = _mm512_set1_epi32(1);
+  const __m512i normal = _mm512_slli_epi32(_mm512_max_epi32(_mm512_sub_epi32(e, one), _mm512_setzero_si512()), 23);
+  const __m512i small = _mm512_srlv_epi32(_mm512_set1_epi32(0x400000), _mm512_sub_epi32(one, e));
+  return _mm512_castsi512_ps(_mm512_or_si512(normal, small));
 }
 
 struct GroupScales {
@@ -47,6 +58,8 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = halves(rec + group * 32);
     if constexpr (F::kMin) s.minus_min = halves(rec + 64 + group * 32);
+  } else if constexpr (F::kScales == Scales::kExponent) {
+    s.scale = exponent_scales(rec + group * kTile);
   } else if constexpr (F::kScales == Scales::kSignedQ6) {
     s.scale = halves(rec);
     s.sc0 = _mm512_cvtepi8_epi32(load128(rec + 32 + 2 * group * kTile));

@@ -1,5 +1,7 @@
 // AVX-512 VNNI: vpdpbusd on 512 bits.
+#include "common/vec16_avx512.h"
 #include "quant_linear/avx512_impl.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::avx512_vnni {
 
@@ -8,7 +10,10 @@ const Row row = {"avx512_vnni",
                  quantise,
                  {
 #define X(F) vnni_tiles<F>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Avx512>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

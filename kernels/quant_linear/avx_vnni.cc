@@ -1,5 +1,7 @@
 // AVX-VNNI: vpdpbusd on 256 bits, unsigned quants times signed activations straight into 32 bits.
+#include "common/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::avx_vnni {
 namespace {
@@ -40,7 +42,10 @@ const Row row = {"avx_vnni",
                  quantise,
                  {
 #define X(F) tiles<F, Vnni>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Avx2>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

@@ -42,7 +42,10 @@ int tiles_per_task(const Weight& w) {
   return std::max(1, static_cast<int>(kTaskBytes / std::max<size_t>(1, w.tile_bytes())));
 }
 
+int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
+
 Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols, int terms) {
+  if (terms == 0) return {m, 0, x, nullptr, nullptr, nullptr};
   const int k = padded_k(cols);
   const size_t rows = static_cast<size_t>(m) * terms;
   int8_t* q = scratch<int8_t>(Scratch::kActs, rows * k);
@@ -59,17 +62,19 @@ Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols
     row.quantise(rest, cols, m0, m1, k, q + second * k, scale + second * (k / 32), sum + second * (k / 16));
   };
   parallel_for(threads, static_cast<size_t>((m + kRows - 1) / kRows), body);
-  return {m * terms, k, q, scale, sum};
+  return {m * terms, k, x, q, scale, sum};
 }
 
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
             int terms, const float* bias, const float* residual, float* out) {
-  const Acts acts = quantise(row, threads, x, m, weights[0].cols, terms);
   size_t ldo = 0, tasks = 0;
+  int most_terms = 0;
   for (int i = 0; i < count; ++i) {
+    most_terms = std::max(most_terms, int8_terms(weights[i], terms));
     ldo += weights[i].rows;
     tasks += (weights[i].tiles() + tiles_per_task(weights[i]) - 1) / tiles_per_task(weights[i]);
   }
+  const Acts acts = quantise(row, threads, x, m, weights[0].cols, most_terms);
   auto body = [&](size_t task) {
     size_t column = 0;
     for (int i = 0; i < count; column += weights[i++].rows) {
@@ -84,7 +89,7 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
       const size_t first = column + static_cast<size_t>(tile0) * kTile;
       const int columns = std::min(tile1 * kTile, w.rows) - tile0 * kTile;
       const auto tiles = row.tiles[static_cast<int>(w.format)];
-      if (terms == 1)
+      if (int8_terms(w, terms) < 2)
         tiles(w, acts, 0, m, tile0, tile1, out + first, ldo);
       else
         two_terms(tiles, w, acts, m, tile0, tile1, columns, out + first, ldo);

@@ -6,8 +6,11 @@
 //   t    = fma(-min, float(sum of xq), t)    only in formats with minima
 //   acc  = fma(t, xscale, acc)
 //
+// Matrices of floats (F16, BF16, F32) are another matter: x stays as it is, and in ascending inputs k
+//   acc = fma(x[k], w[k], acc)               w widened to fp32, which is exact
+//
 // With terms = 2 (where rounding x to 8 bits costs most: queries, keys and values) x is the sum of two such
-// quantisations, the second of what the first misses, and y is the plain sum of their two results.
+// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need no second term.
 //
 // The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
 // every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
@@ -20,9 +23,11 @@
 
 namespace edgedec {
 
-// Quantised activations of m tokens; k is padded with zeros to the longest record, 256.
+// Activations of m tokens: quantised for integer formats, with k padded with zeros to the longest record, 256; and as
+// they came for float formats. Either is null when no weight needs it.
 struct Acts {
   int m = 0, k = 0;
+  const float* x = nullptr;       // [tokens][cols]
   const int8_t* q = nullptr;      // [m][k]
   const float* scale = nullptr;   // [m][k / 32]
   const int32_t* sum = nullptr;   // [m][k / 16] sums of q

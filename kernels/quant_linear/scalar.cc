@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "quant_linear/element.h"
-#include "quant_linear/quant_linear.h"
+#include "quant_linear/float_impl.h"
 
 namespace edgedec::quant_linear::scalar {
 namespace {
@@ -83,7 +83,10 @@ const Row row = {"scalar",
                  quantise,
                  {
 #define X(F) tiles<F>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Scalar>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

@@ -25,7 +25,6 @@ from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
 
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
-SMALL = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0"]
 WIDE = TinyShape(hidden=256, ffn=512, heads=4, kv_heads=2, head_dim=64)
 LLAMA3_FACTORS = np.linspace(1, 8, 8, dtype=np.float32)
 
@@ -47,6 +46,9 @@ CASES = {
     "qwen2-k": Case(
         "qwen2",
         {"formats": {"*": "q4_k", "attn_v": "q6_k", "ffn_down": "q5_k", "output": "q6_k"}, "shape": WIDE},
+    ),
+    "qwen2-floats": Case(
+        "qwen2", {"formats": {"*": "f16", "attn_k": "q4_0", "ffn_up": "bf16", "ffn_down": "f32"}}
     ),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
     "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
@@ -87,7 +89,7 @@ def test_the_bundle_is_complete(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_alone(format: str, tmp_path: Path) -> None:
-    shape = TinyShape() if format in SMALL else WIDE
+    shape = WIDE if FORMATS[format].block == 256 else TinyShape()
     gguf, bundle = export(tmp_path, formats=format, shape=shape)
     expected = reference_logits(gguf, TOKENS[:4])
     np.testing.assert_allclose(graph_logits(bundle, TOKENS[:4]), expected, atol=2e-4 * np.abs(expected).max())
@@ -128,8 +130,8 @@ def test_base_model_has_no_template(tmp_path: Path) -> None:
 
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, gemma3"),
-    ("llama", {"formats": "f16"}, UnsupportedError, "token_embd.weight is F16, .* q4_k"),
-    ("llama", {"formats": {"attn_q": "f32"}}, UnsupportedError, "attn_q.weight is F32"),
+    ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
+    ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),
     (
         "llama",

@@ -17,10 +17,13 @@ from edgedec.models import RECIPES, Store
 from edgedec.sampling import SamplingParams
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
+FLOATS = {"*": "bf16", "token_embd": "f16", "attn_k": "q4_1", "ffn_up": "f16", "ffn_down": "f32"}
 K_FORMATS = {"*": "q5_0", "ffn_gate": "q4_k", "ffn_up": "q5_k", "attn_v": "q6_k", "attn_k": "q4_1"}
 MODELS = {
     "llama": ("llama", "q4_1", TinyShape()),
     "qwen2": ("qwen2", K_FORMATS, TinyShape(hidden=256, ffn=256, head_dim=64)),
+    "tables": ("llama", {"*": "iq4_nl", "attn_q": "mxfp4", "ffn_up": "mxfp4"}, TinyShape()),
+    "floats": ("qwen2", FLOATS, TinyShape(ffn=80)),
     "gemma3": ("gemma3", "q8_0", TinyShape(layers=3, hidden=96, heads=4, kv_heads=1, head_dim=32)),
 }
 

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgedec.kernels import layout, library
+from tests.fixtures.random_rows import random_rows
 
 Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
 FORMATS = tuple(layout.FORMATS)
+INT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if not spec.is_float)
+FLOAT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if spec.is_float)
 
 
 def pointer(array: Array | None) -> ctypes.c_void_p:
@@ -40,18 +43,8 @@ class Packed:
 
 
 def random_packed(format: str, rows: int, cols: int, seed: int) -> Packed:
-    """Random bytes as GGUF blocks, every quant and integer scale possible; fp16 scales small and finite."""
-    spec = layout.FORMATS[format]
-    rng = np.random.default_rng(seed)
-    blocks = cols // spec.block
-    raw = rng.integers(0, 256, (rows, blocks, spec.block_bytes), dtype=np.uint8)
-    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q6_k": [208]}.get(
-        format, [0, 2]
-    )
-    for at in halves:
-        scale = rng.normal(0, 0.01, (rows, blocks)).astype(np.float16)
-        raw[:, :, at : at + 2] = scale.view(np.uint8).reshape(rows, blocks, 2)
-    return Packed(format, rows, cols, layout.pack(format, raw.reshape(rows, -1)))
+    """A random matrix, see ``random_rows``."""
+    return Packed(format, rows, cols, layout.pack(format, random_rows(format, rows, cols, seed)))
 
 
 @dataclass(frozen=True)

@@ -9,37 +9,21 @@ from numpy.typing import NDArray
 
 from edgedec.kernels.gguf_blocks import split_blocks
 from edgedec.kernels.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
+from tests.fixtures.random_rows import random_rows
 
-# Byte offsets of the fp16 fields in each GGUF block, made finite so that NaN payloads do not enter the
-# comparison.
-HALVES = {
-    "q4_0": (0,),
-    "q4_1": (0, 2),
-    "q5_0": (0,),
-    "q5_1": (0, 2),
-    "q8_0": (0,),
-    "q4_k": (0, 2),
-    "q5_k": (0, 2),
-    "q6_k": (208,),
-}
+INT_FORMATS = [name for name, spec in FORMATS.items() if not spec.is_float]
 SHAPES = [(16, 1), (1, 1), (40, 3), (17, 5), (33, 8)]
 """(N, GGUF blocks in a row): odd N, an odd number of 32-groups, several tiles."""
 
 
-def random_rows(name: str, rows: int, blocks: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Random GGUF rows of one format with finite scales."""
-    rng = np.random.default_rng(seed)
-    raw = rng.integers(0, 256, (rows, blocks, FORMATS[name].block_bytes), dtype=np.uint8)
-    for offset in HALVES[name]:
-        scales = rng.normal(0, 0.1, (rows, blocks, 1)).astype(np.float16)
-        raw[..., offset : offset + 2] = scales.view(np.uint8)
-    return raw.reshape(rows, -1)
+def rows_of_blocks(name: str, rows: int, blocks: int, seed: int = 0) -> NDArray[np.uint8]:
+    return random_rows(name, rows, cols=blocks * FORMATS[name].block, seed=seed, spread=0.1)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", INT_FORMATS)
 @pytest.mark.parametrize(("rows", "blocks"), SHAPES)
 def test_integers_and_scales_survive(name: str, rows: int, blocks: int) -> None:
-    raw = random_rows(name, rows, blocks)
+    raw = rows_of_blocks(name, rows, blocks)
     cols = blocks * FORMATS[name].block
     unpacked = unpack(name, pack(name, raw), rows, cols)
     source = split_blocks(name, raw)
@@ -56,7 +40,7 @@ def test_integers_and_scales_survive(name: str, rows: int, blocks: int) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(("rows", "blocks"), SHAPES)
 def test_dequantise_is_ggml_bit_for_bit(name: str, rows: int, blocks: int) -> None:
-    raw = random_rows(name, rows, blocks, seed=1)
+    raw = rows_of_blocks(name, rows, blocks, seed=1)
     expected = quants.dequantize(raw, GGMLQuantizationType[name.upper()])
     got = dequantise(name, pack(name, raw), rows, blocks * FORMATS[name].block)
     np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
@@ -65,7 +49,7 @@ def test_dequantise_is_ggml_bit_for_bit(name: str, rows: int, blocks: int) -> No
 @pytest.mark.parametrize("name", FORMATS)
 def test_padding_has_no_weight(name: str) -> None:
     spec = FORMATS[name]
-    packed = pack(name, random_rows(name, 17, 1))
+    packed = pack(name, rows_of_blocks(name, 17, 1))
     whole = dequantise(name, packed, 2 * TILE, spec.records(spec.block) * spec.record)
     assert np.abs(whole[:17, : spec.block]).max() > 0
     assert not whole[17:].any()
@@ -74,7 +58,7 @@ def test_padding_has_no_weight(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_chunks_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = random_rows(name, 70, 2)
+    raw = rows_of_blocks(name, 70, 2)
     whole = pack(name, raw)
     monkeypatch.setattr("edgedec.kernels.layout._CHUNK_ELEMENTS", 1)
     chunks = list(pack_chunks(name, raw))
@@ -100,6 +84,16 @@ def test_byte_positions_of_q4_0() -> None:
     assert tile[64 + 0 * 64 + column * 4 + 1] == 0x70
     assert tile[32 + 2 * column : 34 + 2 * column].view(np.float16)[0] == 1.5
     assert np.count_nonzero(tile) == 3
+
+
+def test_positions_of_floats() -> None:
+    """Input k of column c is number 16k + c of its tile."""
+    raw = np.zeros((20, 5), dtype=np.float16)
+    raw[17, 3] = 1.5
+    packed = pack("f16", raw.view(np.uint8)).view(np.float16)
+    assert packed.shape == (2, 5 * 16)
+    assert packed[1, 3 * 16 + 1] == 1.5
+    assert np.count_nonzero(packed) == 1
 
 
 def test_ragged_rows_are_refused() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, random_packed, runner_id, runners
+from tests.kernels.quant_rows import FORMATS, INT_FORMATS, SCALAR, Runner, random_packed, runner_id, runners
 
-COLS = {"q4_k": (256, 768, 1536), "q5_k": (256, 1536), "q6_k": (256, 512, 1536)}
+COLS = {
+    "q4_k": (256, 768, 1536),
+    "q5_k": (256, 1536),
+    "q6_k": (256, 512, 1536),
+    "f16": (1, 33, 576),
+    "bf16": (7, 576),
+    "f32": (5, 576),
+}
 OUTPUTS = (1, 15, 16, 17, 33, 100)
 
 
@@ -24,7 +31,7 @@ def inputs(m: int, cols: int, seed: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", INT_FORMATS)
 def test_scalar_equals_float64_with_quantised_activations(format: str) -> None:
     for seed, (rows, cols) in enumerate(shapes(format)):
         w, x = random_packed(format, rows, cols, seed), inputs(5, cols, seed)
@@ -83,7 +90,7 @@ def test_a_token_does_not_see_its_neighbours(runner: Runner, format: str) -> Non
 
 @pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
 def test_extreme_quants_do_not_saturate(runner: Runner) -> None:
-    for format in FORMATS:
+    for format in INT_FORMATS:
         for fill in (0x00, 0xFF, 0x7F, 0x80):
             w = random_packed(format, 16, 256, 1)
             w.data[:, 64:] = fill  # quants (and integer scales) at their ends; the fp16 scales may become NaN
@@ -119,7 +126,7 @@ def test_two_terms_have_the_same_bits_in_every_row_and_company(runner: Runner, f
             assert got.tobytes() == expected[:m].tobytes(), (format, rows, cols, m)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", INT_FORMATS)
 def test_two_terms_are_a_hundred_times_closer(format: str) -> None:
     cols = COLS.get(format, (576,))[-1]
     w, x = random_packed(format, 100, cols, 4), inputs(8, cols, 6)

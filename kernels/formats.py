@@ -1,0 +1,73 @@
+"""The weight formats: GGUF tensor types that have kernels, and the sizes of their packed records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TILE = 16
+"""Output columns of a tile."""
+GROUP = 32
+"""Inputs of a group."""
+IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+MXFP4_VALUES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+"""Twice the numbers of the OCP specification; the scale is halved, as in ggml."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One weight format. Sizes are in elements unless they say bytes; weight = scale * (quant - offset) [+
+    min], or scale * values[quant].
+    """
+
+    name: str
+    record: int
+    record_bytes: int
+    bits: int
+    offset: int
+    has_min: bool
+    block: int
+    """Inputs of a GGUF block."""
+    block_bytes: int
+    values: tuple[int, ...] = ()
+    """What quants stand for in formats of indices."""
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the weights are plain numbers of ``bits`` bits, without scales."""
+        return self.block == 1
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of groups in a record."""
+        return self.record // (2 * GROUP)
+
+    def records(self, cols: int) -> int:
+        return -(-cols // self.record)
+
+    def row_bytes(self, cols: int) -> int:
+        """Bytes of one GGUF row of ``cols`` inputs."""
+        return cols // self.block * self.block_bytes
+
+    def packed_shape(self, rows: int, cols: int) -> tuple[int, int]:
+        """Shape (tiles, bytes per tile) of a packed [rows, cols] matrix."""
+        return -(-rows // TILE), self.records(cols) * self.record_bytes
+
+
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        Format("q4_0", 64, 576, 4, 8, False, 32, 18),
+        Format("q4_1", 64, 640, 4, 0, True, 32, 20),
+        Format("q5_0", 64, 704, 5, 16, False, 32, 22),
+        Format("q5_1", 64, 768, 5, 0, True, 32, 24),
+        Format("q8_0", 64, 1088, 8, 128, False, 32, 34),
+        Format("q4_k", 256, 2304, 4, 0, True, 256, 144),
+        Format("q5_k", 256, 2816, 5, 0, True, 256, 176),
+        Format("q6_k", 256, 3360, 6, 32, False, 256, 210),
+        Format("iq4_nl", 64, 576, 4, 0, False, 32, 18, IQ4_NL_VALUES),
+        Format("mxfp4", 64, 544, 4, 0, False, 32, 17, MXFP4_VALUES),
+        Format("f16", 1, 32, 16, 0, False, 1, 2),
+        Format("bf16", 1, 32, 16, 0, False, 1, 2),
+        Format("f32", 1, 64, 32, 0, False, 1, 4),
+    )
+}
