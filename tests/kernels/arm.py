@@ -122,14 +122,18 @@ class ArmLibrary:
 
     cpu: str = "max"
     isa: str | None = None
+    path: Path | None = None
+    root: Path | None = None
+    """Another library to call than EdgeDec's, and another folder than the C library's for qemu to look in."""
     _functions: dict[str, ArmFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        path, driver = build()
+        kernels, driver = build()
         environment = {name: value for name, value in os.environ.items() if name != "EDGEDEC_ISA"}
         if self.isa:
             environment["EDGEDEC_ISA"] = self.isa
-        command = [str(emulator()), "-cpu", self.cpu, "-L", str(sysroot()), str(driver), str(path)]
+        command = [str(emulator()), "-cpu", self.cpu, "-L", str(self.root or sysroot())]
+        command += [str(driver), str(self.path or kernels)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )

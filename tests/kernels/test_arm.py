@@ -93,7 +93,8 @@ def test_quantising_has_the_same_bits(runner: Runner) -> None:
 @EVERY_ROW
 @pytest.mark.parametrize("format", FORMATS)
 def test_linear_has_the_same_bits_for_any_number_of_tokens(runner: Runner, format: str) -> None:
-    for seed, (rows, cols) in enumerate(shapes(format)[:6]):
+    few = 2 if runner.row == "scalar" else 6
+    for seed, (rows, cols) in enumerate(shapes(format)[:few]):
         w, x = random_packed(format, rows, cols, 300 + seed), inputs(16, cols, seed)
         for terms in (1, 2):
             expected = SCALAR.linear(w, x, terms=terms)
