@@ -50,7 +50,7 @@ def load(path: Path | None = None) -> ctypes.CDLL:
 
 
 def rows() -> list[str]:
-    """Every quantised kernel row in order of preference, whether or not this CPU can run it."""
+    """Every quantised row of this architecture in order of preference, whether or not this CPU can run it."""
     names: list[str] = []
     while (name := load().edgedec_isa(len(names))) is not None:
         names.append(name.decode())
@@ -58,7 +58,7 @@ def rows() -> list[str]:
 
 
 def can_run(row: str) -> bool:
-    """Whether this CPU has what a row (also a float row: avx512, avx2, scalar) needs."""
+    """Whether this CPU has what a row (also a float row: avx512, avx2, neon, scalar) needs."""
     return bool(load().edgedec_cpu_has(row.encode()))
 
 

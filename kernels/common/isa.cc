@@ -7,6 +7,7 @@
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -58,6 +59,21 @@ const Features& features() {
   return f;
 }
 
+#elif defined(__aarch64__)
+
+// The kernel's bits (asm/hwcap.h), by value as older C libraries do not name them all.
+bool kernel_says(unsigned long type, int bit) {
+#if defined(__linux__)
+  return getauxval(type) >> bit & 1;
+#else
+  (void)type, (void)bit;
+  return false;
+#endif
+}
+
+bool has_dotprod() { return kernel_says(16, 20); }                  // AT_HWCAP, HWCAP_ASIMDDP
+bool has_i8mm() { return has_dotprod() && kernel_says(26, 13); }    // AT_HWCAP2, HWCAP2_I8MM
+
 #endif
 
 bool same(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
@@ -77,12 +93,20 @@ bool cpu_has(const char* row) {
   if (same(row, "avx512")) return f.avx512;
   if (same(row, "avx512_vnni")) return f.avx512_vnni;
   if (same(row, "amx")) return f.amx;
+#elif defined(__aarch64__)
+  if (same(row, "neon")) return true;  // every 64-bit Arm has it
+  if (same(row, "neon_dotprod")) return has_dotprod();
+  if (same(row, "neon_i8mm")) return has_i8mm();
 #endif
   return false;
 }
 
 const char* const* isa_preference() {
+#if defined(__aarch64__)
+  static const char* const order[] = {"neon_i8mm", "neon_dotprod", "scalar", nullptr};
+#else
   static const char* const order[] = {"amx", "avx512_vnni", "avx_vnni", "avx2", "scalar", nullptr};
+#endif
   return order;
 }
 
@@ -97,6 +121,7 @@ const char* selected_isa() {
 const char* float_row(const char* isa) {
   if (same(isa, "amx") || same(isa, "avx512_vnni")) return "avx512";
   if (same(isa, "avx_vnni") || same(isa, "avx2")) return "avx2";
+  if (same(isa, "neon_i8mm") || same(isa, "neon_dotprod")) return "neon";
   return "scalar";
 }
 

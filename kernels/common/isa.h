@@ -3,18 +3,18 @@
 
 namespace edgedec {
 
-// True when this CPU (and operating system) can run a row: scalar, avx2, avx_vnni, avx512, avx512_vnni, amx.
-// Unknown names are false.
+// True when this CPU (and operating system) can run a row: scalar; avx2, avx_vnni, avx512, avx512_vnni, amx; neon,
+// neon_dotprod, neon_i8mm. Unknown names are false.
 bool cpu_has(const char* row);
 
-// The quantised rows in order of preference, ended by nullptr; "scalar" is last and always there.
+// The quantised rows of this architecture in order of preference, ended by nullptr; "scalar" is last and always there.
 const char* const* isa_preference();
 
 // The quantised row to run: EDGEDEC_ISA when set, else the first in the order of preference that this CPU has.
 // Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
 const char* selected_isa();
 
-// The float row that belongs to a quantised row: scalar, avx2 or avx512.
+// The float row that belongs to a quantised row: scalar, avx2, avx512 or neon.
 const char* float_row(const char* isa);
 
 }  // namespace edgedec

@@ -15,12 +15,20 @@ F32 = npt.NDArray[np.float32]
 Array = npt.NDArray[Any]
 
 
-def pointer(array: Array | None) -> ctypes.c_void_p:
+class Pointer(ctypes.c_void_p):
+    """An address that remembers its array, for calls that do not share memory with it."""
+
+    array: Array | None = None
+
+
+def pointer(array: Array | None) -> Pointer:
     """Address of a C-contiguous array; None is the null pointer."""
     if array is None:
-        return ctypes.c_void_p()
+        return Pointer()
     assert array.flags.c_contiguous
-    return ctypes.c_void_p(array.ctypes.data)
+    address = Pointer(array.ctypes.data)
+    address.array = array
+    return address
 
 
 def library_for(row: str) -> ctypes.CDLL:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,13 @@ import numpy.typing as npt
 
 from edgedec.kernels import layout, library
 from tests.fixtures.random_rows import random_rows
+from tests.kernels.float_rows import pointer
 
 Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
 FORMATS = tuple(layout.FORMATS)
 INT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if not spec.is_float)
 FLOAT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if spec.is_float)
-
-
-def pointer(array: Array | None) -> ctypes.c_void_p:
-    """Address of a C-contiguous array; None is the null pointer."""
-    if array is None:
-        return ctypes.c_void_p()
-    assert array.flags.c_contiguous
-    return ctypes.c_void_p(array.ctypes.data)
 
 
 @dataclass(frozen=True)

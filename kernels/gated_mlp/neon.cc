@@ -1,0 +1,9 @@
+#include "common/vec16_neon.h"
+#include "gated_mlp/impl.h"
+
+namespace edgedec::gated_mlp::neon {
+
+extern const Row row;
+const Row row = {"neon", activate_rows<Vec16Neon>};
+
+}  // namespace edgedec::gated_mlp::neon

@@ -1,0 +1,196 @@
+// The NEON rows. Four registers hold a step of all sixteen columns; a policy D says how integers are multiplied:
+//   D::kSigned              quants of 8 bits are made signed (q - 128) before they are multiplied
+//   D::dot(acc, w, x, i)    acc + the products of four bytes of w in each lane with bytes 4i..4i+3 of x
+//   D::many<F, ODD>(...)    one group for several tokens
+// The offset of a format leaves through the sums of the activations: integer sums start at -offset * sum.
+#pragma once
+
+#include "quant_linear/quantise_neon.h"
+
+namespace edgedec::quant_linear {
+namespace {
+
+constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
+constexpr int kParts = 4;        // registers of sixteen columns
+
+struct Columns {
+  int32x4_t part[kParts];
+};
+struct ColumnsF {
+  float32x4_t part[kParts];
+};
+
+// What sets of 16 inputs are summed apart: the halves of a group that have an integer scale each, or all of it.
+template <class F>
+constexpr int kSums = F::kScales == Scales::kSignedQ6 ? 2 : 1;
+
+template <class F, class D>
+constexpr int kStart = F::kBits == 8 && D::kSigned ? F::kOffset - 128 : F::kOffset;
+
+// Quants of four columns of one step as unsigned bytes. ODD: the group's parity, known when compiling as the shift
+// depends on it.
+template <class F, int ODD>
+EDGEDEC_INLINE uint8x16_t unpack(const uint8_t* rec, int group, int s, int part) {
+  if constexpr (F::kBits == 8) {
+    return vld1q_u8(rec + F::kLo + (group * kSteps + s) * 64 + part * 16);
+  } else {
+    const uint8x16_t bytes = vld1q_u8(rec + F::kLo + group / 2 * 512 + s * 64 + part * 16);
+    const uint8x16_t lo = ODD ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
+    if constexpr (F::kBits == 4) {
+      return lo;
+    } else {
+      constexpr int bits = F::kBits - 4, steps = 8 / bits;  // of the high part: per step, and steps in a byte
+      const uint8x16_t hi = vld1q_u8(rec + F::kHi + group * 64 * bits + s / steps * 64 + part * 16);
+      const int8x16_t shift = vdupq_n_s8(static_cast<int8_t>(4 - bits * (s % steps)));
+      return vorrq_u8(lo, vandq_u8(vshlq_u8(hi, shift), vdupq_n_u8(((1 << bits) - 1) << 4)));
+    }
+  }
+}
+
+template <class F, class D, int ODD>
+EDGEDEC_INLINE uint8x16_t quants(const uint8_t* rec, int group, int s, int part) {
+  const uint8x16_t w = unpack<F, ODD>(rec, group, s, part);
+  return F::kBits == 8 && D::kSigned ? veorq_u8(w, vdupq_n_u8(128)) : w;
+}
+
+EDGEDEC_INLINE ColumnsF halves(const uint8_t* p) {
+  ColumnsF f;
+  for (int i = 0; i < kParts; ++i) f.part[i] = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i)));
+  return f;
+}
+
+EDGEDEC_INLINE Columns widen(int8x16_t v) {
+  const int16x8_t lo = vmovl_s8(vget_low_s8(v)), hi = vmovl_high_s8(v);
+  return {{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)}};
+}
+
+struct GroupScales {
+  ColumnsF scale, minus_min;
+  Columns sc[2];  // the integer scales of the halves, where kSums is 2
+};
+
+template <class F, int ODD>
+EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
+  GroupScales s;
+  if constexpr (F::kScales == Scales::kHalf) {
+    s.scale = halves(rec + group * 32);
+    if constexpr (F::kMin) s.minus_min = halves(rec + 64 + group * 32);
+  } else if constexpr (F::kScales == Scales::kSignedQ6) {
+    s.scale = halves(rec);
+    for (int half = 0; half < 2; ++half)
+      s.sc[half] = widen(vreinterpretq_s8_u8(vld1q_u8(rec + 32 + (2 * group + half) * kTile)));
+  } else {
+    const uint8_t* pair = rec + 64 + group / 2 * 48;
+    const uint8x16_t low = vld1q_u8(pair + ODD * 16), both = vld1q_u8(pair + 32), two = vdupq_n_u8(3);
+    const uint8x16_t high = ODD ? vshrq_n_u8(both, 4) : both;
+    const uint8x16_t sc = vorrq_u8(vandq_u8(low, vdupq_n_u8(15)), vshlq_n_u8(vandq_u8(high, two), 4));
+    const uint8x16_t m = vorrq_u8(vshrq_n_u8(low, 4), vshlq_n_u8(vandq_u8(vshrq_n_u8(high, 2), two), 4));
+    const ColumnsF d = halves(rec), dmin = halves(rec + 32);
+    const Columns wide_sc = widen(vreinterpretq_s8_u8(sc)), wide_m = widen(vreinterpretq_s8_u8(m));  // below 64
+    for (int i = 0; i < kParts; ++i) {
+      s.scale.part[i] = vmulq_f32(d.part[i], vcvtq_f32_s32(wide_sc.part[i]));
+      s.minus_min.part[i] = vnegq_f32(vmulq_f32(dmin.part[i], vcvtq_f32_s32(wide_m.part[i])));
+    }
+  }
+  return s;
+}
+
+// One group of one token.
+struct Token {
+  const int8_t* q;
+  const int32_t* sum;
+  float scale;
+};
+
+EDGEDEC_INLINE Token token(const Acts& x, int m, int index) {
+  const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
+  return {x.q + at * kGroup, x.sum + 2 * at, x.scale[at]};
+}
+
+// Where the integer sums of a token begin.
+template <class F, class D>
+EDGEDEC_INLINE int32_t start(const Token& t, int half) {
+  return -kStart<F, D> * (kSums<F> == 2 ? t.sum[half] : t.sum[0] + t.sum[1]);
+}
+
+// From the exact sums of a group to the new accumulator. hi: of the second half, where kSums is 2.
+template <class F>
+EDGEDEC_INLINE void step(int part, int32x4_t lo, int32x4_t hi, const GroupScales& s, const Token& t, ColumnsF& acc) {
+  if constexpr (kSums<F> == 2) lo = vmlaq_s32(vmulq_s32(lo, s.sc[0].part[part]), hi, s.sc[1].part[part]);
+  float32x4_t v = vmulq_f32(vcvtq_f32_s32(lo), s.scale.part[part]);
+  if constexpr (F::kMin)
+    v = vfmaq_f32(v, s.minus_min.part[part], vdupq_n_f32(static_cast<float>(t.sum[0] + t.sum[1])));
+  acc.part[part] = vfmaq_f32(acc.part[part], v, vdupq_n_f32(t.scale));
+}
+
+// R tokens by D::dot; w(s, part) gives the quants. One part of the columns after the other, for the fewest registers.
+template <class F, class D, int R, class W>
+EDGEDEC_INLINE void group_dots(const W& w, const GroupScales& s, const Token* t, ColumnsF* acc) {
+  constexpr int steps = kSteps / kSums<F>;
+#pragma GCC unroll 4
+  for (int part = 0; part < kParts; ++part) {
+    int32x4_t sum[2][R];
+#pragma GCC unroll 8
+    for (int i = 0; i < kSteps; ++i) {
+      const uint8x16_t quants = w(i, part);
+      const int half = i / steps;
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        if (i % steps == 0) sum[half][r] = vdupq_n_s32(start<F, D>(t[r], half));
+        sum[half][r] = D::dot(sum[half][r], quants, vld1q_s8(t[r].q + i / 4 * 16), i % 4);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) step<F>(part, sum[0][r], sum[kSums<F> - 1][r], s, t[r], acc[r]);
+  }
+}
+
+// ONE: a single token, so that its accumulators stay in registers and the quants come straight from the record.
+template <class F, class D, int ODD, bool ONE>
+EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, ColumnsF* acc) {
+  const GroupScales s = group_scales<F, ODD>(rec, g);
+  if constexpr (ONE) {
+    const Token t = token(x, m0, index);
+    group_dots<F, D, 1>([=](int i, int part) { return quants<F, D, ODD>(rec, g, i, part); }, s, &t, acc);
+  } else {
+    D::template many<F, ODD>(rec, g, s, x, m0, n, index, acc);
+  }
+}
+
+EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) {
+  float all[kTile];
+  float* to = columns >= kTile ? out : all;
+  for (int i = 0; i < kParts; ++i) vst1q_f32(to + 4 * i, acc.part[i]);
+  for (int c = 0; to == all && c < columns; ++c) out[c] = all[c];
+}
+
+template <class F, class D, bool ONE>
+void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
+  constexpr int kGroups = F::kRecord / kGroup;
+  ColumnsF acc[ONE ? 1 : kRowsAtOnce];
+  for (int m = 0; m < (ONE ? 1 : n); ++m)
+    for (auto& part : acc[m].part) part = vdupq_n_f32(0.0f);
+  const uint8_t* rec = w.data + w.tile_bytes() * tile;
+  const int records = w.records();
+  for (int r = 0; r < records; ++r, rec += F::kBytes)
+    for (int g = 0; g < kGroups; g += 2) {
+      prefetch_pair<F>(rec, g);
+      group<F, D, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
+      group<F, D, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+    }
+  const int columns = w.rows - tile * kTile;
+  for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
+}
+
+template <class F, class D>
+void tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
+  for (int tile = tile0; tile < tile1; ++tile)
+    for (int m = m0; m < m1; m += kRowsAtOnce) {
+      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
+      float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
+      n == 1 ? tile_rows<F, D, true>(w, x, tile, m, n, at, ldo) : tile_rows<F, D, false>(w, x, tile, m, n, at, ldo);
+    }
+}
+
+}  // namespace
+}  // namespace edgedec::quant_linear

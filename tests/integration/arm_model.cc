@@ -1,0 +1,106 @@
+// One session of ONNX Runtime for Arm with EdgeDec's ops, for tests/integration/test_arm_model.py, which calls these
+// functions through tests/kernels/arm_driver.cc. Each returns null, or what went wrong.
+#include <dlfcn.h>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "ort/ort_api.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using namespace edgedec::ort;
+
+struct OrtEnv;
+struct OrtSession;
+struct OrtMemoryInfo;
+
+const OrtApi* table = nullptr;
+OrtSession* session = nullptr;
+OrtMemoryInfo* memory = nullptr;
+std::string message;
+
+// Positions in the official header, as in ort_api.h.
+template <class... T>
+OrtStatus* ort(int position, T... arguments) {
+  return reinterpret_cast<OrtStatus* (*)(T...)>(table->slot[position])(arguments...);
+}
+enum { kGetErrorMessage = 2, kCreateEnv = 3, kCreateSession = 7, kRun = 9, kCreateSessionOptions = 10 };
+enum { kSetGraphOptimization = 23, kSetIntraOpNumThreads = 24, kRegisterCustomOpsLibrary = 29 };
+enum { kCreateTensorWithData = 49, kCreateCpuMemoryInfo = 69, kReleaseStatus = 93, kReleaseValue = 96 };
+
+const char* text_of(OrtStatus* status) {
+  message = reinterpret_cast<const char* (*)(const OrtStatus*)>(table->slot[kGetErrorMessage])(status);
+  reinterpret_cast<void (*)(OrtStatus*)>(table->slot[kReleaseStatus])(status);
+  return message.c_str();
+}
+
+#define TRY(...) \
+  if (OrtStatus* status = ort(__VA_ARGS__)) return text_of(status)
+
+using Shape = std::vector<int64_t>;
+
+// Values over the caller's memory, released together.
+class Values {
+ public:
+  ~Values() {
+    for (OrtValue* v : all) reinterpret_cast<void (*)(OrtValue*)>(table->slot[kReleaseValue])(v);
+  }
+
+  const char* add(void* data, size_t element, int type, const Shape& shape) {
+    size_t bytes = element;
+    for (int64_t n : shape) bytes *= static_cast<size_t>(n);
+    OrtValue* value = nullptr;
+    TRY(kCreateTensorWithData, static_cast<const OrtMemoryInfo*>(memory), data, bytes, shape.data(), shape.size(), type,
+        &value);
+    all.push_back(value);
+    return nullptr;
+  }
+
+  std::vector<OrtValue*> all;
+};
+
+}  // namespace
+
+EXPORT const char* edgedec_model_open(const char* runtime, const char* kernels, const char* model, int threads) {
+  void* library = dlopen(runtime, RTLD_NOW | RTLD_GLOBAL);
+  if (!library) return dlerror();
+  const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
+  table = base ? base()->GetApi(kApiVersion) : nullptr;
+  if (!table) return "the runtime does not have this version of the API";
+  OrtEnv* env = nullptr;
+  OrtSessionOptions* options = nullptr;
+  void* handle = nullptr;
+  TRY(kCreateEnv, 3, "edgedec", &env);
+  TRY(kCreateSessionOptions, &options);
+  TRY(kSetGraphOptimization, options, 0);
+  TRY(kSetIntraOpNumThreads, options, threads);
+  TRY(kRegisterCustomOpsLibrary, options, kernels, &handle);
+  TRY(kCreateSession, static_cast<const OrtEnv*>(env), model, static_cast<const OrtSessionOptions*>(options), &session);
+  TRY(kCreateCpuMemoryInfo, 0, 0, &memory);
+  return nullptr;
+}
+
+// sizes: tokens, rows, k, rows of logits, vocabulary, then the five of the cache. All arrays are the caller's.
+EXPORT const char* edgedec_model_run(const int64_t* sizes, int64_t* tokens, int64_t* positions, int64_t* parents,
+                                     int64_t* length, int64_t* rows, int64_t* want_logits, uint16_t* kv_cache,
+                                     float* values, int32_t* ids, float* logsumexp, float* entropy, float* logits) {
+  const Shape per_token{sizes[0]}, per_row{sizes[1]}, best{sizes[1], sizes[2]}, one{1};
+  const Shape cache(sizes + 5, sizes + 10);
+  Values in, out;
+  for (const char* wrong : {in.add(tokens, 8, kInt64, per_token), in.add(positions, 8, kInt64, per_token),
+                            in.add(parents, 8, kInt64, per_token), in.add(length, 8, kInt64, one),
+                            in.add(rows, 8, kInt64, per_row), in.add(want_logits, 8, kInt64, one),
+                            in.add(kv_cache, 2, kFloat16, cache), out.add(values, 4, kFloat, best),
+                            out.add(ids, 4, kInt32, best), out.add(logsumexp, 4, kFloat, per_row),
+                            out.add(entropy, 4, kFloat, per_row), out.add(logits, 4, kFloat, {sizes[3], sizes[4]})})
+    if (wrong) return wrong;
+  static const char* const inputs[] = {"tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache"};
+  static const char* const outputs[] = {"values", "ids", "logsumexp", "entropy", "logits"};
+  TRY(kRun, session, static_cast<const void*>(nullptr), inputs, in.all.data(), in.all.size(), outputs, out.all.size(),
+      out.all.data());
+  return nullptr;
+}

@@ -1,0 +1,173 @@
+"""Whole models in the aarch64 build of ONNX Runtime, in qemu: the tokens, and every bit of the head, of x86.
+
+Needs that build: unpack the wheel for Arm and point EDGEDEC_ORT_AARCH64 at its libonnxruntime.so.*.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from edgedec.backends import onnx
+from edgedec.backends.onnx import OnnxForward
+from edgedec.core.manifest import MODEL, Manifest
+from edgedec.core.types import Rows
+from edgedec.engine import Engine
+from edgedec.sampling import SamplingParams
+from tests.conftest import ROOT
+from tests.integration.test_instruction_sets import bundle, check_tree
+from tests.kernels.arm import BUILD, COMPILER, ArmLibrary, build, needs_arm, run, sysroot
+from tests.kernels.float_rows import pointer
+
+__all__ = ["bundle"]  # a fixture
+
+pytestmark = [needs_arm, pytest.mark.slow]
+
+INPUTS = ("tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache")
+OUTPUTS = ("values", "ids", "logsumexp", "entropy", "logits")
+CPUINFO = """processor : {0}
+BogoMIPS : 50.00
+Features : fp asimd
+CPU implementer : 0x41
+CPU architecture: 8
+CPU variant : 0x0
+CPU part : 0xd0c
+CPU revision : 1
+
+"""
+
+
+def runtime() -> Path:
+    """ONNX Runtime's library for Arm, of the version that is installed here."""
+    path = Path(os.environ.get("EDGEDEC_ORT_AARCH64", ""))
+    if path.is_file():
+        return path
+    wheel = f"--platform manylinux_2_28_aarch64 --only-binary=:all: onnxruntime=={onnxruntime.__version__}"
+    pytest.fail(
+        "this test needs EDGEDEC_ORT_AARCH64=FOLDER/onnxruntime/capi/libonnxruntime.so.*, from the wheel that"
+        f" `pip download --no-deps {wheel}` fetches, unpacked",
+        pytrace=False,
+    )
+
+
+def root() -> Path:
+    """Where qemu looks first: the C library, and CPUs in /proc and /sys: the runtime crashes without."""
+    folder = BUILD / "root"
+    cpus = folder / "sys" / "devices" / "system" / "cpu"
+    for path, text in (
+        (folder / "proc" / "cpuinfo", CPUINFO.format(0) + CPUINFO.format(1)),
+        *((cpus / name, "0-1\n") for name in ("possible", "present", "online")),
+        (cpus / "kernel_max", "1\n"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if not (folder / "lib").is_symlink():
+        (folder / "lib").symlink_to(sysroot() / "lib")
+    return folder
+
+
+def host() -> Path:
+    build()
+    source, library = ROOT / "tests" / "integration" / "arm_model.cc", BUILD / "libarm_model.so"
+    flags = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-I", ROOT / "kernels")
+    run(COMPILER, *flags, source, "-o", library, "-ldl")
+    return library
+
+
+class ArmBinding:
+    """Stands for onnxruntime.IOBinding: which memory belongs to which name."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+    def bind_input(
+        self, name: str, device: str, index: int, kind: type, shape: tuple[int, ...], at: int
+    ) -> None:
+        kind_of = np.dtype(kind)
+        size = int(np.prod(shape)) * kind_of.itemsize
+        memory = (ctypes.c_char * size).from_address(at) if size else b""
+        self.arrays[name] = np.frombuffer(memory, kind_of).reshape(shape)
+
+    bind_output = bind_input
+
+
+class ArmSession:
+    """Stands for onnxruntime.InferenceSession: the same graph, run on the emulated CPU."""
+
+    def __init__(self, library: ArmLibrary, model: Path) -> None:
+        self.library = library
+        for function in (library.edgedec_model_open, library.edgedec_model_run):
+            function.restype = ctypes.c_char_p
+        self.check(library.edgedec_model_open(bytes(runtime()), bytes(build()[0]), bytes(model), 2))
+
+    def check(self, problem: bytes | None) -> None:
+        assert problem is None, problem
+
+    def io_binding(self) -> ArmBinding:
+        return ArmBinding()
+
+    def run_with_iobinding(self, binding: ArmBinding) -> None:
+        arrays = binding.arrays
+        sizes = (len(arrays["tokens"]), *arrays["values"].shape, *arrays["logits"].shape)
+        shapes = np.array([*sizes, *arrays["kv_cache"].shape], np.int64)
+        every = [pointer(arrays[name]) for name in INPUTS + OUTPUTS]
+        self.check(self.library.edgedec_model_run(pointer(shapes), *every))
+
+
+@pytest.fixture(params=["neon_i8mm", "neon_dotprod"])
+def on_arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Calling it lets every later OnnxForward run on the emulated CPU."""
+    opened: list[ArmLibrary] = []
+
+    def open_session(folder: Path, *_: object, **__: object) -> ArmSession:
+        opened.append(ArmLibrary(isa=request.param, path=host(), root=root()))
+        return ArmSession(opened[-1], folder / MODEL)
+
+    def switch() -> None:
+        monkeypatch.setattr(onnx, "open_session", open_session)
+        monkeypatch.setattr(onnx, "check_shapes", lambda *_: None)
+
+    yield switch
+    for library in opened:
+        library.close()
+
+
+def replies(folder: Path) -> list[list[int]]:
+    """A greedy and a sampled reply, to a prompt that takes one pass."""
+    found = []
+    for params in (SamplingParams(), SamplingParams(temperature=0.9, top_k=40, seed=11)):
+        engine = Engine(OnnxForward(folder, Manifest.load(folder), threads=2, capacity=250, spin=False))
+        steps = engine.generate(list(range(5, 60)), params, max_tokens=60, stop_ids=())
+        found.append([step.token for step in steps])
+    return found
+
+
+def head(folder: Path) -> bytes:
+    """Every bit that the head returns for a tree of tokens."""
+    forward = OnnxForward(folder, Manifest.load(folder), threads=2, capacity=250, spin=False)
+    forward.extend(list(range(20)))
+    out = forward.extend([1, 2, 3, 4, 5], parents=[-1, 0, 0, -1, 3], rows=Rows(full=True))
+    assert out.logits is not None
+    return b"".join(x.tobytes() for x in (out.values, out.ids, out.logsumexp, out.entropy, out.logits))
+
+
+def test_whole_generations_have_the_tokens_of_x86(bundle: Path, on_arm: Callable[[], None]) -> None:
+    expected, bits = replies(bundle), head(bundle)
+    on_arm()
+    assert replies(bundle) == expected
+    assert head(bundle) == bits
+    check_tree(bundle, list(range(5, 40)), 250)
+
+
+def test_a_row_that_the_cpu_lacks_is_refused_in_one_line(bundle: Path) -> None:
+    refusal = "EDGEDEC_ISA=neon_i8mm is unknown or not available on this CPU"
+    library = ArmLibrary("neoverse-n1", isa="neon_i8mm", path=host(), root=root())
+    with library, pytest.raises(AssertionError, match=refusal):
+        ArmSession(library, bundle / MODEL)

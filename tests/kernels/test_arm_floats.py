@@ -1,0 +1,176 @@
+"""The NEON row of the float ops, and the scalar row on Arm, in qemu: the bits of the scalar row on x86."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.kernels import attention, float_rows, test_math, test_rms_norm, test_rotary_table
+from tests.kernels.arm import ArmLibrary, needs_arm
+from tests.kernels.float_rows import Array, call, same_bits
+from tests.kernels.test_math import COMBINES, MAPS, all_exponents, half_neighbours
+from tests.kernels.test_tree_attention import random_tree
+
+pytestmark = needs_arm
+Compare = Callable[[Callable[[str], Array]], None]
+
+
+@pytest.fixture
+def same_on_arm(monkeypatch: pytest.MonkeyPatch, arm_library: ArmLibrary) -> Compare:
+    """Compares what a function of the row's name computes here with what it computes there."""
+
+    def compare(compute: Callable[[str], Array]) -> None:
+        expected = compute("scalar")
+        with monkeypatch.context() as there:
+            there.setattr(float_rows, "library_for", lambda row: arm_library)
+            for row in ("neon", "scalar"):
+                assert same_bits(compute(row), expected), row
+
+    return compare
+
+
+def map_of(function: str, x: Array) -> Callable[[str], Array]:
+    return lambda row: test_math.apply(row, function, x)
+
+
+@pytest.mark.parametrize("function", MAPS)
+def test_functions(same_on_arm: Compare, function: str) -> None:
+    x = all_exponents(1, 65_536)
+    if function == "to_ints":
+        x = x[np.abs(x) < 2.0**31]
+    elif function == "exp":
+        x = np.concatenate([x, np.linspace(-110, 95, 65_536, dtype=np.float32)])
+    same_on_arm(map_of(function, x))
+    for n in (0, 1, 3, 4, 15, 16, 17, 33):
+        same_on_arm(map_of(function, x[20 : 20 + n]))
+
+
+@pytest.mark.parametrize("function", COMBINES)
+def test_combinations(same_on_arm: Compare, function: str) -> None:
+    wild = np.stack([all_exponents(i, 32_768) for i in range(3)])
+    near = np.random.default_rng(1).standard_normal((3, 32_768)).astype(np.float32)
+    near[2] = -(near[0] * near[1])
+
+    def combine(row: str) -> Array:
+        out = np.empty((2, 32_768), np.float32)
+        for x, y in zip((wild, near), out, strict=True):
+            assert call("edgedec_math_combine", row, function.encode(), *x, y, 32_768) == 0
+        return out
+
+    same_on_arm(combine)
+
+
+def test_equal_zeros_keep_the_sign_of_the_second(same_on_arm: Compare) -> None:
+    zeros, other = np.float32([0.0, -0.0] * 8), np.float32([-0.0, 0.0] * 8)
+    for function in (b"min", b"max"):
+
+        def combine(row: str, function: bytes = function) -> Array:
+            out = np.empty(16, np.float32)
+            assert call("edgedec_math_combine", row, function, zeros, other, other, out, 16) == 0
+            return out
+
+        same_on_arm(combine)
+        assert same_bits(combine("scalar"), other)
+
+
+@pytest.mark.parametrize("function", ["reduce_add", "reduce_add_each", "reduce_max"])
+def test_reductions(same_on_arm: Compare, function: str) -> None:
+    rng = np.random.default_rng(2)
+    x = (rng.standard_normal((64, 16)) * 10.0 ** rng.integers(-6, 6, (64, 16))).astype(np.float32)
+
+    def reduce(row: str) -> Array:
+        out = np.empty(64, np.float32)
+        assert call("edgedec_math_map", row, function.encode(), x, out, x.size) == 0
+        return out
+
+    same_on_arm(reduce)
+
+
+def test_halves(same_on_arm: Compare) -> None:
+    halves, floats = (
+        np.arange(65_536, dtype=np.uint16),
+        np.append(half_neighbours(), all_exponents(3, 65_536)),
+    )
+
+    def widen(row: str) -> Array:
+        out = np.empty(65_536, np.float32)
+        assert call("edgedec_math_from_half", row, halves, out, 65_536) == 0
+        return out
+
+    def narrow(row: str) -> Array:
+        out = np.empty(len(floats), np.uint16)
+        assert call("edgedec_math_to_half", row, floats, out, len(floats)) == 0
+        return out
+
+    same_on_arm(widen)
+    same_on_arm(narrow)
+
+
+def test_doubles(same_on_arm: Compare) -> None:
+    rng = np.random.default_rng(4)
+    positive, angles = np.exp(rng.uniform(-700, 700, 20_000)), rng.uniform(-1e6, 1e6, 20_000)
+
+    def doubles(row: str) -> Array:
+        out = np.empty((3, 20_000))
+        assert call("edgedec_math_log", row, positive, out[0], 20_000) == 0
+        assert call("edgedec_math_sincos", row, angles, out[1], out[2], 20_000) == 0
+        return out
+
+    same_on_arm(doubles)
+
+
+@pytest.mark.parametrize("d", test_rms_norm.SIZES)
+def test_rms_norm_and_rotary_table(same_on_arm: Compare, d: int) -> None:
+    x, weight, residual = test_rms_norm.make(d, 4, d)
+    same_on_arm(lambda row: test_rms_norm.norm(row, x, weight, residual))
+    same_on_arm(lambda row: test_rms_norm.norm(row, x, weight, None))
+    positions, frequencies = np.arange(0, 100_000, 777), test_rotary_table.frequencies(2 * d, 1e4)
+    same_on_arm(lambda row: test_rotary_table.table(row, positions, frequencies))
+
+
+MODEL = attention.Model()
+
+
+def attend(
+    model: attention.Model, x: Array, parents: list[int], cache: Array, length: int, row: str
+) -> Array:
+    """Outputs, then what was written into the cache, which stays as it is."""
+    written = cache.copy()
+    out = attention.run(row, model, x, parents, written, length)
+    return np.concatenate([out.ravel(), written[:, :, length : length + len(x)].ravel()])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        attention.Model(heads=14, kv_heads=2, dim=64, norms=True),
+        attention.Model(heads=9, kv_heads=3, dim=64, interleaved=True),
+        attention.Model(heads=4, kv_heads=1, dim=256, window=20, norms=True),
+        attention.Model(heads=5, kv_heads=5, dim=80, window=7),
+    ],
+    ids=str,
+)
+def test_tree_attention(same_on_arm: Compare, model: attention.Model) -> None:
+    for tokens, length in ((1, 0), (1, 37), (2, 1), (5, 16), (16, 50), (40, 130)):
+        parents = random_tree(tokens, tokens)
+        x, cache = model.tokens(tokens), model.cache(length, length + tokens + 2)
+
+        same_on_arm(partial(attend, model, x, parents, cache, length))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_tree_attention_of_many_shapes(same_on_arm: Compare, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kv_heads, tokens, length = (int(rng.integers(1, most)) for most in (4, 64, 700))
+    heads, dim = kv_heads * int(rng.integers(1, 9)), 16 * int(rng.integers(1, 9))
+    window, flags = int(rng.choice([0, 1, 33])), rng.integers(0, 2, 2).astype(bool)
+    model = replace(MODEL, heads=heads, kv_heads=kv_heads, dim=dim, window=window, seed=seed)
+    model = replace(model, interleaved=bool(flags[0]), norms=bool(flags[1]))
+    parents, x = random_tree(seed, tokens), model.tokens(tokens)
+    same_on_arm(partial(attend, model, x, parents, model.cache(length, length + tokens), length))
