@@ -75,6 +75,8 @@ class ExportModel:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: dict[str, Weight] = field(default_factory=dict)
     placements: dict[str, int] = field(default_factory=dict)
+    functions: list[onnx.FunctionProto] = field(default_factory=list)
+    """Bodies of the ops in standard ones."""
 
     def producers(self) -> dict[str, onnx.NodeProto]:
         """Value name -> the node that computes it."""
@@ -101,7 +103,13 @@ class ExportModel:
         initialisers = [self._initialiser(key, weight) for key, weight in self.weights.items()]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, initialisers)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="edgedec")
+        model = helper.make_model(
+            graph,
+            functions=self.functions,
+            opset_imports=opsets,
+            ir_version=IR_VERSION,
+            producer_name="edgedec",
+        )
         helper.set_model_props(model, dict(metadata))
         return model
 

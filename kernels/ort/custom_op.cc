@@ -74,6 +74,12 @@ size_t Context::inputs() const {
   return count;
 }
 
+size_t Context::outputs() const {
+  size_t count;
+  check(api_.KernelContext_GetOutputCount()(context_, &count));
+  return count;
+}
+
 const OrtValue* Context::value(size_t input) const {
   const OrtValue* value;
   check(api_.KernelContext_GetInput()(context_, input, &value));

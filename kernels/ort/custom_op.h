@@ -39,6 +39,7 @@ class Context : public Parallel {
   Context(Api api, OrtKernelContext* context) : api_(api), context_(context) {}
 
   size_t inputs() const;
+  size_t outputs() const;
   bool has(size_t input) const { return input < inputs() && value(input); }
   template <class T>
   T* data(size_t input) const {
@@ -108,7 +109,9 @@ struct CustomOp : OrtCustomOp {
     GetInputCharacteristic = [](const OrtCustomOp*, size_t i) {
       return static_cast<int>(Op::kInputs[i].characteristic);
     };
-    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int>(kRequired); };
+    GetOutputCharacteristic = [](const OrtCustomOp*, size_t i) {
+      return static_cast<int>(Op::kOutputs[i].characteristic);
+    };
     GetInputMemoryType = [](const OrtCustomOp*, size_t) { return 0; };
     GetVariadicInputMinArity = [](const OrtCustomOp*) { return 1; };
     GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 1; };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "ort/ops.h"
 #include "tree_attention/tree_attention.h"
@@ -14,7 +15,7 @@ struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kInt64}, {kInt64}, {kFloat16},
                                      {kFloat, kOptional}, {kFloat, kOptional}};
-  static constexpr Port kOutputs[] = {{kFloat}};
+  static constexpr Port kOutputs[] = {{kFloat}, {kFloat16, kOptional}};
   static constexpr size_t kPrepareRows = 16;
 
   explicit TreeAttention(const Info& info)
@@ -70,6 +71,19 @@ struct TreeAttention {
     float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
     prepare(c, kv, pass, queries);
     attend(c, kv, pass, queries, out);
+    if (c.outputs() > 1) copy_new(c, kv, pass);
+  }
+
+  // The optional output kv_new[1, 2, Hkv, T, d]: what this pass wrote into the cache, for callers of the op's body in
+  // standard ONNX ops, which cannot write its input.
+  void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
+    const auto tokens = static_cast<int64_t>(pass.tokens);
+    const auto kv_heads = static_cast<int64_t>(config.kv_heads), dim = static_cast<int64_t>(config.dim);
+    auto* out = c.output<uint16_t>(1, {1, 2, kv_heads, tokens, dim});
+    const size_t row = pass.tokens * config.dim;
+    for (const uint16_t* half : {kv.keys, kv.values})
+      for (size_t h = 0; row && h < config.kv_heads; ++h, out += row)
+        std::memcpy(out, half + h * kv.head_stride + pass.length * config.dim, row * sizeof(uint16_t));
   }
 
   void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {

@@ -68,6 +68,8 @@ def test_default_passes(architecture: str, tmp_path: Path) -> None:
         "FuseQkv",
         "FuseGatedMlp",
         "FuseResidual",
+        "ReturnNewKv",
+        "AttachBodies",
         "ExternaliseWeights",
     ]
     norms, tables = (13, 2) if architecture == "gemma3" else (7, 1)
@@ -80,4 +82,5 @@ def test_default_passes(architecture: str, tmp_path: Path) -> None:
         "GatedMLP": 3,
         "Gather": 1,
         "HeadTopK": 1,
+        "Concat": 1,
     }

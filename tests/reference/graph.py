@@ -20,8 +20,11 @@ from edgedec.kernels.layout import dequantise
 Array = NDArray[Any]
 
 
-def graph_logits(bundle: Path, tokens: Sequence[int]) -> Array:
-    """Logits f32[T, V] of a pass over ``tokens``, computed node by node from model.onnx and weights.bin."""
+def graph_logits(bundle: Path, tokens: Sequence[int], *, cache: type[np.floating[Any]] = np.float32) -> Array:
+    """Logits f32[T, V] of a pass over ``tokens``, computed node by node from model.onnx and weights.bin.
+
+    Keys and values are rounded to ``cache``: not at all by default.
+    """
     graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
     values: dict[str, Array] = {"": np.zeros(0, dtype=np.float32)}
     values.update({tensor.name: load_initialiser(bundle, tensor) for tensor in graph.initializer})
@@ -29,10 +32,13 @@ def graph_logits(bundle: Path, tokens: Sequence[int]) -> Array:
     values["tokens"] = np.asarray(tokens, dtype=np.int64)
     values["positions"] = values["rows"] = np.arange(count, dtype=np.int64)
     values |= {"parents": values["rows"] - 1, "length": np.zeros(1), "want_logits": np.ones(1)}
-    values["kv_cache"] = np.zeros(0, dtype=np.float16)
+    values["kv_cache"] = np.zeros(0, dtype=cache)
     for node in graph.node:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        values[node.output[-1]] = OPS[node.op_type](attrs, *[values[name] for name in node.input])
+        if node.name == "kv_new":
+            continue  # what a caller without kernels would put into its cache
+        output = node.output[0 if node.op_type == "TreeAttention" else -1]
+        values[output] = OPS[node.op_type](attrs, *[values[name] for name in node.input])
     return values["logits"]
 
 
@@ -96,7 +102,7 @@ def _attention(
     rotary: Array,
     parents: Array,
     _length: Array,
-    _cache: Array,
+    cache: Array,
     *norms: Array,
 ) -> Array:
     heads, kv, dim, count = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"], len(qkv)
@@ -104,7 +110,7 @@ def _attention(
     if norms:
         q, k = _norm(attrs, q, norms[0]), _norm(attrs, k, norms[1])
     q, k = (_rotate(part, rotary, bool(attrs["interleaved"])) for part in (q, k))
-    k, v = (np.repeat(part, heads // kv, axis=1) for part in (k, v))
+    k, v = (np.repeat(part.astype(cache.dtype), heads // kv, axis=1).astype(np.float32) for part in (k, v))
     distance = np.arange(count)[:, None] - np.arange(count)[None, :]
     seen = (distance >= 0) & ((distance < attrs["window"]) | (attrs["window"] == 0))
     scores = np.where(seen, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]), -np.inf)
@@ -140,4 +146,4 @@ OPS: dict[str, Callable[..., Array]] = {
     "HeadTopK": _head,
     "Gather": lambda attrs, x, rows: np.take(x, rows, axis=attrs["axis"]),
 }
-"""Op -> its last output, from the node's attributes and inputs."""
+"""Op -> its main output (the head's logits), from the node's attributes and inputs."""

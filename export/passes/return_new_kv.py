@@ -1,0 +1,35 @@
+"""The keys and values that a pass adds to the cache become an output of the graph."""
+
+from __future__ import annotations
+
+from onnx import TensorProto, helper
+
+from edgedec.export.model import ExportModel
+from edgedec.export.passes.infra import Pass, PassError, check_well_formed
+
+OUTPUT = "kv_new"
+
+
+class ReturnNewKv(Pass):
+    """Adds the output kv_new f16[L, 2, Hkv, T, d]. The kernels write the cache itself; bodies of standard ops
+    can not write an input, so there the caller puts kv_new into the cache.
+    """
+
+    def call(self, model: ExportModel) -> bool:
+        attentions = [node for node in model.nodes if node.op_type == "TreeAttention"]
+        if not attentions or any(len(node.output) > 1 for node in attentions):
+            return False
+        for node in attentions:
+            node.output.append(f"{node.name}.{OUTPUT}")
+        parts = [node.output[1] for node in attentions]
+        model.nodes.append(helper.make_node("Concat", parts, [OUTPUT], name=OUTPUT, axis=0))
+        cache = next(value for value in model.inputs if value.name == "kv_cache").type.tensor_type.shape
+        sizes = [dim.dim_value for dim in cache.dim]
+        shape = [*sizes[:3], "tokens", sizes[4]]
+        model.outputs.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT16, shape))
+        return True
+
+    def ensures(self, model: ExportModel) -> None:
+        check_well_formed(model)
+        if any(n.op_type == "TreeAttention" and len(n.output) != 2 for n in model.nodes):
+            raise PassError("an attention keeps its new keys and values to itself")

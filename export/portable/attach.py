@@ -1,0 +1,73 @@
+"""Gives every node of EdgeDec's domain a function of the same name: what it means in standard ops.
+
+Where the kernels are registered, ONNX Runtime prefers them and never looks at a body; elsewhere it puts the
+body in the node's place. Sizes and formats shape a body, so an op has one for each set of them, told apart
+by their ``overload`` (ONNX IR 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.export.model import DOMAIN, attributes
+from edgedec.export.portable import attention, head, matrices
+from edgedec.export.portable.body import Body, BodyBuilder
+from edgedec.export.portable.decode import UNPACK, UNPACKERS, half_function, unpacker_function
+
+BODIES: dict[str, BodyBuilder] = {
+    "QuantEmbedding": matrices.quant_embedding,
+    "RMSNorm": attention.rms_norm,
+    "QuantLinear": matrices.quant_linear,
+    "GatedMLP": matrices.gated_mlp,
+    "RotaryTable": attention.rotary_table,
+    "TreeAttention": attention.tree_attention,
+    "HeadTopK": head.head_topk,
+}
+"""Op -> what builds its body."""
+_READ_BY_THE_BODY = {"layer"}
+"""Attributes that a body refers to, so that one body serves all their values."""
+
+
+def attach_bodies(nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
+    """The functions that ``nodes`` need; sets the ``overload`` of each of EdgeDec's.
+
+    Raises UnsupportedError for an op or a weight format without a body.
+    """
+    made: dict[tuple[object, ...], onnx.FunctionProto] = {}
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if node.domain != DOMAIN:
+            continue
+        key = _variant(node)
+        if key not in made:
+            counts[node.op_type] = number = counts.get(node.op_type, 0) + 1
+            made[key] = body_of(node, str(number))
+        node.overload = made[key].overload
+    called = {n.op_type.removeprefix(UNPACK) for f in made.values() for n in f.node if n.domain == DOMAIN}
+    helpers = [half_function(), *(unpacker_function(format) for format in sorted(called))]
+    return [*made.values(), *(helpers if called else [])]
+
+
+def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
+    """The function of one node, named as the node's op."""
+    attrs = attributes(node)
+    if node.op_type not in BODIES:
+        raise UnsupportedError(f"the op {node.op_type} has no body in standard ONNX ops")
+    named = str(attrs.get("formats", attrs.get("format", "")))
+    if missing := [f for f in named.split(",") if f and f not in UNPACKERS]:
+        raise UnsupportedError(f"weights of format {missing[0]} have no decoder in standard ONNX ops")
+    body = Body()
+    inputs = [f"in{i}" for i in range(len(node.input))]
+    present = [name if given else "" for name, given in zip(inputs, node.input, strict=True)]
+    outputs = [f"out{i}" for i in range(len(node.output))]
+    results = BODIES[node.op_type](body, attrs, present)[: len(outputs)]
+    return body.function(node.op_type, overload, inputs, results, outputs, sorted(attrs))
+
+
+def _variant(node: onnx.NodeProto) -> tuple[object, ...]:
+    """What tells bodies of one op apart: attributes, and which inputs and outputs there are."""
+    attrs = {name: value for name, value in attributes(node).items() if name not in _READ_BY_THE_BODY}
+    return node.op_type, repr(sorted(attrs.items())), tuple(map(bool, node.input)), len(node.output)

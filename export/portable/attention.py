@@ -1,0 +1,142 @@
+"""Bodies of RMSNorm, RotaryTable and TreeAttention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from edgedec.export.portable.body import Body
+
+
+def rms_norm(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """x / sqrt(mean(x^2) + epsilon) * weight (+ residual)."""
+    x, weight, *residual = inputs
+    y = _norm(body, x, weight, attrs["epsilon"])
+    return [body.op("Add", y, residual[0]) if residual and residual[0] else y]
+
+
+def rotary_table(body: Body, _attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Angles in double, brought into one turn before they are rounded: sine and cosine are then taken in
+    float32.
+    """
+    positions, frequencies = (body.cast(name, TensorProto.DOUBLE) for name in inputs)
+    angles = body.op("Mul", body.op("Unsqueeze", positions, [1]), frequencies)
+    turns = body.op("Floor", body.op("Mul", angles, np.array(1 / math.tau)))
+    angles = body.op("Sub", angles, body.op("Mul", turns, np.array(math.tau)))
+    angles = body.cast(angles, TensorProto.FLOAT)
+    return [body.op("Concat", body.op("Cos", angles), body.op("Sin", angles), axis=1)]
+
+
+def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Attention over the resident keys and those of the pass, and the latter's keys and values for the cache.
+
+    A function can not write its input: it returns them as kv_new f16[1, 2, Hkv, T, d], which the caller
+    stores in slots length .. length + T - 1 of its layer.
+    """
+    qkv, rotary, parents, length, kv_cache, *norms = inputs
+    heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
+    q, k, v = _heads(body, qkv, [heads, kv_heads, kv_heads], dim)
+    if any(norms):
+        q, k = (_norm(body, part, norm, attrs["epsilon"]) for part, norm in zip((q, k), norms, strict=True))
+    q, k = (_rotate(body, part, rotary, dim, bool(attrs["interleaved"])) for part in (q, k))
+    new = body.op("Transpose", body.op("Concat", *(body.op("Unsqueeze", p, [0]) for p in (k, v)), axis=0),
+                  perm=[0, 2, 1, 3])  # fmt: skip
+    new = body.cast(new, TensorProto.FLOAT16)
+    layer = body.attribute("layer")
+    starts = body.op("Concat", layer, body.constant([0]), axis=0)
+    ends = body.op("Concat", body.op("Add", layer, [1]), length, axis=0)
+    resident = body.op("Squeeze", body.op("Slice", kv_cache, starts, ends, [0, 3]), [0])
+    both = body.cast(body.op("Concat", resident, new, axis=2), TensorProto.FLOAT)
+    keys, values = (body.op("Unsqueeze", body.element(both, i, 0), [1]) for i in range(2))
+    q = body.op("Mul", q, attrs["scale"])
+    q = body.reshape(body.op("Transpose", q, perm=[1, 0, 2]), kv_heads, heads // kv_heads, -1, dim)
+    scores = body.op("MatMul", q, body.op("Transpose", keys, perm=[0, 1, 3, 2]))
+    hidden = body.op("Not", _visible(body, parents, length, attrs["window"]))
+    scores = body.op("Where", hidden, np.float32(-1e30), scores)
+    mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
+    mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
+    return [body.reshape(mixed, 0, heads * dim), body.op("Unsqueeze", new, [0])]
+
+
+def _norm(body: Body, x: str, weight: str, epsilon: float) -> str:
+    mean = body.op("ReduceMean", body.op("Mul", x, x), [-1], keepdims=1)
+    root = body.op("Sqrt", body.op("Add", mean, float(epsilon)))
+    return body.op("Mul", body.op("Div", x, root), weight)
+
+
+def _heads(body: Body, qkv: str, counts: list[int], dim: int) -> list[str]:
+    """f32[T, heads, d] of each part of a row of heads."""
+    rows = body.reshape(qkv, 0, sum(counts), dim)
+    ends = np.cumsum(counts).tolist()
+    return [body.slice(rows, end - count, end, 1) for count, end in zip(counts, ends, strict=True)]
+
+
+def _rotate(body: Body, x: str, rotary: str, dim: int, interleaved: bool) -> str:
+    """Turn the pairs (2i, 2i + 1) or (i, i + d/2) of x[T, H, d] by the angles of rotary[T, d]."""
+    axis, shape = (3, (0, 0, dim // 2, 2)) if interleaved else (2, (0, 0, 2, dim // 2))
+    pairs = body.reshape(x, *shape)
+    first, second = (body.element(pairs, i, axis) for i in range(2))
+    table = body.op("Unsqueeze", rotary, [1])
+    cos, sin = body.slice(table, 0, dim // 2, 2), body.slice(table, dim // 2, dim, 2)
+    turned = (
+        body.op("Sub", body.op("Mul", first, cos), body.op("Mul", second, sin)),
+        body.op("Add", body.op("Mul", first, sin), body.op("Mul", second, cos)),
+    )
+    joined = body.op("Concat", *(body.op("Unsqueeze", part, [axis]) for part in turned), axis=axis)
+    return body.reshape(joined, 0, 0, dim)
+
+
+def _visible(body: Body, parents: str, length: str, window: int) -> str:
+    """bool[T, length + T]: the keys that each token attends to. Slots are positions, except in the pass,
+    where a token's position is length + the number of its ancestors in the pass.
+    """
+    above = _ancestors(body, parents)
+    depth = body.op("Sub", body.op("ReduceSum", body.cast(above, TensorProto.INT64), [1], keepdims=0), [1])
+    count = body.size(parents, 0)
+    slots = body.op("Range", np.int64(0), body.op("Squeeze", length, [0]), np.int64(1))
+    positions = body.op("Concat", slots, body.op("Add", depth, length), axis=0)
+    resident = body.op("Expand", np.array(True), body.op("Concat", count, length, axis=0))
+    seen = body.op("Concat", resident, above, axis=1)
+    if window:
+        first = body.op("Sub", body.op("Unsqueeze", body.op("Add", depth, length), [1]), window)
+        seen = body.op("And", seen, body.op("Greater", body.op("Unsqueeze", positions, [0]), first))
+    return seen
+
+
+def _ancestors(body: Body, parents: str) -> str:
+    """bool[T, T]: (i, j) where j is i or an ancestor of i.
+
+    With P the parents' matrix, paths of up to 2^n steps are (I + P)^(2^n): square until 2^n is at least T.
+    """
+    count = body.size(parents, 0)
+    index = body.op("Range", np.int64(0), body.op("Squeeze", count, [0]), np.int64(1))
+    column, row = body.op("Unsqueeze", index, [1]), body.op("Unsqueeze", index, [0])
+    own = body.op("Equal", column, row)
+    steps = body.op("Or", own, body.op("Equal", body.op("Unsqueeze", parents, [1]), row))
+    bits = body.op("Div", body.op("Log", body.cast(count, TensorProto.FLOAT)), np.float32(math.log(2)))
+    rounds = body.cast(body.op("Ceil", bits), TensorProto.INT64)
+    first = body.cast(steps, TensorProto.FLOAT)
+    closed = body.op("Loop", body.op("Squeeze", rounds, [0]), "", first, body=_square())
+    return body.op("Greater", closed, 0.5)
+
+
+def _square() -> Any:
+    """Loop body: reach -> min(reach @ reach, 1)."""
+    body = Body("square")
+    body.nodes.append(helper.make_node("Identity", ["go_on"], ["still"]))
+    body.nodes.append(helper.make_node("MatMul", ["reach", "reach"], ["paths"]))
+    body.nodes.append(helper.make_node("Clip", ["paths", "", body.constant(1.0)], ["closer"]))
+    value = helper.make_tensor_value_info
+    return helper.make_graph(
+        body.nodes,
+        "square",
+        [
+            value("round", TensorProto.INT64, []),
+            value("go_on", TensorProto.BOOL, []),
+            value("reach", TensorProto.FLOAT, [None, None]),
+        ],
+        [value("still", TensorProto.BOOL, []), value("closer", TensorProto.FLOAT, [None, None])],
+    )

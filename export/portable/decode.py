@@ -1,0 +1,167 @@
+"""Packed weights (``kernels/layout.py``) to float32 in standard ops, bit for bit as ggml dequantises them.
+
+An unpacker takes u8[tiles, bytes per tile] and returns the quants as stored, u8[tiles, records, pairs,
+2 groups, 2 halves, 4 steps, 16 columns, 4 inputs], and for every ``group`` of inputs scale and minimum,
+f32[tiles, records, groups of a record, 16 columns]: weight = scale * quant + minimum. The offset of a quant
+is part of its minimum; these products are exact, so that rounds no differently.
+
+Nothing depends on the size of the matrix: one function serves every matrix of a format. As weights are
+constants, a runtime that folds constants decodes them once, while it loads. It may keep every intermediate
+until it is done; so quants are moved about while they are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from edgedec.export.model import DOMAIN
+from edgedec.export.portable.body import Body
+from edgedec.kernels.layout import FORMATS, GROUP, TILE, Format
+
+HALF, UNPACK = "HalfFromBytes", "Unpack_"
+"""Names; the second is completed by a format, for ONNX Runtime 1.31 finds no overload inside a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacker:
+    """How one weight format is unpacked. ``group``: inputs that share a scale."""
+
+    build: Callable[[Body, Format, str], tuple[str, str, str]]
+    """(body, format, records u8[tiles, records, record bytes]) -> quants, scale, minimum as above."""
+    group: int = GROUP
+
+
+def half_function() -> onnx.FunctionProto:
+    """fp16 from its two bytes, exactly: the high byte tells sign, exponent and two bits of the mantissa, the
+    low byte adds as many steps. Opset 21 has no op that reinterprets bits.
+    """
+    body = Body()
+    high = np.arange(256, dtype=np.uint16) << 8
+    base = high.view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        step = (high + 1).view(np.float16).astype(np.float32) - base
+    index = body.cast("high", TensorProto.INT32)
+    first, slope = (body.op("Gather", table, index, axis=0) for table in (base, step))
+    value = body.op("Add", first, body.op("Mul", slope, body.cast("low", TensorProto.FLOAT)))
+    return body.function(HALF, "", ["low", "high"], [value], ["value"])
+
+
+def unpacker_function(format: str) -> onnx.FunctionProto:
+    """The unpacker of one format."""
+    body, spec = Body(), FORMATS[format]
+    parts = UNPACKERS[format].build(body, spec, body.reshape("packed", 0, -1, spec.record_bytes))
+    return body.function(UNPACK + format, "", ["packed"], parts, ["quants", "scale", "minimum"])
+
+
+def columns(body: Body, packed: str, format: str) -> str:
+    """A whole matrix, transposed: f32[K, N], padding included."""
+    quants, *factors = body.node(UNPACK + format, [packed], 3, DOMAIN)
+    group = UNPACKERS[format].group
+    moved = body.op("Transpose", quants, perm=[1, 2, 3, 4, 5, 7, 0, 6])
+    by_column = body.op("Concat", body.constant([-1, group]), _count(body, quants), axis=0)
+    by_group = body.op("Concat", body.constant([-1, 1]), _count(body, quants), axis=0)
+    values = body.cast(body.op("Reshape", moved, by_column), TensorProto.FLOAT)
+    for kind, factor in zip(("Mul", "Add"), factors, strict=True):
+        factor = body.op("Reshape", body.op("Transpose", factor, perm=[1, 2, 0, 3]), by_group)
+        values = body.op(kind, values, factor)
+    return body.op("Reshape", values, body.op("Concat", body.constant([-1]), _count(body, quants), axis=0))
+
+
+def selected_rows(body: Body, packed: str, column: str, format: str) -> str:
+    """One row of each tile: f32[tiles, K], padding included; ``column`` int64[tiles, 1] says which."""
+    quants, *factors = body.node(UNPACK + format, [packed], 3, DOMAIN)
+    moved = body.op("Transpose", quants, perm=[0, 6, 1, 2, 3, 4, 5, 7])
+    chosen = body.op("GatherND", body.reshape(moved, 0, TILE, -1), column, batch_dims=1)
+    values = body.cast(body.reshape(chosen, 0, -1, UNPACKERS[format].group), TensorProto.FLOAT)
+    for kind, factor in zip(("Mul", "Add"), factors, strict=True):
+        factor = body.reshape(body.op("Transpose", factor, perm=[0, 3, 1, 2]), 0, TILE, -1)
+        factor = body.op("GatherND", factor, column, batch_dims=1)
+        values = body.op(kind, values, body.op("Unsqueeze", factor, [2]))
+    return body.reshape(values, 0, -1)
+
+
+def _count(body: Body, quants: str) -> str:
+    """Columns of all tiles, int64[1]."""
+    return body.op("Mul", body.size(quants, 0), [TILE])
+
+
+def _simple(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """q4_0 to q8_0: groups of 32 with an fp16 scale, and a minimum where the format has one."""
+    scale = _halves(body, records, 0, 2)
+    minimum = _halves(body, records, 64, 2) if spec.has_min else _offset(body, spec, scale)
+    if spec.bits == 8:
+        stored = body.slice(records, 64, spec.record_bytes, 2)
+        return body.reshape(stored, 0, 0, 1, 2, 2, 4, TILE, 4), scale, minimum
+    return _quants(body, spec, records, 128 if spec.has_min else 64), scale, minimum
+
+
+def _six_bit_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """q4_k, q5_k: a scale and a minimum of six bits per group, times two fp16 per record."""
+    fields = body.reshape(body.slice(records, 64, 256, 2), 0, 0, 4, 3, TILE)
+    low, high = body.slice(fields, 0, 2, 3), body.slice(fields, 2, 3, 3)
+    products = []
+    for part in range(2):  # scales, minima
+        shifts = np.array([[2 * part], [4 + 2 * part]], dtype=np.uint8)
+        four = _shift(body, low, 4, "RIGHT") if part else _and(body, low, 15)
+        two = _and(body, body.op("BitShift", high, shifts, direction="RIGHT"), 3)
+        six = body.op("BitwiseOr", four, _shift(body, two, 4, "LEFT"))
+        factor = body.reshape(body.cast(six, TensorProto.FLOAT), 0, 0, 8, TILE)
+        products.append(body.op("Mul", _halves(body, records, 32 * part, 1), factor))
+    return _quants(body, spec, records, 256), products[0], body.op("Neg", products[1])
+
+
+def _signed_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """q6_k: a signed byte as scale of every 16 inputs, times one fp16 per record."""
+    stored = body.reshape(body.slice(records, 32, 288, 2), 0, 0, 16, TILE)
+    biased = body.cast(body.op("BitwiseXor", stored, np.uint8(128)), TensorProto.FLOAT)
+    scale = body.op("Mul", _halves(body, records, 0, 1), body.op("Sub", biased, 128.0))
+    return _quants(body, spec, records, 288), scale, _offset(body, spec, scale)
+
+
+def _offset(body: Body, spec: Format, scale: str) -> str:
+    """The minimum of formats that have an offset instead."""
+    return body.op("Mul", scale, float(-spec.offset))
+
+
+def _quants(body: Body, spec: Format, records: str, start: int) -> str:
+    """Quants of formats of 4 to 6 bits whose nibbles begin at byte ``start``."""
+    end = start + 512 * spec.pairs
+    nibbles = body.reshape(body.slice(records, start, end, 2), 0, 0, spec.pairs, 1, 2, 4, TILE, 4)
+    quants = body.op("Concat", _and(body, nibbles, 15), _shift(body, nibbles, 4, "RIGHT"), axis=3)
+    if bits := spec.bits - 4:
+        high = body.slice(records, end, spec.record_bytes, 2)
+        # One byte holds 8 steps of one bit, or the 4 steps of a half in two bits each.
+        high = body.reshape(high, 0, 0, spec.pairs, 2, bits, 1, TILE, 4)
+        shape = (2, 4, 1, 1) if bits == 1 else (4, 1, 1)
+        shifts = (bits * np.arange(np.prod(shape))).astype(np.uint8).reshape(shape)
+        field = _and(body, body.op("BitShift", high, shifts, direction="RIGHT"), (1 << bits) - 1)
+        quants = body.op("BitwiseOr", quants, _shift(body, field, 4, "LEFT"))
+    return quants
+
+
+def _halves(body: Body, records: str, start: int, count: int) -> str:
+    """f32[tiles, records, count, 16] from fp16 at byte ``start`` of every record."""
+    pairs = body.slice(records, start, start + 2 * TILE * count, 2)
+    pairs = body.reshape(pairs, 0, 0, count, TILE, 2)
+    return body.op(HALF, body.element(pairs, 0, 4), body.element(pairs, 1, 4), domain=DOMAIN)
+
+
+def _and(body: Body, x: str, mask: int) -> str:
+    return body.op("BitwiseAnd", x, np.uint8(mask))
+
+
+def _shift(body: Body, x: str, bits: int, direction: str) -> str:
+    return body.op("BitShift", x, np.uint8(bits), direction=direction)
+
+
+UNPACKERS: dict[str, Unpacker] = {
+    **dict.fromkeys(("q4_0", "q4_1", "q5_0", "q5_1", "q8_0"), Unpacker(_simple)),
+    **dict.fromkeys(("q4_k", "q5_k"), Unpacker(_six_bit_scales)),
+    "q6_k": Unpacker(_signed_scales, group=16),
+}
+"""Weight format -> how to unpack it. A new format needs an entry here (a test compares with ``FORMATS``)."""

@@ -1,0 +1,1 @@
+"""Models and single ops in runtimes that know nothing of our kernels."""

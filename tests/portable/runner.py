@@ -1,0 +1,60 @@
+"""Runs a bundle's model.onnx in an ONNX Runtime session of the caller's making, as docs/portable.md shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from edgedec.kernels import library
+
+Array = NDArray[Any]
+
+
+def options(*, kernels: bool = False) -> ort.SessionOptions:
+    """Silent; with ``kernels`` our library is registered."""
+    chosen = ort.SessionOptions()
+    chosen.log_severity_level = 4
+    chosen.intra_op_num_threads = 2
+    if kernels:
+        chosen.register_custom_ops_library(str(library.library_path()))
+    return chosen
+
+
+class Runner:
+    """A session and its cache; ``length`` tokens are resident."""
+
+    def __init__(self, bundle: Path, chosen: ort.SessionOptions | None = None, *, capacity: int = 64) -> None:
+        providers = {} if chosen and chosen.has_providers() else {"providers": ["CPUExecutionProvider"]}
+        self.session = ort.InferenceSession(str(bundle / "model.onnx"), chosen or options(), **providers)
+        shape = {node.name: node.shape for node in self.session.get_inputs()}["kv_cache"]
+        self.cache = np.zeros([*shape[:3], capacity, shape[4]], dtype=np.float16)
+        self.length = 0
+
+    def run(
+        self, tokens: Sequence[int], parents: Sequence[int] | None = None, *, want_logits: bool = True
+    ) -> dict[str, Array]:
+        """One pass, all rows; a chain unless ``parents`` says otherwise. Its keys and values are appended."""
+        chosen = list(range(-1, len(tokens) - 1)) if parents is None else parents
+        depths = np.zeros(len(tokens), dtype=np.int64)
+        for token, parent in enumerate(chosen):
+            depths[token] = depths[parent] + 1 if parent >= 0 else 0
+        feeds: Mapping[str, Array] = {
+            "tokens": np.array(tokens, dtype=np.int64),
+            "positions": self.length + depths,
+            "parents": np.array(chosen, dtype=np.int64),
+            "length": np.array([self.length], dtype=np.int64),
+            "rows": np.arange(len(tokens), dtype=np.int64),
+            "want_logits": np.array([int(want_logits)], dtype=np.int64),
+            "kv_cache": self.cache,
+        }
+        names = [node.name for node in self.session.get_outputs()]
+        out = dict(zip(names, self.session.run(names, feeds), strict=True))
+        end = self.length + len(tokens)
+        self.cache[:, :, :, self.length : end] = out["kv_new"]
+        self.length = end
+        return out

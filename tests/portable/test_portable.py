@@ -1,0 +1,128 @@
+"""Whole models without our kernels: model.onnx in a plain session says what the GGUF file means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgedec.backends.onnx import OnnxForward
+from edgedec.core.manifest import Manifest
+from edgedec.core.types import Rows
+from edgedec.export import export_gguf
+from edgedec.kernels.layout import FORMATS
+from edgedec.session.tokenizer import Tokenizer
+from tests.fixtures.tiny_gguf import K_FORMATS, TinyShape, write_tiny
+from tests.portable.runner import Runner, options
+from tests.reference.graph import graph_logits
+from tests.reference.model import reference_logits
+
+TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250]
+WIDE = TinyShape(layers=1, hidden=256, ffn=256, heads=4, kv_heads=2, head_dim=64)
+FLOAT_ROUNDING = 5e-4
+"""Of the largest logit: float32, sums in another order, and what that moves across a step of fp16."""
+CACHE_ROUNDING = 1e-2
+"""Of the largest logit: what it costs that keys and values are kept as fp16. Seen: 4e-3."""
+INT8_ROUNDING = 0.05
+"""Of the largest logit, between a body and the kernels, which round inputs to 8 bits. Seen: 0.02."""
+TREE = [-1, 0, 0, 1, 1, 2, 5, -1, 7, 6]
+
+
+def make(tmp_path: Path, architecture: str, **choices: Any) -> tuple[Path, Path]:
+    """(the GGUF file, the bundle)."""
+    gguf = write_tiny(tmp_path / "model.gguf", architecture, **choices)
+    export_gguf(gguf, tmp_path / "bundle")
+    return gguf, tmp_path / "bundle"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_path: Path) -> None:
+    shape = WIDE if format in K_FORMATS else TinyShape(layers=1)
+    gguf, bundle = make(tmp_path, architecture, formats=format, shape=shape, tied=False)
+    runner = Runner(bundle)
+    prompt = runner.run(TOKENS[:6])["logits"]
+    steps = [runner.run([token])["logits"] for token in TOKENS[6:]]
+    got, expected = np.concatenate([prompt, *steps]), reference_logits(gguf, TOKENS, dtype=np.float64)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(
+        got, graph_logits(bundle, TOKENS, cache=np.float16), atol=FLOAT_ROUNDING * scale
+    )
+    np.testing.assert_allclose(got, expected, atol=CACHE_ROUNDING * scale)
+    assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_every_node_of_a_tree_sees_its_own_path(architecture: str, tmp_path: Path) -> None:
+    """gemma3 with both kinds of layers, its window shorter than the paths."""
+    layers = 6 if architecture == "gemma3" else 2
+    _, bundle = make(tmp_path, architecture, shape=TinyShape(layers=layers, window=4))
+    runner = Runner(bundle)
+    runner.run(TOKENS[:3])
+    resident = runner.cache.copy()
+    got = runner.run(TOKENS[4:14], TREE)["logits"]
+    for leaf in range(len(TREE)):
+        path, node = [], leaf
+        while node >= 0:
+            path.insert(0, TOKENS[4 + node])
+            node = TREE[node]
+        runner.cache[:], runner.length = resident, 3
+        chain = runner.run(path)["logits"][-1]
+        np.testing.assert_allclose(got[leaf], chain, atol=1e-4 * np.abs(chain).max())
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+def test_the_kernels_agree_up_to_their_rounding(architecture: str, tmp_path: Path) -> None:
+    _, bundle = make(tmp_path, architecture, formats="q8_0")
+    manifest = Manifest.load(bundle)
+    plain, forward = Runner(bundle), OnnxForward(bundle, manifest, capacity=64)
+    got = plain.run(TOKENS)["logits"]
+    rows = forward.extend(TOKENS, rows=Rows(full=True))
+    assert rows.logits is not None
+    np.testing.assert_allclose(got, rows.logits, atol=INT8_ROUNDING * np.abs(got).max())
+    assert np.abs(got - rows.logits).max() > 0  # else the kernels ran both
+
+
+def test_registered_kernels_are_preferred_and_return_what_they_wrote(tmp_path: Path) -> None:
+    _, bundle = make(tmp_path, "llama")
+    plain, kernels = Runner(bundle), Runner(bundle, options(kernels=True))
+    forward = OnnxForward(bundle, Manifest.load(bundle), capacity=64)
+    rows = forward.extend(TOKENS, rows=Rows(full=True))
+    out = kernels.run(TOKENS)
+    np.testing.assert_array_equal(out["logits"], rows.logits)
+    np.testing.assert_array_equal(out["values"], rows.values)
+    again = kernels.cache.copy()
+    kernels.length = 0
+    kernels.cache[:] = 0
+    returned = kernels.run(TOKENS)["kv_new"]
+    np.testing.assert_array_equal(again, kernels.cache)
+    assert np.abs(returned).max() > 0
+    close = plain.run(TOKENS)["kv_new"].astype(np.float32)
+    np.testing.assert_allclose(returned.astype(np.float32), close, atol=INT8_ROUNDING * np.abs(close).max())
+
+
+def test_bodies_cost_little_room(tmp_path: Path) -> None:
+    _, bundle = make(tmp_path, "gemma3", shape=TinyShape(layers=6))
+    assert (bundle / "model.onnx").stat().st_size < 60_000
+
+
+@pytest.mark.slow
+def test_a_real_model_says_the_same_without_kernels(tmp_path: Path) -> None:
+    folder = os.environ.get("EDGEDEC_TEST_GGUF")
+    assert folder, "set EDGEDEC_TEST_GGUF to the directory of the real models"
+    export_gguf(Path(folder) / "smollm2.gguf", tmp_path / "bundle")
+    manifest = Manifest.load(tmp_path / "bundle")
+    prompt = Tokenizer.load(tmp_path / "bundle", manifest.tokenizer).encode("The capital of France is")
+    plain = Runner(tmp_path / "bundle", capacity=64)
+    forward = OnnxForward(tmp_path / "bundle", manifest, capacity=64)
+    got, expected, worst = list(prompt), list(prompt), 0.0
+    for count in [len(prompt), *[1] * 15]:
+        out, rows = plain.run(got[-count:]), forward.extend(expected[-count:])
+        worst = max(worst, float(np.abs(out["logits"][-1][rows.ids[-1]] - rows.values[-1]).max()))
+        got.append(int(out["ids"][-1, 0]))
+        expected.append(int(rows.ids[-1, 0]))
+    assert got == expected
+    assert worst < 1.0, "of logits about 20"
