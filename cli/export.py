@@ -30,8 +30,8 @@ from edgedec.core.units import size
 def command(ctx: click.Context, source: Path, out: Path, name: str | None, as_json: bool) -> None:
     """Turn a GGUF file into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
 
-    The weights keep their integers and scales exactly. Architectures: llama, qwen2, gemma3. An interrupted
-    export leaves DIR as it was.
+    The weights keep their integers and scales exactly. Architectures: llama, qwen2, qwen3, gemma3.
+    An interrupted export leaves DIR as it was.
     """
     if not source.is_file():
         raise NotFoundError(f"no such file: {source}", hint="SOURCE is a .gguf file")

@@ -48,6 +48,10 @@ CASES = {
         "qwen2",
         {"formats": {"*": "q4_k", "attn_v": "q6_k", "ffn_down": "q5_k", "output": "q6_k"}, "shape": WIDE},
     ),
+    "qwen3": Case("qwen3", {"formats": {"*": "q5_1", "attn_v": "q8_0"}}),
+    "qwen3-narrow-heads": Case(
+        "qwen3", {"shape": TinyShape(heads=2, kv_heads=1, head_dim=48), "tied": False}
+    ),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
     "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
 }
@@ -127,7 +131,7 @@ def test_base_model_has_no_template(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
-    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, gemma3"),
+    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, qwen3, gemma3"),
     ("llama", {"formats": "f16"}, UnsupportedError, "token_embd.weight is F16, .* q4_k"),
     ("llama", {"formats": {"attn_q": "f32"}}, UnsupportedError, "attn_q.weight is F32"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),

@@ -1,4 +1,4 @@
-"""An oracle: the forward pass of llama, qwen2 and gemma3 in plain NumPy, from the dequantised weights of a
+"""An oracle: the forward pass of llama, qwen2, qwen3 and gemma3 in plain NumPy, from the dequantised weights of a
 GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
@@ -74,7 +74,7 @@ class _Model:
             for part in ("q", "k", "v")
         )
         local = self.name == "gemma3" and (layer + 1) % 6 != 0
-        if self.name == "gemma3":
+        if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
         q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
