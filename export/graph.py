@@ -17,7 +17,8 @@ from edgedec.export.tensors import Tensors
 
 HEAD_K = 64
 """Entries per row that the head returns (fewer only for a smaller vocabulary)."""
-_ROPE_FACTORS = "rope_freqs.weight"
+ROPE_FACTORS = "rope_freqs.weight"
+"""The tensor f32[d/2] that frequencies are divided by, in Llama 3 models."""
 _QKV_TERMS = 2
 """Queries, keys and values see their input in two int8 terms, about 15 bits: for the products it feeds, the
 rounding of theirs to 8 bits costs most. With the head's refinement this halves the KL divergence of SmolLM2
@@ -118,10 +119,10 @@ class _Builder:
         """The rotary table of layers without (False) and with (True) a window."""
         hyper = self.hyper
         factors = None
-        if self.tensors.has(_ROPE_FACTORS):
-            factors = self.tensors.vector(_ROPE_FACTORS, hyper.head_dim // 2).values
+        if self.tensors.has(ROPE_FACTORS):
+            factors = self.tensors.vector(ROPE_FACTORS, hyper.head_dim // 2).values
             if factors.min() <= 0:
-                raise BadFileError(f"tensor {_ROPE_FACTORS} holds values that are not positive")
+                raise BadFileError(f"tensor {ROPE_FACTORS} holds values that are not positive")
         tables = {False: inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)}
         if self.arch.global_period:
             tables[True] = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)

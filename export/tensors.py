@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
-from edgedec.export.gguf_source import GgufSource
 from edgedec.export.model import PackedWeight, VectorWeight
+from edgedec.export.source import WeightSource
 from edgedec.kernels.layout import FORMATS
 
 
@@ -17,7 +17,7 @@ class Tensors:
     UnsupportedError.
     """
 
-    def __init__(self, source: GgufSource) -> None:
+    def __init__(self, source: WeightSource) -> None:
         self._source = source
         self._taken: set[str] = set()
 
@@ -41,22 +41,25 @@ class Tensors:
         """Rows of a matrix whose height is not known beforehand (the vocabulary)."""
         tensor = self._source.tensors.get(name)
         if tensor is None or len(tensor.shape) != 2:
-            raise BadFileError(f"the GGUF file lacks a matrix {name}")
+            raise BadFileError(f"{self._source.title} lacks a matrix {self._source.spelling(name)}")
         return tensor.shape[0]
 
     def require_all_taken(self) -> None:
         """A tensor that the graph ignores would mean another model than the file's."""
         if left := sorted(self._source.tensors.keys() - self._taken):
+            name = self._source.spelling(left[0])
             raise UnsupportedError(
-                f"the model has a tensor {left[0][:60]!r} that this architecture does not use"
+                f"the model has a tensor {name[:60]!r}, which its architecture does not use"
             )
 
     def _take(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         tensor = self._source.tensors.get(name)
         if tensor is None:
-            raise BadFileError(f"the GGUF file lacks tensor {name}")
+            raise BadFileError(f"{self._source.title} lacks tensor {self._source.spelling(name)}")
         if tensor.shape != shape:
-            raise BadFileError(f"tensor {name} has shape {list(tensor.shape)}, not {list(shape)}")
+            raise BadFileError(
+                f"tensor {self._source.spelling(name)} has shape {list(tensor.shape)}, not {list(shape)}"
+            )
         self._taken.add(name)
         return tensor
 

@@ -147,7 +147,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"extra": {"llama.attn_logit_softcapping": 50.0}}, UnsupportedError, "softcapping"),
     ("llama", {"extra": {"llama.final_logit_softcapping": 30.0}}, UnsupportedError, "final_logit"),
     ("llama", {"extra": {"llama.block_count": 3}}, BadFileError, "lacks tensor blk.2"),
-    ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* does not use"),
+    ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* its architecture does not use"),
     ("llama", {"extra": {"llama.block_count": 0}}, BadFileError, "block_count .* is 0"),
     ("llama", {"extra": {"llama.feed_forward_length": 128}}, BadFileError, "ffn_gate.weight has shape"),
     ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is four"),

@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, qwen2, qwen3 and gemma3 in plain NumPy, from the dequantised weights of a
-GGUF file.
+"""An oracle: the forward pass of llama, qwen2, qwen3 and gemma3 in plain NumPy, from the dequantised weights
+of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
