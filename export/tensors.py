@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,14 @@ from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.model import PackedWeight, VectorWeight
 from edgedec.export.source import WeightSource
 from edgedec.kernels.layout import FORMATS
+
+
+class Part(NamedTuple):
+    """Where a matrix lies in a taller one: from row ``first`` of ``tensor``, which has ``height`` rows."""
+
+    tensor: str
+    first: int
+    height: int
 
 
 class Tensors:
@@ -24,15 +34,16 @@ class Tensors:
     def has(self, name: str) -> bool:
         return name in self._source.tensors
 
-    def matrix(self, name: str, rows: int, cols: int) -> PackedWeight:
-        """A matrix [rows, cols] in a format that can be packed."""
-        tensor = self._take(name, (rows, cols))
+    def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> PackedWeight:
+        """A matrix [rows, cols] in a format that can be packed; with ``part``, rows of a taller tensor."""
+        where = part or Part(name, 0, rows)
+        tensor = self._take(where.tensor, (where.height, cols))
         if tensor.format not in FORMATS:
             raise UnsupportedError(
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
                 hint=f"quantise the model to one of {', '.join(FORMATS)}, or to Q4_K_M",
             )
-        return PackedWeight(tensor)
+        return PackedWeight(tensor, where.first, rows)
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))

@@ -97,6 +97,7 @@ def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview
         yield weight.values.astype("<f4").tobytes()
         return
     step = chunk_rows(weight.cols)
-    for start in range(0, weight.rows, step):
-        raw = source.rows(weight.tensor, start, min(start + step, weight.rows))
+    end = weight.first + weight.rows
+    for start in range(weight.first, end, step):
+        raw = source.rows(weight.tensor, start, min(start + step, end))
         yield pack(weight.format, raw).data.cast("B")

@@ -46,6 +46,7 @@ _FAMILIES: dict[str, _Family] = {
     "llama": _Family(replace(ARCHITECTURES["llama"], interleaved=False)),
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
     "qwen3": _Family(ARCHITECTURES["qwen3"]),
+    "phi3": _Family(ARCHITECTURES["phi3"]),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
 }
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
@@ -124,13 +125,16 @@ def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:
     types = fields.data.get("layer_types") or []
     if not isinstance(types, list) or not set(map(str, types)) <= {"full_attention", "sliding_attention"}:
         raise UnsupportedError("layers of another kind than full and sliding attention are not supported")
+    if architecture.windows_everywhere:
+        window = fields.data.get("sliding_window")
+        return {} if window is None else {"attention.sliding_window": fields.size("sliding_window")}
     if not architecture.global_period:
         if fields.flag("use_sliding_window", False) or "sliding_attention" in types:
             raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")
         return {}
-    window = {"attention.sliding_window": fields.size("sliding_window")}
+    size = fields.size("sliding_window")
     if types:
         pattern: Any = [kind == "sliding_attention" for kind in types]
     else:
         pattern = fields.size("sliding_window_pattern", architecture.global_period)
-    return {**window, "attention.sliding_window_pattern": pattern}
+    return {"attention.sliding_window": size, "attention.sliding_window_pattern": pattern}

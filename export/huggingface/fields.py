@@ -49,6 +49,13 @@ class Fields:
             raise self._wrong(key, value, "a text")
         return value
 
+    def numbers(self, key: str, count: int) -> list[float]:
+        """``count`` numbers above zero."""
+        value = self._value(key, None)
+        if not isinstance(value, list) or len(value) != count:
+            raise BadFileError(f"{key} in {self.where} is not a list of {count} numbers")
+        return [Fields(f"{key} of {self.where}", {"an entry": entry}).positive("an entry") for entry in value]
+
     def object(self, key: str) -> Fields:
         """A nested object, empty when absent."""
         value = self._value(key, {})

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import Architecture
-from edgedec.export.graph import ROPE_FACTORS
+from edgedec.export.graph import ROPE_FACTORS, SHORT_FACTORS
 from edgedec.export.huggingface.fields import Fields
-
-_LOCAL_BASE = 10000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,8 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
     """Raises BadFileError for impossible values, UnsupportedError for scalings that can not be honoured."""
     rope, local = _parameters(config)
     metadata: dict[str, Any] = {"rope.freq_base": rope.positive("rope_theta", base)}
-    if architecture.global_period:
-        metadata["rope.freq_base_swa"] = local.positive("rope_theta", _LOCAL_BASE)
+    if architecture.local_rope_base is not None:
+        metadata["rope.freq_base_swa"] = local.positive("rope_theta", architecture.local_rope_base)
         if _kind(local) != "default":
             raise UnsupportedError("a scaling of the rotary positions of sliding windows is not supported")
     partial = rope.positive("partial_rotary_factor", config.positive("partial_rotary_factor", 1.0))
@@ -40,6 +38,8 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
     if kind == "llama3":
         factors = _llama3_factors(rope, metadata["rope.freq_base"], head_dim)
         return Rope(metadata, {ROPE_FACTORS: factors})
+    if kind == "longrope" and architecture.long_rope:
+        return _long_rope(rope, config, metadata, head_dim, context)
     if kind != "default":
         metadata["rope.scaling.type"] = kind
     if kind == "linear":
@@ -63,6 +63,18 @@ def _parameters(config: Fields) -> tuple[Fields, Fields]:
 def _kind(rope: Fields) -> str:
     kind = rope.text("rope_type", rope.text("type", "default"))
     return "longrope" if kind == "su" else kind
+
+
+def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim: int, context: int) -> Rope:
+    """LongRoPE (transformers' ``_compute_longrope_parameters``) up to the original context."""
+    whole = config.size("original_max_position_embeddings", context)
+    original = rope.size("original_max_position_embeddings", whole)
+    stretch = context / original
+    natural = 1.0 if stretch <= 1 else math.sqrt(1 + math.log(stretch) / math.log(original))
+    metadata["rope.scaling.attn_factor"] = rope.positive("attention_factor", natural)
+    metadata["rope.scaling.original_context_length"] = original
+    factors = np.asarray(rope.numbers("short_factor", head_dim // 2), dtype=np.float32)
+    return Rope(metadata, {SHORT_FACTORS: factors})
 
 
 def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.float32]:

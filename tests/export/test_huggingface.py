@@ -22,6 +22,7 @@ SHAPES = {
     "llama": TinyShape(),
     "qwen2": TinyShape(),
     "qwen3": TinyShape(head_dim=32),
+    "phi3": TinyShape(),
     "gemma3": TinyShape(layers=7, heads=4, kv_heads=1, head_dim=32),
 }
 FILES = ("weights.bin", "model.onnx", "tokenizer.json", "chat_template.jinja")
@@ -40,7 +41,7 @@ def both(tmp_path: Path, architecture: str, quant: str, **options: Any) -> tuple
 
 
 @pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma3"])
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma3", "phi3"])
 def test_values_that_a_format_can_represent_are_kept_exactly(
     architecture: str, quant: str, tmp_path: Path
 ) -> None:
@@ -155,6 +156,36 @@ def test_llama_3_factors(tmp_path: Path) -> None:
     expected = write_tiny(tmp_path / "e.gguf", "llama", extra_tensors=extra)
     got, wanted = graph_logits(tmp_path / "bundle", TOKENS), reference_logits(expected, TOKENS)
     np.testing.assert_allclose(got, wanted, atol=2e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_long_rope(new: bool, tmp_path: Path) -> None:
+    """Phi-3's factors for short contexts, and the square of its factor on sines and cosines."""
+    short = np.linspace(1, 2, 8, dtype=np.float32)
+    rope: dict[str, Any] = {"type": "su", "short_factor": short.tolist(), "long_factor": [9.0] * 8}
+    config: dict[str, Any] = {"original_max_position_embeddings": 64, "rope_scaling": rope}
+    if new:
+        rope |= {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64}
+        config = {"rope_parameters": rope, "rope_theta": None}
+    source = write_huggingface(tmp_path / "a", write_tiny(tmp_path / "m.gguf", "phi3"), config=config)
+    assert export_huggingface(source, tmp_path / "A").spec.context_length == 64
+    extra: dict[str, float | int | str] = {
+        "phi3.rope.scaling.original_context_length": 64,
+        "phi3.rope.scaling.attn_factor": float(np.sqrt(1 + np.log(256 / 64) / np.log(64))),
+    }
+    tensors = {"rope_factors_short.weight": short}
+    gguf = write_tiny(tmp_path / "e.gguf", "phi3", extra=extra, extra_tensors=tensors)
+    got, expected = graph_logits(tmp_path / "A", TOKENS), reference_logits(gguf, TOKENS)
+    np.testing.assert_allclose(got, expected, atol=2e-4 * np.abs(expected).max())
+
+
+def test_a_window_in_every_layer(tmp_path: Path) -> None:
+    plain = write_tiny(tmp_path / "m.gguf", "phi3")
+    windowed = write_tiny(tmp_path / "w.gguf", "phi3", extra={"phi3.attention.sliding_window": 6})
+    source = write_huggingface(tmp_path / "source", plain, config={"sliding_window": 6})
+    export_huggingface(source, tmp_path / "got", name="same")
+    export_gguf(windowed, tmp_path / "expected", name="same")
+    assert (tmp_path / "got/model.onnx").read_bytes() == (tmp_path / "expected/model.onnx").read_bytes()
 
 
 def test_windows_by_layer_types(tmp_path: Path) -> None:

@@ -33,6 +33,13 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": np.linspace(1, 2, 16).tolist(),
+    "long_factor": np.linspace(1, 9, 16).tolist(),
+    "original_max_position_embeddings": 64,
+}
 SIZES = {
     "vocab_size": 320,
     "hidden_size": 128,
@@ -51,6 +58,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama-linear": ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}}),
     "qwen2": ("qwen2", {}),
     "qwen3": ("qwen3", {"head_dim": 48}),
+    "phi3": ("phi3", {}),
+    "phi3-window": ("phi3", {"sliding_window": 9}),
+    "phi3-long-rope": ("phi3", {"original_max_position_embeddings": 64, "rope_parameters": LONG}),
     "gemma3": (
         "gemma3_text",
         {"head_dim": 32, "sliding_window": 8, "num_hidden_layers": 7, "query_pre_attn_scalar": 40},
