@@ -1,4 +1,4 @@
-"""``edgedec export``: a GGUF file becomes a bundle in a directory of the user's choice."""
+"""``edgedec export``: a GGUF file or a Hugging Face directory becomes a bundle where the user wants it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
+from edgedec.export import QUANTS
 
 
 @click.command(
     "export",
-    short_help="Turn a GGUF file into an EdgeDec bundle.",
+    short_help="Turn a GGUF file or Hugging Face model into a bundle.",
     epilog=opt.examples(
         "edgedec export model.gguf -o my-model",
+        "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
         'edgedec generate -m ./my-model -p "Hello"',
     ),
 )
@@ -25,20 +27,31 @@ from edgedec.core.units import size
 @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR",
               help="Where the bundle goes; a bundle that is there already is replaced.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="The model's name (default: the one in the file).")
+@click.option("--quant", type=click.Choice(QUANTS),
+              help="Quantise the matrices of a Hugging Face model to this (default: q8_0).")  # fmt: skip
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, source: Path, out: Path, name: str | None, as_json: bool) -> None:
-    """Turn a GGUF file into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
+def command(
+    ctx: click.Context, source: Path, out: Path, name: str | None, quant: str | None, as_json: bool
+) -> None:
+    """Turn a model into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
 
-    The weights keep their integers and scales exactly. Architectures: llama, qwen2, gemma3. An interrupted
-    export leaves DIR as it was.
+    SOURCE is a GGUF file, whose weights keep their integers and scales exactly, or a Hugging Face directory
+    (config.json, safetensors, tokenizer.json), whose weights are quantised. Architectures: llama, qwen2,
+    qwen3, gemma3, phi3. An interrupted export leaves DIR as it was.
     """
-    if not source.is_file():
-        raise NotFoundError(f"no such file: {source}", hint="SOURCE is a .gguf file")
+    if not source.exists():
+        raise NotFoundError(
+            f"no such file: {source}", hint="SOURCE is a .gguf file or a Hugging Face directory"
+        )
+    if quant and not source.is_dir():
+        raise UsageError(
+            "--quant is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
+        )
     if out.exists() and not _replaceable(out):
         raise UsageError(f"{out} exists and is not a bundle", hint="choose a new or an empty directory")
     with progress.reporter() as report:
-        manifest = seams(ctx).export(source, out, name=name, progress=report)
+        manifest = seams(ctx).export(source, out, name=name, quant=quant, progress=report)
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {
@@ -46,13 +59,13 @@ def command(ctx: click.Context, source: Path, out: Path, name: str | None, as_js
             "architecture": manifest.spec.architecture,
             "path": str(out),
             "bytes": total,
-            "source_bytes": source.stat().st_size,
+            "source_bytes": manifest.source["bytes"],
             "files": {name: file.bytes for name, file in manifest.files.items()},
         }
         screen.show_json(document)
     else:
-        ratio = total / source.stat().st_size
-        click.echo(f"{manifest.name}: {size(total)} in {out}, {ratio:.3f} times the GGUF")
+        ratio = total / float(manifest.source["bytes"] or 1)
+        click.echo(f"{manifest.name}: {size(total)} in {out}, {ratio:.3f} times the source")
 
 
 def _replaceable(out: Path) -> bool:

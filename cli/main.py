@@ -19,7 +19,7 @@ COMMANDS = {
     "pull": "Fetch a model and prepare it.",
     "list": "Show the models that are installed, and those that can be pulled.",
     "rm": "Remove installed models.",
-    "export": "Turn a GGUF file into an EdgeDec bundle.",
+    "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "doctor": "Say what this machine has and how fast it can be.",
     "bench": "Measure speed and faithfulness.",
 }

@@ -1,4 +1,7 @@
-"""Export: a GGUF file becomes a bundle, the directory that EdgeDec runs. Importing this costs nothing."""
+"""Export: a GGUF file or a Hugging Face directory becomes a bundle, the directory that EdgeDec runs.
+
+Importing this costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from pathlib import Path
 
 from edgedec.core.manifest import Manifest
 
-__all__ = ["export_gguf"]
+__all__ = ["QUANTS", "export_gguf", "export_huggingface"]
+
+QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
+"""What the float matrices of a Hugging Face model can be quantised to: groups of 32 with a scale each."""
 
 
 def export_gguf(
@@ -30,3 +36,25 @@ def export_gguf(
     from edgedec.export.exporter import export_gguf as export
 
     return export(Path(source), Path(out), name=name, provenance=provenance, progress=progress)
+
+
+def export_huggingface(
+    source: Path,
+    out: Path,
+    *,
+    quant: str = QUANTS[0],
+    name: str | None = None,
+    provenance: Mapping[str, str] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Manifest:
+    """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
+
+    Matrices are quantised to ``quant``, one of QUANTS, a few rows at a time; embedding and head always to
+    q8_0; norms and biases stay f32. What a format can represent is kept exactly. ``name`` defaults to that of
+    the directory; everything else is as for ``export_gguf``.
+
+    Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
+    """
+    from edgedec.export.huggingface.exporter import export_huggingface as export
+
+    return export(Path(source), Path(out), quant=quant, name=name, provenance=provenance, progress=progress)

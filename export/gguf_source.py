@@ -22,6 +22,8 @@ class GgufSource:
     error.
     """
 
+    title = "the GGUF file"
+
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
         self._stream = stream
@@ -35,6 +37,10 @@ class GgufSource:
             raise UnsupportedError(
                 f"{path.name} is one part of a split model", hint="merge it with llama-gguf-split --merge"
             )
+
+    def spelling(self, name: str) -> str:
+        """The name itself: the exporter goes by GGUF names."""
+        return name
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
         """Rows ``start`` to ``stop`` of a matrix as stored: u8[stop-start, bytes of a row]. Raises

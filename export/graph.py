@@ -13,11 +13,14 @@ from onnx import TensorProto, helper
 from edgedec.core.errors import BadFileError
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
-from edgedec.export.tensors import Tensors
+from edgedec.export.tensors import Part, Tensors
 
 HEAD_K = 64
 """Entries per row that the head returns (fewer only for a smaller vocabulary)."""
-_ROPE_FACTORS = "rope_freqs.weight"
+ROPE_FACTORS = "rope_freqs.weight"
+"""The tensor f32[d/2] that frequencies are divided by, in Llama 3 models."""
+SHORT_FACTORS, LONG_FACTORS = "rope_factors_short.weight", "rope_factors_long.weight"
+"""The same for LongRoPE: up to the original context, which is all that a bundle offers, and beyond."""
 _QKV_TERMS = 2
 """Queries, keys and values see their input in two int8 terms, about 15 bits: for the products it feeds, the
 rounding of theirs to 8 bits costs most. With the head's refinement this halves the KL divergence of SmolLM2
@@ -78,12 +81,7 @@ class _Builder:
     def attention(self, block: str, layer: int, x: str, rotary: str, window: int) -> str:
         hyper = self.hyper
         queries, keys = hyper.heads * hyper.head_dim, hyper.kv_heads * hyper.head_dim
-        bias = self.arch.qkv_bias
-        parts = [
-            self.linear(block + name, x, rows, hyper.hidden, bias, terms=_QKV_TERMS)
-            for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
-        ]
-        qkv = self.op("Concat", block + "qkv", parts, domain="", axis=1)
+        qkv = self.qkv(block, x, queries, keys)
         inputs = [qkv, rotary, "parents", "length", "kv_cache"]
         if self.arch.qk_norm:
             inputs += [self.vector(f"{block}attn_{n}_norm.weight", hyper.head_dim) for n in ("q", "k")]
@@ -102,10 +100,23 @@ class _Builder:
         )
         return self.linear(block + "attn_output", heads, hyper.hidden, queries)
 
+    def qkv(self, block: str, x: str, queries: int, keys: int) -> str:
+        hidden = self.hyper.hidden
+        if self.arch.fused:
+            return self.linear(block + "attn_qkv", x, queries + 2 * keys, hidden, terms=_QKV_TERMS)
+        parts = [
+            self.linear(block + name, x, rows, hidden, self.arch.qkv_bias, terms=_QKV_TERMS)
+            for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
+        ]
+        return self.op("Concat", block + "qkv", parts, domain="", axis=1)
+
     def mlp(self, block: str, x: str) -> str:
         hyper = self.hyper
-        gate = self.linear(block + "ffn_gate", x, hyper.ffn, hyper.hidden)
-        up = self.linear(block + "ffn_up", x, hyper.ffn, hyper.hidden)
+        halves: list[Part | None] = [None, None]
+        if self.arch.fused:
+            halves = [Part(block + "ffn_up.weight", first, 2 * hyper.ffn) for first in (0, hyper.ffn)]
+        gate = self.linear(block + "ffn_gate", x, hyper.ffn, hyper.hidden, part=halves[0])
+        up = self.linear(block + "ffn_up", x, hyper.ffn, hyper.hidden, part=halves[1])
         if self.arch.activation == "gelu_tanh":
             active = self.op("Gelu", block + "active", [gate], domain="", approximate="tanh")
         else:
@@ -118,32 +129,43 @@ class _Builder:
         """The rotary table of layers without (False) and with (True) a window."""
         hyper = self.hyper
         factors = None
-        if self.tensors.has(_ROPE_FACTORS):
-            factors = self.tensors.vector(_ROPE_FACTORS, hyper.head_dim // 2).values
-            if factors.min() <= 0:
-                raise BadFileError(f"tensor {_ROPE_FACTORS} holds values that are not positive")
-        tables = {False: inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)}
-        if self.arch.global_period:
-            tables[True] = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)
-        names = {}
-        for local, values in tables.items():
-            name = "rotary_local" if local else "rotary"
-            self.model.weights[f"{name}.inv_freq"] = VectorWeight(values)
-            names[local] = self.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
-        return names
+        for name in (ROPE_FACTORS, *((LONG_FACTORS, SHORT_FACTORS) if self.arch.long_rope else ())):
+            if self.tensors.has(name):  # the last one counts
+                factors = self.tensors.vector(name, hyper.head_dim // 2).values
+                if factors.min() <= 0:
+                    raise BadFileError(f"tensor {name} holds values that are not positive")
+        values = inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)
+        plain = self.rotary_table("rotary", values)
+        if hyper.local_rope_base is None:
+            return {False: plain, True: plain}
+        values = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)
+        return {False: plain, True: self.rotary_table("rotary_local", values)}
+
+    def rotary_table(self, name: str, frequencies: NDArray[np.float32]) -> str:
+        self.model.weights[f"{name}.inv_freq"] = VectorWeight(frequencies)
+        return self.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
 
     def norm(self, name: str, x: str) -> str:
         weight = self.vector(name + ".weight", self.hyper.hidden)
         return self.op("RMSNorm", name, [x, weight], epsilon=self.hyper.epsilon)
 
-    def linear(self, name: str, x: str, rows: int, cols: int, bias: bool = False, terms: int = 1) -> str:
-        weight = self.matrix(name, rows, cols)
+    def linear(
+        self,
+        name: str,
+        x: str,
+        rows: int,
+        cols: int,
+        bias: bool = False,
+        terms: int = 1,
+        part: Part | None = None,
+    ) -> str:
+        weight = self.matrix(name, rows, cols, part)
         inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
         formats = self.format(weight)
         return self.op("QuantLinear", name, inputs, formats=formats, rows=[rows], cols=cols, terms=terms)
 
-    def matrix(self, name: str, rows: int, cols: int) -> str:
-        weight = self.tensors.matrix(name + ".weight", rows, cols)
+    def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> str:
+        weight = self.tensors.matrix(name + ".weight", rows, cols, part)
         self.model.weights[name + ".weight"] = weight
         self.formats[name + ".weight"] = weight.format
         return name + ".weight"

@@ -43,7 +43,7 @@ class Hyperparameters:
     rope_base: float
     rope_divisor: float
     """Linear rope scaling: frequencies of the layers without a window are divided by this."""
-    local_rope_base: float
+    local_rope_base: float | None
     windows: tuple[int, ...]
 
 
@@ -53,7 +53,8 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     """
     keys = _Keys(architecture.name, metadata)
     for key, harmless in _REFUSED.items():
-        if (value := keys.get(key)) is not None and value not in harmless:
+        value = keys.get(key)
+        if value is not None and value not in harmless and key not in architecture.honours:
             raise UnsupportedError(
                 f"the model sets {architecture.name}.{key} = {str(value)[:40]}, which has no op here"
             )
@@ -65,7 +66,6 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     kv_heads = keys.size("attention.head_count_kv", heads)
     head_dim = keys.size("attention.key_length", hidden // heads)
     _check_heads(keys, heads, kv_heads, head_dim)
-    scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
     return Hyperparameters(
         architecture=architecture,
         layers=layers,
@@ -74,12 +74,12 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        context=keys.size("context_length"),
+        context=_context(keys, architecture),
         epsilon=keys.number("attention.layer_norm_rms_epsilon"),
-        attention_scale=keys.number("attention.scale", 0.0) or scale_of(layers, hidden, heads, head_dim),
+        attention_scale=_attention_scale(keys, architecture, (layers, hidden, heads, head_dim)),
         rope_base=_rope_base(keys, "rope.freq_base", 10000.0),
-        rope_divisor=_rope_divisor(keys),
-        local_rope_base=_rope_base(keys, "rope.freq_base_swa", architecture.local_rope_base),
+        rope_divisor=_rope_divisor(keys, architecture),
+        local_rope_base=_local_rope_base(keys, architecture),
         windows=_windows(keys, architecture, layers),
     )
 
@@ -130,6 +130,27 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
         raise UnsupportedError(f"a head size of {head_dim} is not supported", hint="multiples of 16 are")
 
 
+def _context(keys: _Keys, architecture: Architecture) -> int:
+    """In tokens. LongRoPE changes its factors beyond the original context, and the cache can not follow."""
+    context = keys.size("context_length")
+    if architecture.long_rope:
+        context = min(context, keys.size("rope.scaling.original_context_length", context))
+    return context
+
+
+def _attention_scale(keys: _Keys, architecture: Architecture, sizes: tuple[int, int, int, int]) -> float:
+    """The factor on q.k. LongRoPE's on sines and cosines goes in here: q and k have it once each."""
+    scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
+    scale = keys.number("attention.scale", 0.0) or scale_of(*sizes)
+    factor = keys.number("rope.scaling.attn_factor", 0.0) if architecture.long_rope else 0.0
+    return scale * factor**2 if factor else scale
+
+
+def _local_rope_base(keys: _Keys, architecture: Architecture) -> float | None:
+    base = architecture.local_rope_base
+    return None if base is None else _rope_base(keys, "rope.freq_base_swa", base)
+
+
 def _rope_base(keys: _Keys, key: str, default: float) -> float:
     base = keys.number(key, default)
     if base < 1:
@@ -137,8 +158,10 @@ def _rope_base(keys: _Keys, key: str, default: float) -> float:
     return base
 
 
-def _rope_divisor(keys: _Keys) -> float:
+def _rope_divisor(keys: _Keys, architecture: Architecture) -> float:
     kind = keys.get("rope.scaling.type")
+    if kind == "longrope" and architecture.long_rope:
+        return 1.0
     factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0)) or 1.0
     if kind in (None, "none"):
         return 1.0 if kind == "none" else factor
@@ -148,6 +171,9 @@ def _rope_divisor(keys: _Keys) -> float:
 
 
 def _windows(keys: _Keys, architecture: Architecture, layers: int) -> tuple[int, ...]:
+    if architecture.windows_everywhere:
+        none = keys.get("attention.sliding_window") in (None, 0)
+        return (0 if none else keys.size("attention.sliding_window"),) * layers
     if not architecture.global_period:
         if keys.get("attention.sliding_window"):
             raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")

@@ -24,14 +24,13 @@ class PackedWeight:
     """A quantised matrix to be packed (see ``kernels.layout``): u8[tiles, bytes per tile]."""
 
     tensor: TensorInfo
+    first: int
+    """The row of the tensor with which the matrix begins."""
+    rows: int
 
     @property
     def format(self) -> str:
         return self.tensor.format
-
-    @property
-    def rows(self) -> int:
-        return self.tensor.shape[0]
 
     @property
     def cols(self) -> int:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
-from edgedec.export.gguf_source import GgufSource
 from edgedec.export.model import PackedWeight, VectorWeight
+from edgedec.export.source import WeightSource
 from edgedec.kernels.layout import FORMATS
+
+
+class Part(NamedTuple):
+    """Where a matrix lies in a taller one: from row ``first`` of ``tensor``, which has ``height`` rows."""
+
+    tensor: str
+    first: int
+    height: int
 
 
 class Tensors:
@@ -17,22 +27,23 @@ class Tensors:
     UnsupportedError.
     """
 
-    def __init__(self, source: GgufSource) -> None:
+    def __init__(self, source: WeightSource) -> None:
         self._source = source
         self._taken: set[str] = set()
 
     def has(self, name: str) -> bool:
         return name in self._source.tensors
 
-    def matrix(self, name: str, rows: int, cols: int) -> PackedWeight:
-        """A matrix [rows, cols] in a format that can be packed."""
-        tensor = self._take(name, (rows, cols))
+    def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> PackedWeight:
+        """A matrix [rows, cols] in a format that can be packed; with ``part``, rows of a taller tensor."""
+        where = part or Part(name, 0, rows)
+        tensor = self._take(where.tensor, (where.height, cols))
         if tensor.format not in FORMATS:
             raise UnsupportedError(
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
                 hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
             )
-        return PackedWeight(tensor)
+        return PackedWeight(tensor, where.first, rows)
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))
@@ -41,22 +52,25 @@ class Tensors:
         """Rows of a matrix whose height is not known beforehand (the vocabulary)."""
         tensor = self._source.tensors.get(name)
         if tensor is None or len(tensor.shape) != 2:
-            raise BadFileError(f"the GGUF file lacks a matrix {name}")
+            raise BadFileError(f"{self._source.title} lacks a matrix {self._source.spelling(name)}")
         return tensor.shape[0]
 
     def require_all_taken(self) -> None:
         """A tensor that the graph ignores would mean another model than the file's."""
         if left := sorted(self._source.tensors.keys() - self._taken):
+            name = self._source.spelling(left[0])
             raise UnsupportedError(
-                f"the model has a tensor {left[0][:60]!r} that this architecture does not use"
+                f"the model has a tensor {name[:60]!r}, which its architecture does not use"
             )
 
     def _take(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         tensor = self._source.tensors.get(name)
         if tensor is None:
-            raise BadFileError(f"the GGUF file lacks tensor {name}")
+            raise BadFileError(f"{self._source.title} lacks tensor {self._source.spelling(name)}")
         if tensor.shape != shape:
-            raise BadFileError(f"tensor {name} has shape {list(tensor.shape)}, not {list(shape)}")
+            raise BadFileError(
+                f"tensor {self._source.spelling(name)} has shape {list(tensor.shape)}, not {list(shape)}"
+            )
         self._taken.add(name)
         return tensor
 

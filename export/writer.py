@@ -14,13 +14,17 @@ from pathlib import Path
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
-from edgedec.export.gguf_source import GgufSource
 from edgedec.export.model import ExportModel, PackedWeight, Weight
+from edgedec.export.source import WeightSource
 from edgedec.kernels.layout import chunk_rows, pack
 
 Progress = Callable[[str, int, int], None]
 _HEADROOM = 16 << 20
 """Free bytes asked for beyond what is written."""
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """Progress that nobody watches."""
 
 
 def check_target(out: Path) -> None:
@@ -70,7 +74,7 @@ class BundleWriter:
         """Write model.onnx."""
         self.bytes(MODEL, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
 
-    def weights(self, model: ExportModel, source: GgufSource, progress: Progress) -> None:
+    def weights(self, model: ExportModel, source: WeightSource, progress: Progress) -> None:
         """Pack every placed weight into weights.bin, a few tiles at a time. Raises StorageError,
         BadFileError.
         """
@@ -87,12 +91,13 @@ class BundleWriter:
         self.files[WEIGHTS] = FileEntry(position, digest.hexdigest())
 
 
-def _pieces(weight: Weight, source: GgufSource) -> Iterator[bytes | memoryview]:
+def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
     """The bytes of a weight as they stand in weights.bin, in bounded pieces."""
     if not isinstance(weight, PackedWeight):
         yield weight.values.astype("<f4").tobytes()
         return
     step = chunk_rows(weight.cols)
-    for start in range(0, weight.rows, step):
-        raw = source.rows(weight.tensor, start, min(start + step, weight.rows))
+    end = weight.first + weight.rows
+    for start in range(weight.first, end, step):
+        raw = source.rows(weight.tensor, start, min(start + step, end))
         yield pack(weight.format, raw).data.cast("B")

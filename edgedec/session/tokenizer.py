@@ -39,8 +39,7 @@ class Tokenizer:
             i: (token.content, token.special) for i, token in backend.get_added_tokens_decoder().items()
         }
         self._special_ids = {text: i for i, (text, special) in self._added.items() if special}
-        normalizer = backend.normalizer
-        self._adds_space = normalizer is not None and normalizer.normalize_str("a") == f"{_SPACE}a"
+        self._adds_space = _adds_space(backend)
         self._pieces: dict[int, bytes] = {}
 
     @classmethod
@@ -175,6 +174,16 @@ class StreamDecoder:
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         return rest
+
+
+def _adds_space(backend: Backend) -> bool:
+    """Whether a text gets a space in front: from the normaliser, or in newer files from the pre-tokenizer."""
+    text, cutter = "a", backend.pre_tokenizer
+    if backend.normalizer is not None:
+        text = backend.normalizer.normalize_str(text)
+    if cutter is not None:
+        text = "".join(piece for piece, _ in cutter.pre_tokenize_str(text))
+    return text == f"{_SPACE}a"
 
 
 def _byte_alphabet() -> dict[str, bytes]:

@@ -24,7 +24,15 @@ class Architecture:
     """Embeddings are multiplied by sqrt(hidden size)."""
     global_period: int = 0
     """Every n-th layer attends to everything, the others to a sliding window; 0: no windows."""
-    local_rope_base: float = 10000.0
-    """Rotary base of the layers with a window."""
+    windows_everywhere: bool = False
+    """With ``global_period`` 0: a model may have a window, and then every layer has it."""
+    local_rope_base: float | None = None
+    """Rotary base of the layers with a window; None: they have the same positions as the others."""
+    long_rope: bool = False
+    """LongRoPE: factors for contexts up to the original one, which are used, and for longer ones."""
+    fused: bool = False
+    """One tensor holds q, k and v, and one gate and up, in this order."""
+    honours: frozenset[str] = frozenset()
+    """Metadata keys that other architectures refuse (``hyperparameters._REFUSED``)."""
     attention_scale: Callable[[int, int, int, int], float] | None = None
     """(layers, hidden, heads, head_dim) -> factor on q.k; None: 1/sqrt(head_dim)."""

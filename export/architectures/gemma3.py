@@ -24,5 +24,6 @@ GEMMA3 = Architecture(
     activation="gelu_tanh",
     scale_embedding=True,
     global_period=6,
+    local_rope_base=10000.0,
     attention_scale=_attention_scale,
 )

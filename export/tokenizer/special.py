@@ -29,13 +29,17 @@ def eos_ids(metadata: Mapping[str, Any], vocab: Vocabulary, default: int | None)
     eos = token_id(metadata, "eos", len(vocab.tokens))
     candidates = [default if eos is None else eos]
     candidates += [token_id(metadata, name, len(vocab.tokens)) for name in ("eot", "eom")]
-    ids = {text: i for i, text in enumerate(vocab.tokens)}
+    candidates += named_ends({text: i for i, text in enumerate(vocab.tokens)})
+    return tuple(dict.fromkeys(i for i in candidates if i is not None and i < len(vocab.tokens)))
+
+
+def named_ends(ids: Mapping[str, int]) -> list[int]:
+    """The tokens named in END_OF_TURN, of a vocabulary text -> id."""
     names = set(END_OF_TURN)
     if {"<|return|>", "<|call|>"} <= ids.keys():
         # The "harmony" format closes every message with <|end|>, the reply only with <|return|> or <|call|>.
         names.discard("<|end|>")
-    candidates += [ids.get(name) for name in END_OF_TURN if name in names]
-    return tuple(dict.fromkeys(i for i in candidates if i is not None and i < len(vocab.tokens)))
+    return [ids[name] for name in END_OF_TURN if name in names and name in ids]
 
 
 def added_tokens(vocab: Vocabulary, eos: tuple[int, ...]) -> list[dict[str, Any]]:

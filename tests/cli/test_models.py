@@ -11,6 +11,7 @@ from edgedec.cli.seams import Seams
 from edgedec.models import RECIPES
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_huggingface import write_huggingface
 
 
 def test_list_of_an_empty_store_shows_what_can_be_pulled(home: Home) -> None:
@@ -105,6 +106,20 @@ def test_export_writes_a_bundle_and_says_so(home: Home, tmp_path: Path) -> None:
     assert again.stdout.startswith("mine: ")
 
 
+def test_export_of_a_hugging_face_directory(home: Home, tmp_path: Path) -> None:
+    gguf, out = write_tiny(tmp_path / "tiny.gguf", "qwen3"), tmp_path / "out"
+    source = write_huggingface(tmp_path / "tiny-model", gguf)
+    result = run(Seams(), "export", str(source), "-o", str(out), "--quant", "q4_1", "--json")
+    document = json.loads(result.stdout)
+    assert (document["name"], document["architecture"]) == ("tiny-model", "qwen3")
+    assert document["source_bytes"] == sum(file.stat().st_size for file in source.iterdir())
+    again = run(Seams(), "export", str(source), "-o", str(out))
+    assert again.stdout.startswith("tiny-model: ")
+    assert again.stdout.endswith(" times the source\n")
+    assert_one_line(run(Seams(), "export", str(source), "-o", str(out), "--quant", "q1"), 2, "q8_0")
+    assert_one_line(run(Seams(), "export", str(gguf), "-o", str(out), "--quant", "q8_0"), 2, "--quant is for")
+
+
 def test_export_never_replaces_what_is_no_bundle(home: Home, tmp_path: Path) -> None:
     source, out = write_tiny(tmp_path / "tiny.gguf"), tmp_path / "documents"
     out.mkdir()
@@ -127,6 +142,6 @@ def test_export_of_bad_files(home: Home, tmp_path: Path) -> None:
     unknown = write_tiny(tmp_path / "unknown.gguf", extra={"general.architecture": "mamba"})
     assert_one_line(run(Seams(), "export", str(unknown), "-o", str(out)), 5, "mamba")
     assert_one_line(run(Seams(), "export", str(tmp_path / "none.gguf"), "-o", str(out)), 3, "no such file")
-    assert_one_line(run(Seams(), "export", str(tmp_path), "-o", str(out)), 3, "no such file")
+    assert_one_line(run(Seams(), "export", str(tmp_path), "-o", str(out)), 3, "has no config.json")
     assert_one_line(run(Seams(), "export", str(cut)), 2, "--output")
     assert not out.exists()

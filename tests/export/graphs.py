@@ -16,7 +16,7 @@ from edgedec.export.model import DOMAIN, ExportModel, PackedWeight, VectorWeight
 def matrix(rows: int = 32, cols: int = 64) -> PackedWeight:
     """A q4_0 weight that is never read."""
     shape = (rows, cols)
-    return PackedWeight(TensorInfo("w", GGMLQuantizationType.Q4_0, shape, 0, rows * cols // 32 * 18))
+    return PackedWeight(TensorInfo("w", GGMLQuantizationType.Q4_0, shape, 0, rows * cols // 32 * 18), 0, rows)
 
 
 def vector(*values: float) -> VectorWeight:

@@ -27,6 +27,17 @@ from tests.reference.model import reference_logits
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
 WIDE = TinyShape(hidden=256, ffn=512, heads=4, kv_heads=2, head_dim=64)
 LLAMA3_FACTORS = np.linspace(1, 8, 8, dtype=np.float32)
+PHI3_LONG: dict[str, Any] = {
+    "extra": {
+        "phi3.rope.scaling.attn_factor": 1.19,
+        "phi3.rope.scaling.original_context_length": 64,
+        "phi3.rope.scaling.type": "longrope",
+    },
+    "extra_tensors": {
+        "rope_factors_long.weight": 7 * LLAMA3_FACTORS,
+        "rope_factors_short.weight": LLAMA3_FACTORS,
+    },
+}
 
 
 class Case(NamedTuple):
@@ -50,6 +61,14 @@ CASES = {
     "qwen2-floats": Case(
         "qwen2", {"formats": {"*": "f16", "attn_k": "q4_0", "ffn_up": "bf16", "ffn_down": "f32"}}
     ),
+    "qwen3": Case("qwen3", {"formats": {"*": "q5_1", "attn_v": "q8_0"}}),
+    "qwen3-narrow-heads": Case(
+        "qwen3", {"shape": TinyShape(heads=2, kv_heads=1, head_dim=48), "tied": False}
+    ),
+    "phi3": Case("phi3", {"formats": {"*": "q4_0", "ffn_up": "q5_1"}, "tied": False}),
+    "phi3-odd-ffn": Case("phi3", {"shape": TinyShape(ffn=160, heads=2, kv_heads=2, head_dim=48)}),
+    "phi3-window": Case("phi3", {"extra": {"phi3.attention.sliding_window": 6}}),
+    "phi3-long-rope": Case("phi3", PHI3_LONG),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
     "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
 }
@@ -128,8 +147,13 @@ def test_base_model_has_no_template(tmp_path: Path) -> None:
     assert not Manifest.load(bundle).tokenizer.chat_template
 
 
+def test_long_rope_ends_with_the_original_context(tmp_path: Path) -> None:
+    _, bundle = export(tmp_path, "phi3", **PHI3_LONG)
+    assert Manifest.load(bundle).spec.context_length == 64
+
+
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
-    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, gemma3"),
+    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, qwen3, gemma3, phi3"),
     ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
     ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),
@@ -145,13 +169,22 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"extra": {"llama.attn_logit_softcapping": 50.0}}, UnsupportedError, "softcapping"),
     ("llama", {"extra": {"llama.final_logit_softcapping": 30.0}}, UnsupportedError, "final_logit"),
     ("llama", {"extra": {"llama.block_count": 3}}, BadFileError, "lacks tensor blk.2"),
-    ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* does not use"),
+    ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* its architecture does not use"),
     ("llama", {"extra": {"llama.block_count": 0}}, BadFileError, "block_count .* is 0"),
     ("llama", {"extra": {"llama.feed_forward_length": 128}}, BadFileError, "ffn_gate.weight has shape"),
     ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is four"),
     ("llama", {"extra": {"llama.rope.freq_base": 0.0}}, BadFileError, "freq_base .* is 0.0, below 1"),
     ("llama", {"extra": {"llama.attention.layer_norm_rms_epsilon": float("nan")}}, BadFileError, "is nan"),
     ("llama", {"extra_tensors": {"rope_freqs.weight": -LLAMA3_FACTORS}}, BadFileError, "not positive"),
+    ("llama", {"extra": {"llama.rope.scaling.attn_factor": 1.5}}, UnsupportedError, "attn_factor = 1.5"),
+    (
+        "llama",
+        {"extra": {"llama.rope.scaling.type": "longrope"}},
+        UnsupportedError,
+        "rope scaling 'longrope'",
+    ),
+    ("llama", {"extra_tensors": PHI3_LONG["extra_tensors"]}, UnsupportedError, "'rope_factors_long.weight'"),
+    ("phi3", {"extra_tensors": {"rope_factors_short.weight": -LLAMA3_FACTORS}}, BadFileError, "not positive"),
     ("llama", {"extra": {"llama.attention.head_count_kv": 3}}, BadFileError, "4 query heads"),
     ("gemma3", {"extra": {"gemma3.attention.sliding_window": 0}}, BadFileError, "sliding_window .* is 0"),
     ("llama", {"extra_tensors": {"blk.0.attn_q.bias": LLAMA3_FACTORS}}, UnsupportedError, "attn_q.bias"),

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 EXPORTED = {
     "edgedec": ["__version__"],
-    "edgedec.export": ["export_gguf"],
+    "edgedec.export": ["QUANTS", "export_gguf", "export_huggingface"],
     "edgedec.memory": ["CacheBook", "Pass", "kv_bytes"],
     "edgedec.models": (
         [

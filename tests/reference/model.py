@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, qwen2 and gemma3 in plain NumPy, from the dequantised weights of a
-GGUF file.
+"""An oracle: the forward pass of llama, qwen2, qwen3, gemma3 and phi3 in plain NumPy, from the dequantised
+weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -62,25 +62,30 @@ class _Model:
         attention = self.attention(layer, self.norm(block + "attn_norm.weight", x))
         x = x + (self.norm(block + "post_attention_norm.weight", attention) if gemma else attention)
         y = self.norm(block + "ffn_norm.weight", x)
-        gate = self.linear(block + "ffn_gate", y)
+        up = self.linear(block + "ffn_up", y)
+        if self.name == "phi3":
+            gate, up = np.split(up, 2, axis=1)
+        else:
+            gate = self.linear(block + "ffn_gate", y)
         active = _gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))
-        mlp = self.linear(block + "ffn_down", active * self.linear(block + "ffn_up", y))
+        mlp = self.linear(block + "ffn_down", active * up)
         return x + (self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
 
     def attention(self, layer: int, x: Array) -> Array:
         block, count = f"blk.{layer}.", len(x)
-        q, k, v = (
-            self.linear(f"{block}attn_{part}", x).reshape(count, -1, self.head_dim)
-            for part in ("q", "k", "v")
-        )
+        names = ["qkv"] if self.name == "phi3" else ["q", "k", "v"]
+        together = np.concatenate([self.linear(f"{block}attn_{name}", x) for name in names], axis=1)
+        heads = together.reshape(count, -1, self.head_dim)
+        q, k, v = np.split(heads, [self.heads, self.heads + self.kv_heads], axis=1)
         local = self.name == "gemma3" and (layer + 1) % 6 != 0
-        if self.name == "gemma3":
+        if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
         q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
         scores = np.einsum("ihd,jhd->hij", q, k) / self.dtype(np.sqrt(self.head_dim))
         distance = np.arange(count)[:, None] - np.arange(count)[None, :]
-        hidden = (distance < 0) | ((distance >= self.key("attention.sliding_window")) if local else False)
+        window = self.key("attention.sliding_window", 0) if local or self.name == "phi3" else 0
+        hidden = (distance < 0) | ((distance >= window) if window else False)
         scores = np.where(hidden, -np.inf, scores)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
@@ -92,12 +97,14 @@ class _Model:
         half = self.head_dim // 2
         base = 10000.0 if local else self.key("rope.freq_base", 10000.0)
         frequencies = base ** (-np.arange(half, dtype=np.float64) / half)
-        if "rope_freqs.weight" in self.source.tensors:
-            frequencies /= self.source.vector(self.source.tensors["rope_freqs.weight"])
+        for name in ("rope_freqs.weight", "rope_factors_short.weight"):
+            if name in self.source.tensors:
+                frequencies /= self.source.vector(self.source.tensors[name])
         if not local:
             frequencies /= self.key("rope.scaling.factor", 1.0)
         angles = np.arange(len(x))[:, None, None] * frequencies
-        cos, sin = np.cos(angles).astype(self.dtype), np.sin(angles).astype(self.dtype)
+        factor = self.key("rope.scaling.attn_factor", 1.0)
+        cos, sin = ((factor * f(angles)).astype(self.dtype) for f in (np.cos, np.sin))
         pair = x.reshape(*x.shape[:2], half, 2) if self.name == "llama" else x.reshape(*x.shape[:2], 2, half)
         axis = 3 if self.name == "llama" else 2
         first, second = np.take(pair, 0, axis=axis), np.take(pair, 1, axis=axis)

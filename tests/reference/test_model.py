@@ -14,7 +14,19 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.model import reference_logits
 
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6, 201, 202, 77, 30]
-SHAPES = {"llama": TinyShape(layers=3), "qwen2": TinyShape(layers=3), "gemma3": TinyShape(layers=7)}
+SHAPES = {
+    "llama": TinyShape(layers=3),
+    "qwen2": TinyShape(layers=3),
+    "qwen3": TinyShape(layers=3),
+    "gemma3": TinyShape(layers=7),
+    "phi3": TinyShape(layers=3),
+}
+
+
+# What transformers does not take from a GGUF file: Gemma's query_pre_attn_scalar is not there (llama.cpp
+# assumes the head size, transformers 256), and of Qwen3 it leaves the head size out (and assumes 128).
+# Phi-3's default padding lies outside a tiny vocabulary.
+UNREAD = {"gemma3": {"query_pre_attn_scalar": 16}, "qwen3": {"head_dim": 16}, "phi3": {"pad_token_id": 0}}
 
 
 @pytest.mark.parametrize("architecture", SHAPES)
@@ -51,10 +63,7 @@ def transformers_logits(path: Path, tokens: list[int], **config: Any) -> NDArray
 @pytest.mark.parametrize("architecture", SHAPES)
 def test_transformers_agrees(architecture: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
-    # A GGUF file does not carry Gemma's query_pre_attn_scalar; transformers assumes 256 (llama.cpp: the
-    # head size).
-    config = {"query_pre_attn_scalar": 16} if architecture == "gemma3" else {}
-    expected = transformers_logits(path, TOKENS, **config)
+    expected = transformers_logits(path, TOKENS, **UNREAD.get(architecture, {}))
     got = reference_logits(path, TOKENS)
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())

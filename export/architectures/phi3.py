@@ -1,0 +1,14 @@
+"""Phi-3 and kin: q, k and v in one tensor, gate and up in another, LongRoPE factors, windows everywhere."""
+
+from __future__ import annotations
+
+from edgedec.export.architectures.base import Architecture
+
+PHI3 = Architecture(
+    name="phi3",
+    interleaved=False,
+    fused=True,
+    long_rope=True,
+    windows_everywhere=True,
+    honours=frozenset({"rope.scaling.attn_factor"}),
+)

@@ -1,0 +1,93 @@
+"""Writes the bundle of a model, whatever it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from edgedec.core.files import atomic_path
+from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.core.types import ModelSpec
+from edgedec.export.graph import HEAD_K, build_graph
+from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.passes import DEFAULT_PASSES, run_passes
+from edgedec.export.source import WeightSource
+from edgedec.export.tensors import Tensors
+from edgedec.export.writer import BundleWriter, Progress, check_space, weights_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a bundle holds beside weights. ``vocab`` is in tokens; ``template`` None for a base model."""
+
+    name: str
+    hyper: Hyperparameters
+    vocab: int
+    tokenizer: str
+    """The text of tokenizer.json."""
+    info: TokenizerInfo
+    template: str | None
+
+
+def write_bundle(
+    source: WeightSource,
+    contents: Contents,
+    out: Path,
+    origin: Callable[[], Mapping[str, Scalar]],
+    report: Progress,
+) -> Manifest:
+    """Build the graph, fuse it, and write everything, or nothing. ``origin`` (which hashes) is called late.
+
+    Raises BadFileError, UnsupportedError or StorageError.
+    """
+    model = build_graph(contents.hyper, Tensors(source))
+    run_passes(model, DEFAULT_PASSES)
+    spec, info = _spec(contents), contents.info
+    check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
+    where_from = origin()
+    with atomic_path(out, directory=True) as directory:
+        writer = BundleWriter(directory, {})
+        writer.model(model, spec.name, {"architecture": spec.architecture, "format": "edgedec-bundle"})
+        writer.weights(model, source, report)
+        writer.bytes(TOKENIZER, contents.tokenizer.encode())
+        if contents.template is not None:
+            writer.bytes(CHAT_TEMPLATE, contents.template.encode())
+        manifest = Manifest(spec.name, spec, info, writer.files, where_from, _versions())
+        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        manifest.save(directory)
+    return manifest
+
+
+def printable_name(text: str) -> str:
+    """A model's name as one printable line."""
+    return "".join(char for char in text if char.isprintable())[:200] or "model"
+
+
+def _spec(contents: Contents) -> ModelSpec:
+    hyper, info = contents.hyper, contents.info
+    return ModelSpec(
+        name=contents.name,
+        architecture=hyper.architecture.name,
+        vocab_size=contents.vocab,
+        n_layers=hyper.layers,
+        n_heads=hyper.heads,
+        n_kv_heads=hyper.kv_heads,
+        head_dim=hyper.head_dim,
+        hidden_size=hyper.hidden,
+        context_length=hyper.context,
+        bos_id=info.bos_id,
+        eos_ids=info.eos_ids,
+        head_k=min(HEAD_K, contents.vocab),
+    )
+
+
+def _versions() -> dict[str, Scalar]:
+    versions: dict[str, Scalar] = {}
+    for package in ("edgedec", "onnx", "gguf", "numpy"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

@@ -1,0 +1,140 @@
+"""config.json of a Hugging Face model, as the metadata that a GGUF file of the same model would have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.huggingface.fields import Fields
+from edgedec.export.huggingface.rope import read_rope
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """``norm_offset`` is added to norm weights (Gemma's are stored without their 1). ``computed`` are
+    tensors that a GGUF file has and a Hugging Face model does not.
+    """
+
+    architecture: Architecture
+    metadata: Mapping[str, Any]
+    vocab: int
+    tied: bool
+    """Whether the embedding is the head too."""
+    norm_offset: float
+    computed: Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What config.json leaves to the code of transformers."""
+
+    architecture: Architecture
+    tied: bool = False
+    rope_base: float = 10000.0
+    norm_offset: float = 0.0
+
+
+_FAMILIES: dict[str, _Family] = {
+    # The GGUF files of llama models have the rows of q and k in another order; these do not.
+    "llama": _Family(replace(ARCHITECTURES["llama"], interleaved=False)),
+    "qwen2": _Family(ARCHITECTURES["qwen2"]),
+    "qwen3": _Family(ARCHITECTURES["qwen3"]),
+    "phi3": _Family(ARCHITECTURES["phi3"]),
+    "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
+}
+_ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
+_PASSED_ON = {
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+}
+
+
+def read_config(data: Mapping[str, Any]) -> Config:
+    """Raises BadFileError for a missing or impossible value, UnsupportedError for one that can not be
+    honoured.
+    """
+    fields = Fields("config.json", data)
+    family = _family(fields)
+    architecture = family.architecture
+    heads = fields.size("num_attention_heads")
+    hidden = fields.size("hidden_size")
+    head_dim = fields.size("head_dim", max(hidden // heads, 1))
+    context = fields.size("max_position_embeddings")
+    rope = read_rope(fields, head_dim, context, family.rope_base, architecture)
+    values: dict[str, Any] = {
+        "block_count": fields.size("num_hidden_layers"),
+        "embedding_length": hidden,
+        "feed_forward_length": fields.size("intermediate_size"),
+        "attention.head_count": heads,
+        "attention.head_count_kv": fields.size("num_key_value_heads", heads),
+        "attention.key_length": head_dim,
+        "context_length": context,
+        "attention.layer_norm_rms_epsilon": fields.number("rms_norm_eps"),
+        **_attention_scale(fields),
+        **_windows(fields, architecture),
+        **rope.metadata,
+    }
+    values |= {ours: data[theirs] for theirs, ours in _PASSED_ON.items() if data.get(theirs) is not None}
+    return Config(
+        architecture=architecture,
+        metadata={f"{architecture.name}.{key}": value for key, value in values.items()},
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", family.tied),
+        norm_offset=family.norm_offset,
+        computed=rope.factors,
+    )
+
+
+def _family(fields: Fields) -> _Family:
+    """The family of a model, once nothing about it is known to be out of reach."""
+    kind = fields.text("model_type")
+    if kind not in _FAMILIES:
+        hint = f"supported are {', '.join(_FAMILIES)}"
+        if kind == "gemma3":
+            hint = "the text-only models, gemma3_text, are supported"
+        raise UnsupportedError(f"model type {kind[:40]!r} is not supported", hint=hint)
+    family = _FAMILIES[kind]
+    if fields.data.get("quantization_config") is not None:
+        raise UnsupportedError(
+            "the model's weights are quantised already", hint="export its original weights, or a GGUF file"
+        )
+    key = "hidden_activation" if fields.data.get("hidden_activation") is not None else "hidden_act"
+    activation = fields.text(key, _ACTIVATIONS[family.architecture.activation][0])
+    if activation not in _ACTIVATIONS[family.architecture.activation]:
+        raise UnsupportedError(f"the activation {activation[:40]!r} is not supported in a {kind} model")
+    if fields.flag("use_bidirectional_attention", False):
+        raise UnsupportedError("attention in both directions is not supported")
+    return family
+
+
+def _attention_scale(fields: Fields) -> dict[str, Any]:
+    if fields.data.get("query_pre_attn_scalar") is None:
+        return {}
+    return {"attention.scale": 1.0 / math.sqrt(fields.positive("query_pre_attn_scalar"))}
+
+
+def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:
+    """Keys of the sliding windows, by whichever of three generations of fields the model has."""
+    types = fields.data.get("layer_types") or []
+    if not isinstance(types, list) or not set(map(str, types)) <= {"full_attention", "sliding_attention"}:
+        raise UnsupportedError("layers of another kind than full and sliding attention are not supported")
+    if architecture.windows_everywhere:
+        window = fields.data.get("sliding_window")
+        return {} if window is None else {"attention.sliding_window": fields.size("sliding_window")}
+    if not architecture.global_period:
+        if fields.flag("use_sliding_window", False) or "sliding_attention" in types:
+            raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")
+        return {}
+    size = fields.size("sliding_window")
+    if types:
+        pattern: Any = [kind == "sliding_attention" for kind in types]
+    else:
+        pattern = fields.size("sliding_window_pattern", architecture.global_period)
+    return {"attention.sliding_window": size, "attention.sliding_window_pattern": pattern}

@@ -1,0 +1,74 @@
+"""Typed access to the fields of a JSON object; every failure names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgedec.core.errors import BadFileError
+
+_MOST = 1 << 24
+
+
+class Fields:
+    """``where`` is what messages call the object. null counts as absent. All methods raise BadFileError."""
+
+    def __init__(self, where: str, data: Mapping[str, Any]) -> None:
+        self.where, self.data = where, data
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A whole number from 1 on."""
+        value = self._value(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
+            raise self._wrong(key, value, "a size")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A finite number that is not negative."""
+        value = self._value(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
+            raise self._wrong(key, value, "a number from 0 on")
+        return float(value)
+
+    def positive(self, key: str, default: float | None = None) -> float:
+        """A finite number above zero."""
+        value = self.number(key, default)
+        if value <= 0:
+            raise self._wrong(key, value, "above 0")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._value(key, default)
+        if not isinstance(value, bool):
+            raise self._wrong(key, value, "true or false")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self._value(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, value, "a text")
+        return value
+
+    def numbers(self, key: str, count: int) -> list[float]:
+        """``count`` numbers above zero."""
+        value = self._value(key, None)
+        if not isinstance(value, list) or len(value) != count:
+            raise BadFileError(f"{key} in {self.where} is not a list of {count} numbers")
+        return [Fields(f"{key} of {self.where}", {"an entry": entry}).positive("an entry") for entry in value]
+
+    def object(self, key: str) -> Fields:
+        """A nested object, empty when absent."""
+        value = self._value(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong(key, value, "an object")
+        return Fields(f"{key} of {self.where}", value)
+
+    def _value(self, key: str, default: Any) -> Any:
+        value = self.data.get(key)
+        value = default if value is None else value
+        if value is None:
+            raise BadFileError(f"{self.where} lacks {key}", hint="download the model again")
+        return value
+
+    def _wrong(self, key: str, value: Any, what: str) -> BadFileError:
+        return BadFileError(f"{key} in {self.where} is {ascii(value)[:40]}, not {what}")

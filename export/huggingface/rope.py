@@ -1,0 +1,90 @@
+"""Rotary positions of a Hugging Face model: ``rope_parameters``, or the older ``rope_theta`` and kin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.export.architectures import Architecture
+from edgedec.export.graph import ROPE_FACTORS, SHORT_FACTORS
+from edgedec.export.huggingface.fields import Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """``metadata`` as in a GGUF file, without the architecture's name; ``factors`` are its tensors."""
+
+    metadata: dict[str, Any]
+    factors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+
+
+def read_rope(config: Fields, head_dim: int, context: int, base: float, architecture: Architecture) -> Rope:
+    """Raises BadFileError for impossible values, UnsupportedError for scalings that can not be honoured."""
+    rope, local = _parameters(config)
+    metadata: dict[str, Any] = {"rope.freq_base": rope.positive("rope_theta", base)}
+    if architecture.local_rope_base is not None:
+        metadata["rope.freq_base_swa"] = local.positive("rope_theta", architecture.local_rope_base)
+        if _kind(local) != "default":
+            raise UnsupportedError("a scaling of the rotary positions of sliding windows is not supported")
+    partial = rope.positive("partial_rotary_factor", config.positive("partial_rotary_factor", 1.0))
+    metadata["rope.dimension_count"] = max(int(head_dim * partial), 1)
+    kind = _kind(rope)
+    if kind == "llama3":
+        factors = _llama3_factors(rope, metadata["rope.freq_base"], head_dim)
+        return Rope(metadata, {ROPE_FACTORS: factors})
+    if kind == "longrope" and architecture.long_rope:
+        return _long_rope(rope, config, metadata, head_dim, context)
+    if kind != "default":
+        metadata["rope.scaling.type"] = kind
+    if kind == "linear":
+        metadata["rope.scaling.factor"] = rope.positive("factor")
+    return Rope(metadata)
+
+
+def _parameters(config: Fields) -> tuple[Fields, Fields]:
+    """Those of layers without and with a window."""
+    rope = config.object("rope_parameters")
+    if "full_attention" in rope.data or "sliding_attention" in rope.data:
+        return rope.object("full_attention"), rope.object("sliding_attention")
+    if rope.data:
+        return rope, rope
+    scaling = config.object("rope_scaling")
+    old = {"rope_theta": config.data.get("rope_theta"), **scaling.data}
+    local = {"rope_theta": config.data.get("rope_local_base_freq")}
+    return Fields(scaling.where, old), Fields(config.where, local)
+
+
+def _kind(rope: Fields) -> str:
+    kind = rope.text("rope_type", rope.text("type", "default"))
+    return "longrope" if kind == "su" else kind
+
+
+def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim: int, context: int) -> Rope:
+    """LongRoPE (transformers' ``_compute_longrope_parameters``) up to the original context."""
+    whole = config.size("original_max_position_embeddings", context)
+    original = rope.size("original_max_position_embeddings", whole)
+    stretch = context / original
+    natural = 1.0 if stretch <= 1 else math.sqrt(1 + math.log(stretch) / math.log(original))
+    metadata["rope.scaling.attn_factor"] = rope.positive("attention_factor", natural)
+    metadata["rope.scaling.original_context_length"] = original
+    factors = np.asarray(rope.numbers("short_factor", head_dim // 2), dtype=np.float32)
+    return Rope(metadata, {SHORT_FACTORS: factors})
+
+
+def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.float32]:
+    """f32[d/2]: what Llama 3.1 divides each frequency by: 1 for the fast ones, ``factor`` for the slow ones,
+    a blend between (transformers' ``_compute_llama3_parameters``).
+    """
+    factor, context = rope.positive("factor"), rope.positive("original_max_position_embeddings")
+    low, high = rope.positive("low_freq_factor"), rope.positive("high_freq_factor")
+    if not low < high or math.isinf(factor):
+        raise UnsupportedError("low_freq_factor is not below high_freq_factor")
+    wavelengths = 2 * math.pi * base ** (np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
+    smooth = np.clip((context / wavelengths - low) / (high - low), 0.0, 1.0)
+    return (1.0 / ((1.0 - smooth) / factor + smooth)).astype(np.float32)

@@ -1,0 +1,120 @@
+"""The safetensors files of a model directory: where every tensor lies, and reading rows of it as f32.
+
+The ``safetensors`` package checks a header (sizes, overlaps, gaps); rows are then read, not mapped, so that
+memory stays bounded and a file that shrinks is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.export.huggingface.files import read_object
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+_AGAIN = "download the model again"
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+"""Types that can be read, as NumPy sees their bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor as it lies in ``file``; ``offset`` is from the file's start, in bytes."""
+
+    name: str
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def read(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Entries ``start`` to ``stop`` of the first axis as f32, exactly: f32[stop - start, ...].
+
+        Raises BadFileError when the file ends early or holds what is not finite, UnsupportedError for a
+        type that is not a plain float.
+        """
+        if self.dtype not in _DTYPES:
+            raise UnsupportedError(
+                f"tensor {self.name[:80]} is {self.dtype}", hint=f"supported are {', '.join(_DTYPES)}"
+            )
+        dtype = np.dtype(_DTYPES[self.dtype])
+        step = math.prod(self.shape[1:])
+        with self.file.open("rb") as stream:
+            stream.seek(self.offset + start * step * dtype.itemsize)
+            data = np.fromfile(stream, dtype=dtype, count=(stop - start) * step)
+        if data.size != (stop - start) * step:
+            raise BadFileError(f"{self.file.name} ends inside tensor {self.name[:80]}", hint=_AGAIN)
+        if self.dtype == "BF16":
+            values = (data.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        else:
+            values = data.astype(np.float32)
+        if not np.isfinite(values).all():
+            raise BadFileError(f"tensor {self.name[:80]} holds values that are not finite", hint=_AGAIN)
+        return values.reshape(stop - start, *self.shape[1:])
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors files, in order. Raises NotFoundError, BadFileError, UnsupportedError."""
+    if (directory / SINGLE).is_file():
+        return [directory / SINGLE]
+    if not (directory / INDEX).is_file():
+        if any(directory.glob("pytorch_model*.bin")):
+            raise UnsupportedError(
+                f"{directory} has pickled weights only", hint="save the model as safetensors"
+            )
+        raise NotFoundError(f"{directory} has no {SINGLE}", hint="name a Hugging Face model directory")
+    table = read_object(directory / INDEX).get("weight_map")
+    if not isinstance(table, dict) or not table:
+        raise BadFileError(f"{INDEX} has no weight_map", hint=_AGAIN)
+    return [_inside(directory, name) for name in sorted({_text(name) for name in table.values()})]
+
+
+def read_shards(files: list[Path]) -> dict[str, Stored]:
+    """Every tensor of ``files`` by name. Raises BadFileError, also when one occurs twice."""
+    tensors: dict[str, Stored] = {}
+    for file in files:
+        for stored in _read_header(file):
+            if stored.name in tensors:
+                raise BadFileError(f"tensor {stored.name[:80]} lies in two files", hint=_AGAIN)
+            tensors[stored.name] = stored
+    return tensors
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise BadFileError(f"{INDEX} names a file that is no text", hint=_AGAIN)
+    return name
+
+
+def _inside(directory: Path, name: str) -> Path:
+    """A file of the directory itself: an index may not make anything else be read."""
+    if Path(name).name != name or "\\" in name or not name.endswith(".safetensors") or not name.isprintable():
+        raise BadFileError(f"{INDEX} names {name[:80]!a}, which is no file of the model's directory")
+    if not (directory / name).is_file():
+        raise BadFileError(f"{directory} lacks {name}, which {INDEX} names", hint=_AGAIN)
+    return directory / name
+
+
+def _read_header(file: Path) -> list[Stored]:
+    try:
+        with safe_open(file, framework="numpy"), file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(length))
+    except SafetensorError as error:
+        why = str(error).removeprefix("Error while deserializing header: ")
+        raise BadFileError(f"{file.name} is truncated or damaged: {why[:100]}", hint=_AGAIN) from error
+    except OSError as error:
+        raise BadFileError(f"{file.name} can not be read: {error.strerror or error}") from error
+    return [
+        Stored(name, file, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+        for name, entry in header.items()
+        if name != "__metadata__"
+    ]

@@ -1,0 +1,131 @@
+"""The tokenizer of a Hugging Face model, taken as it is, and what EdgeDec must know beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
+from edgedec.export.huggingface.files import read_object, read_text
+from edgedec.export.tokenizer.special import named_ends
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+CONFIG, GENERATION, TOKENIZER_CONFIG = "config.json", "generation_config.json", "tokenizer_config.json"
+_AGAIN = "download the model again"
+
+
+@dataclass(frozen=True, slots=True)
+class TextFiles:
+    """``json`` is tokenizer.json; ``template`` the chat template, None for a base model."""
+
+    json: str
+    info: TokenizerInfo
+    template: str | None
+
+
+def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
+    """Raises BadFileError or UnsupportedError, also when a token has an id outside the model's vocabulary."""
+    text = _read(directory)
+    backend = _parse(text)
+    document = json.loads(text)
+    if document.get("padding") or document.get("truncation"):  # those of a training run
+        document |= {"padding": None, "truncation": None}
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    ids = backend.get_vocab(with_added_tokens=True)
+    if (most := max(ids.values(), default=0)) >= vocab:
+        raise BadFileError(f"{TOKENIZER} has a token with id {most}, the model {vocab} tokens", hint=_AGAIN)
+    template = _template(directory)
+    options = read_object(directory / TOKENIZER_CONFIG)
+    configs = [read_object(directory / name) for name in (GENERATION, CONFIG)]
+    bos = next(iter(_special("bos", options, configs, ids)), None)
+    ends = [*_special("eos", options, configs, ids), *named_ends(ids)]
+    info = TokenizerInfo(
+        add_bos=bos is not None and _adds(bos, options, backend),
+        bos_id=bos,
+        eos_ids=tuple(dict.fromkeys(ends)),
+        kind=_kind(document.get("decoder")),
+        chat_template=template is not None,
+    )
+    return TextFiles(text, info, template)
+
+
+def _read(directory: Path) -> str:
+    text = read_text(directory / TOKENIZER)
+    if text is not None:
+        return text
+    if (directory / "tokenizer.model").is_file() or (directory / "vocab.json").is_file():
+        raise UnsupportedError(
+            f"{directory} has no {TOKENIZER}", hint="let transformers write one: tokenizer.save_pretrained"
+        )
+    raise BadFileError(f"{directory} has no {TOKENIZER}", hint=_AGAIN)
+
+
+def _parse(text: str) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # the library raises bare Exception
+        raise BadFileError(
+            f"{TOKENIZER} is not a valid tokenizer: {str(error)[:100]}", hint=_AGAIN
+        ) from error
+
+
+def _kind(decoder: Any) -> Literal["bpe", "spm"]:
+    """How tokens spell bytes: in the alphabet of byte-level BPE, or as <0xNN> where they are no text."""
+    kinds = set(_types(decoder))
+    if "ByteLevel" in kinds:
+        return "bpe"
+    if "ByteFallback" in kinds:
+        return "spm"
+    raise UnsupportedError(
+        f"{TOKENIZER} decodes neither bytes (ByteLevel) nor with a fall-back to bytes (ByteFallback)"
+    )
+
+
+def _types(decoder: Any) -> Iterator[str]:
+    if isinstance(decoder, dict):
+        yield str(decoder.get("type"))
+        for part in decoder.get("decoders") or []:
+            yield from _types(part)
+
+
+def _special(
+    name: str, options: Mapping[str, Any], configs: list[dict[str, Any]], ids: Mapping[str, int]
+) -> Iterator[int]:
+    """Ids of the bos or eos tokens: the tokenizer's own first, then those of the other files."""
+    own = options.get(f"{name}_token")
+    text = own.get("content") if isinstance(own, dict) else own
+    if isinstance(text, str) and text in ids:
+        yield ids[text]
+    elif f"{name}_token" in options and name == "bos":
+        return  # null: the tokenizer says that there is none
+    known = set(ids.values())
+    for config in configs:
+        value = config.get(f"{name}_token_id")
+        for id in value if isinstance(value, list) else [value]:
+            if isinstance(id, int) and not isinstance(id, bool) and id in known:
+                yield id
+
+
+def _adds(bos: int, options: Mapping[str, Any], backend: Tokenizer) -> bool:
+    """Whether a prompt begins with bos: as the tokenizer's options say, else as its post-processor does."""
+    option = options.get("add_bos_token")
+    return option if isinstance(option, bool) else backend.encode("a").ids[:1] == [bos]
+
+
+def _template(directory: Path) -> str | None:
+    """The file of its own, else the entry of tokenizer_config.json (the one called "default" of several)."""
+    if text := read_text(directory / CHAT_TEMPLATE):
+        return text
+    entry = read_object(directory / TOKENIZER_CONFIG).get("chat_template")
+    if isinstance(entry, list):
+        named = [e for e in entry if isinstance(e, dict) and e.get("name") == "default"]
+        entry = named[0].get("template") if named else None
+    return entry if isinstance(entry, str) and entry else None

@@ -1,0 +1,147 @@
+"""Models that transformers makes and saves, exported and run here: the same logits, the same greedy tokens.
+
+Needs torch and transformers (extra ``bench``): ``python -m pytest -m slow -s tests/reference``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType, quants
+from numpy.typing import NDArray
+
+from edgedec.backends.onnx import OnnxForward
+from edgedec.core.manifest import Manifest
+from edgedec.core.types import Rows
+from edgedec.export import export_huggingface
+from edgedec.export.tokenizer import build_tokenizer
+from tests.reference.graph import graph_logits
+from tests.session.tiny_tokenizers import bpe_metadata
+
+pytestmark = pytest.mark.slow
+
+PROMPT = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64]
+NEW = 36
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": np.linspace(1, 2, 16).tolist(),
+    "long_factor": np.linspace(1, 9, 16).tolist(),
+    "original_max_position_embeddings": 64,
+}
+SIZES = {
+    "vocab_size": 320,
+    "hidden_size": 128,
+    "intermediate_size": 192,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {"tie_word_embeddings": True}),
+    "llama-3.1": ("llama", {"rope_parameters": LLAMA3}),
+    "llama-linear": ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {"head_dim": 48}),
+    "phi3": ("phi3", {}),
+    "phi3-window": ("phi3", {"sliding_window": 9}),
+    "phi3-long-rope": ("phi3", {"original_max_position_embeddings": 64, "rope_parameters": LONG}),
+    "gemma3": (
+        "gemma3_text",
+        {"head_dim": 32, "sliding_window": 8, "num_hidden_layers": 7, "query_pre_attn_scalar": 40},
+    ),
+}
+
+
+class Made(NamedTuple):
+    """A model in transformers' hands and the bundle made of what it saved."""
+
+    model: Any
+    bundle: Path
+
+    def greedy(self) -> tuple[list[int], NDArray[np.float32]]:
+        """Prompt and reply as transformers generates it, and the logits f32[NEW, V] of the reply's tokens."""
+        import torch
+
+        prompt = torch.tensor([PROMPT])
+        options = {"max_new_tokens": NEW, "do_sample": False, "eos_token_id": None}
+        with torch.no_grad():
+            whole = self.model.generate(prompt, **options)
+            logits: NDArray[np.float32] = self.model(whole[:, :-1]).logits[0].float().numpy()
+        return whole[0].tolist(), logits[len(PROMPT) - 1 :]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    kind, options = MODELS[request.param]
+    config = transformers.AutoConfig.for_model(kind, **{**SIZES, **options})
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    _fill(model)
+    folder = tmp_path_factory.mktemp(request.param)
+    model.save_pretrained(folder / "source", max_shard_size="200KB")
+    assert len(list((folder / "source").glob("*.safetensors"))) > 1
+    (folder / "source" / "tokenizer.json").write_text(build_tokenizer(bpe_metadata())[0])
+    export_huggingface(folder / "source", folder / "bundle")
+    return Made(model, folder / "bundle")
+
+
+def _fill(model: Any) -> None:
+    """Weights with some spread, and such that q8_0 can represent: what is compared is the arithmetic."""
+    import torch
+
+    rng = np.random.default_rng(1)
+    with torch.no_grad():
+        for weight in dict.fromkeys(model.parameters()):
+            values = rng.normal(0, weight.shape[-1] ** -0.5, tuple(weight.shape)).astype(np.float32)
+            if values.ndim == 2:
+                kind = GGMLQuantizationType.Q8_0
+                values = quants.dequantize(quants.quantize(values, kind), kind)
+            else:
+                values += weight.numpy()
+            weight.copy_(torch.from_numpy(values))
+
+
+def test_the_graph_computes_the_same_logits(made: Made) -> None:
+    """In floats throughout, so that nothing but the order of sums differs: greedy tokens are the same too."""
+    whole, expected = made.greedy()
+    got = graph_logits(made.bundle, whole[:-1])[len(PROMPT) - 1 :]
+    print(f"\ngraph: max |difference| {np.abs(got - expected).max():.2e}, logits of {expected.std():.2f}")
+    assert expected.std() > 0.3
+    np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())
+    assert got.argmax(axis=1).tolist() == whole[len(PROMPT) :]
+
+
+def test_greedy_tokens(made: Made) -> None:
+    """Through the kernels, which round activations: another token only where two are nearly equal."""
+    whole, expected = made.greedy()
+    forward = OnnxForward(made.bundle, Manifest.load(made.bundle), spin=False)
+    got = forward.extend(whole[:-1], rows=Rows(full=True)).logits
+    assert got is not None
+    got = got[len(PROMPT) - 1 :]
+    error = np.abs(got - expected).max()
+    top = np.sort(expected, axis=1)
+    clear = top[:, -1] - top[:, -2] > 2 * error
+    same = got.argmax(axis=1) == whole[len(PROMPT) :]
+    print(f"\nkernels: max |difference| {error:.3f}, logits of {expected.std():.2f}, "
+          f"{same.sum()} of {NEW} greedy tokens the same, {clear.sum()} clear")  # fmt: skip
+    assert error < 0.15 * expected.std()
+    assert same[clear].all()
+    assert same.mean() > 0.85
