@@ -25,8 +25,8 @@ class Blocks:
     """A matrix [N,K] taken apart; nothing is converted.
 
     quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl),
-    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N,
-    K/32] (q4_k, q5_k).
+    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32]
+    (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N, K/32] (q4_k, q5_k).
     """
 
     quants: U8

@@ -15,7 +15,8 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.export.model import DOMAIN, attributes
 from edgedec.export.portable import attention, head, matrices
 from edgedec.export.portable.body import Body, BodyBuilder
-from edgedec.export.portable.decode import UNPACK, UNPACKERS, half_function, unpacker_function
+from edgedec.export.portable.decode import UNPACK, UNPACKABLE, unpacker_function
+from edgedec.export.portable.floats import half_function
 
 BODIES: dict[str, BodyBuilder] = {
     "QuantEmbedding": matrices.quant_embedding,
@@ -57,7 +58,7 @@ def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
     if node.op_type not in BODIES:
         raise UnsupportedError(f"the op {node.op_type} has no body in standard ONNX ops")
     named = str(attrs.get("formats", attrs.get("format", "")))
-    if missing := [f for f in named.split(",") if f and f not in UNPACKERS]:
+    if missing := [f for f in named.split(",") if f and f not in UNPACKABLE]:
         raise UnsupportedError(f"weights of format {missing[0]} have no decoder in standard ONNX ops")
     body = Body()
     inputs = [f"in{i}" for i in range(len(node.input))]

@@ -21,10 +21,11 @@ from onnx import TensorProto
 
 from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
+from edgedec.export.portable.floats import HALF, float_function
 from edgedec.kernels.layout import FORMATS, GROUP, TILE, Format
 
-HALF, UNPACK = "HalfFromBytes", "Unpack_"
-"""Names; the second is completed by a format, for ONNX Runtime 1.31 finds no overload inside a function."""
+UNPACK = "Unpack_"
+"""Completed by a format, for ONNX Runtime 1.31 finds no overload inside a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +37,26 @@ class Unpacker:
     group: int = GROUP
 
 
-def half_function() -> onnx.FunctionProto:
-    """fp16 from its two bytes, exactly: the high byte tells sign, exponent and two bits of the mantissa, the
-    low byte adds as many steps. Opset 21 has no op that reinterprets bits.
-    """
-    body = Body()
-    high = np.arange(256, dtype=np.uint16) << 8
-    base = high.view(np.float16).astype(np.float32)
-    with np.errstate(invalid="ignore"):
-        step = (high + 1).view(np.float16).astype(np.float32) - base
-    index = body.cast("high", TensorProto.INT32)
-    first, slope = (body.op("Gather", table, index, axis=0) for table in (base, step))
-    value = body.op("Add", first, body.op("Mul", slope, body.cast("low", TensorProto.FLOAT)))
-    return body.function(HALF, "", ["low", "high"], [value], ["value"])
-
-
 def unpacker_function(format: str) -> onnx.FunctionProto:
     """The unpacker of one format."""
     body, spec = Body(), FORMATS[format]
+    if spec.is_float:
+        return float_function(UNPACK + format, spec)
     parts = UNPACKERS[format].build(body, spec, body.reshape("packed", 0, -1, spec.record_bytes))
     return body.function(UNPACK + format, "", ["packed"], parts, ["quants", "scale", "minimum"])
 
 
 def columns(body: Body, packed: str, format: str) -> str:
     """A whole matrix, transposed: f32[K, N], padding included."""
+    if FORMATS[format].is_float:
+        values = body.op(UNPACK + format, packed, domain=DOMAIN)
+        return body.reshape(body.op("Transpose", values, perm=[1, 0, 2]), 0, -1)
     quants, *factors = body.node(UNPACK + format, [packed], 3, DOMAIN)
     group = UNPACKERS[format].group
     moved = body.op("Transpose", quants, perm=[1, 2, 3, 4, 5, 7, 0, 6])
     by_column = body.op("Concat", body.constant([-1, group]), _count(body, quants), axis=0)
     by_group = body.op("Concat", body.constant([-1, 1]), _count(body, quants), axis=0)
-    values = body.cast(body.op("Reshape", moved, by_column), TensorProto.FLOAT)
+    values = _numbers(body, format, body.op("Reshape", moved, by_column))
     for kind, factor in zip(("Mul", "Add"), factors, strict=True):
         factor = body.op("Reshape", body.op("Transpose", factor, perm=[1, 2, 0, 3]), by_group)
         values = body.op(kind, values, factor)
@@ -74,15 +65,25 @@ def columns(body: Body, packed: str, format: str) -> str:
 
 def selected_rows(body: Body, packed: str, column: str, format: str) -> str:
     """One row of each tile: f32[tiles, K], padding included; ``column`` int64[tiles, 1] says which."""
+    if FORMATS[format].is_float:
+        values = body.op(UNPACK + format, packed, domain=DOMAIN)
+        return body.op("GatherND", body.op("Transpose", values, perm=[0, 2, 1]), column, batch_dims=1)
     quants, *factors = body.node(UNPACK + format, [packed], 3, DOMAIN)
     moved = body.op("Transpose", quants, perm=[0, 6, 1, 2, 3, 4, 5, 7])
     chosen = body.op("GatherND", body.reshape(moved, 0, TILE, -1), column, batch_dims=1)
-    values = body.cast(body.reshape(chosen, 0, -1, UNPACKERS[format].group), TensorProto.FLOAT)
+    values = _numbers(body, format, body.reshape(chosen, 0, -1, UNPACKERS[format].group))
     for kind, factor in zip(("Mul", "Add"), factors, strict=True):
         factor = body.reshape(body.op("Transpose", factor, perm=[0, 3, 1, 2]), 0, TILE, -1)
         factor = body.op("GatherND", factor, column, batch_dims=1)
         values = body.op(kind, values, body.op("Unsqueeze", factor, [2]))
     return body.reshape(values, 0, -1)
+
+
+def _numbers(body: Body, format: str, quants: str) -> str:
+    """What quants stand for, f32: themselves, or entries of the format's table."""
+    if not (values := FORMATS[format].values):
+        return body.cast(quants, TensorProto.FLOAT)
+    return body.op("Gather", np.array(values, dtype=np.float32), body.cast(quants, TensorProto.INT32), axis=0)
 
 
 def _count(body: Body, quants: str) -> str:
@@ -98,6 +99,14 @@ def _simple(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
         stored = body.slice(records, 64, spec.record_bytes, 2)
         return body.reshape(stored, 0, 0, 1, 2, 2, 4, TILE, 4), scale, minimum
     return _quants(body, spec, records, 128 if spec.has_min else 64), scale, minimum
+
+
+def _exponents(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """mxfp4: groups of 32 with a power of two, 2^(e - 128)."""
+    stored = body.reshape(body.slice(records, 0, 2 * TILE, 2), 0, 0, 2, TILE)
+    powers = np.ldexp(np.float32(1), np.arange(256, dtype=np.int32) - 128).astype(np.float32)
+    scale = body.op("Gather", powers, body.cast(stored, TensorProto.INT32), axis=0)
+    return _quants(body, spec, records, 2 * TILE), scale, _offset(body, spec, scale)
 
 
 def _six_bit_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
@@ -160,8 +169,10 @@ def _shift(body: Body, x: str, bits: int, direction: str) -> str:
 
 
 UNPACKERS: dict[str, Unpacker] = {
-    **dict.fromkeys(("q4_0", "q4_1", "q5_0", "q5_1", "q8_0"), Unpacker(_simple)),
+    **dict.fromkeys(("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"), Unpacker(_simple)),
     **dict.fromkeys(("q4_k", "q5_k"), Unpacker(_six_bit_scales)),
     "q6_k": Unpacker(_signed_scales, group=16),
+    "mxfp4": Unpacker(_exponents),
 }
-"""Weight format -> how to unpack it. A new format needs an entry here (a test compares with ``FORMATS``)."""
+"""Quantised weight format -> how to unpack it. A new one needs an entry (a test compares with FORMATS)."""
+UNPACKABLE = {*UNPACKERS, *(name for name, spec in FORMATS.items() if spec.is_float)}

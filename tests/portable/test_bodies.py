@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 from onnx import helper
 
@@ -18,10 +17,11 @@ from edgedec.export.model import DOMAIN, IR_VERSION, OPSET
 from edgedec.export.passes import PassError, run_passes
 from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.portable import attach_bodies
-from edgedec.export.portable.decode import HALF, UNPACKERS, half_function
+from edgedec.export.portable.decode import UNPACKABLE
+from edgedec.export.portable.floats import HALF, half_function
 from edgedec.kernels.layout import FORMATS, dequantise, pack
 from tests.export.graphs import make, node
-from tests.fixtures.tiny_gguf import K_FORMATS, random_k_blocks
+from tests.fixtures.random_rows import random_rows
 from tests.portable.runner import options
 
 Array = NDArray[Any]
@@ -51,19 +51,13 @@ def run_op(chosen: onnx.NodeProto, **inputs: Array) -> list[Array]:
 
 def random_matrix(format: str, rows: int, cols: int, seed: int = 0) -> tuple[Array, Array]:
     """(packed, dequantised) random weights."""
-    rng = np.random.default_rng(seed)
-    if format in K_FORMATS:
-        raw = random_k_blocks(format, rows, cols, rng)
-    else:
-        raw = quants.quantize(
-            rng.standard_normal((rows, cols), np.float32), GGMLQuantizationType[format.upper()]
-        )
+    raw = random_rows(format, rows, cols, seed)
     packed = pack(format, raw)
     return packed, dequantise(format, packed, rows, cols)
 
 
 def test_every_weight_format_can_be_unpacked() -> None:
-    assert UNPACKERS.keys() == FORMATS.keys()
+    assert UNPACKABLE == FORMATS.keys()
 
 
 def test_every_fp16_number_is_read_from_its_bytes() -> None:
@@ -79,7 +73,7 @@ def test_every_fp16_number_is_read_from_its_bytes() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_weights_are_decoded_bit_for_bit(format: str) -> None:
-    rows, cols = 40, 512 if format in K_FORMATS else 96
+    rows, cols = 40, 512 if FORMATS[format].block == 256 else 96
     packed, expected = random_matrix(format, rows, cols)
     attrs = {"format": format, "rows": rows, "cols": cols}
     ids = np.arange(rows, dtype=np.int64)[::-1].copy()

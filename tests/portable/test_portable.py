@@ -15,7 +15,7 @@ from edgedec.core.types import Rows
 from edgedec.export import export_gguf
 from edgedec.kernels.layout import FORMATS
 from edgedec.session.tokenizer import Tokenizer
-from tests.fixtures.tiny_gguf import K_FORMATS, TinyShape, write_tiny
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable.runner import Runner, options
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
@@ -41,7 +41,7 @@ def make(tmp_path: Path, architecture: str, **choices: Any) -> tuple[Path, Path]
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
 def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_path: Path) -> None:
-    shape = WIDE if format in K_FORMATS else TinyShape(layers=1)
+    shape = WIDE if FORMATS[format].block == 256 else TinyShape(layers=1)
     gguf, bundle = make(tmp_path, architecture, formats=format, shape=shape, tied=False)
     runner = Runner(bundle)
     prompt = runner.run(TOKENS[:6])["logits"]
