@@ -6,9 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from edgedec.export.portable.body import Body
+
+_ROUNDS = 17
+"""Paths of up to 2^17 tokens in one pass; the mask of a longer one would take more than 16 GB."""
 
 
 def rms_norm(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
@@ -109,34 +112,16 @@ def _visible(body: Body, parents: str, length: str, window: int) -> str:
 def _ancestors(body: Body, parents: str) -> str:
     """bool[T, T]: (i, j) where j is i or an ancestor of i.
 
-    With P the parents' matrix, paths of up to 2^n steps are (I + P)^(2^n): square until 2^n is at least T.
+    By pointer jumping: who has collected 2^n steps of its path takes over what the one 2^n steps above it has
+    collected. Row and index 0 stand for the last resident token, where every path ends. (The rounds are
+    unrolled, not a Loop, so that a runtime can share them between layers.)
     """
-    count = body.size(parents, 0)
-    index = body.op("Range", np.int64(0), body.op("Squeeze", count, [0]), np.int64(1))
-    column, row = body.op("Unsqueeze", index, [1]), body.op("Unsqueeze", index, [0])
-    own = body.op("Equal", column, row)
-    steps = body.op("Or", own, body.op("Equal", body.op("Unsqueeze", parents, [1]), row))
-    bits = body.op("Div", body.op("Log", body.cast(count, TensorProto.FLOAT)), np.float32(math.log(2)))
-    rounds = body.cast(body.op("Ceil", bits), TensorProto.INT64)
-    first = body.cast(steps, TensorProto.FLOAT)
-    closed = body.op("Loop", body.op("Squeeze", rounds, [0]), "", first, body=_square())
-    return body.op("Greater", closed, 0.5)
-
-
-def _square() -> Any:
-    """Loop body: reach -> min(reach @ reach, 1)."""
-    body = Body("square")
-    body.nodes.append(helper.make_node("Identity", ["go_on"], ["still"]))
-    body.nodes.append(helper.make_node("MatMul", ["reach", "reach"], ["paths"]))
-    body.nodes.append(helper.make_node("Clip", ["paths", "", body.constant(1.0)], ["closer"]))
-    value = helper.make_tensor_value_info
-    return helper.make_graph(
-        body.nodes,
-        "square",
-        [
-            value("round", TensorProto.INT64, []),
-            value("go_on", TensorProto.BOOL, []),
-            value("reach", TensorProto.FLOAT, [None, None]),
-        ],
-        [value("still", TensorProto.BOOL, []), value("closer", TensorProto.FLOAT, [None, None])],
-    )
+    count = body.op("Squeeze", body.size(parents, 0), [0])
+    token = body.op("Range", np.int64(0), count, np.int64(1))
+    row = body.op("Range", np.int64(-1), count, np.int64(1))
+    seen = body.op("Equal", body.op("Unsqueeze", row, [1]), body.op("Unsqueeze", token, [0]))
+    above = body.op("Concat", [0], body.op("Add", parents, [1]), axis=0)
+    for _ in range(_ROUNDS):
+        seen = body.op("Or", seen, body.op("Gather", seen, above, axis=0))
+        above = body.op("Gather", above, above, axis=0)
+    return body.op("Slice", seen, [1], [np.iinfo(np.int64).max], [0])

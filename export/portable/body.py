@@ -14,12 +14,9 @@ from edgedec.export.model import DOMAIN, OPSET
 
 
 class Body:
-    """Nodes of one function or, with a ``prefix`` for its names, of a graph inside one. Values are names;
-    Python numbers and arrays become constants.
-    """
+    """Nodes of one function. Values are names; Python numbers and arrays become constants."""
 
-    def __init__(self, prefix: str = "v") -> None:
-        self._prefix = prefix
+    def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
@@ -30,7 +27,7 @@ class Body:
 
     def node(self, kind: str, inputs: Sequence[str], outputs: int, domain: str, **attrs: Any) -> list[str]:
         """Append a node with several outputs, and return their names."""
-        first = f"{self._prefix}{len(self.nodes)}"
+        first = f"v{len(self.nodes)}"
         names = [f"{first}_{i}" if i else first for i in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attrs))
         return names
@@ -47,7 +44,7 @@ class Body:
 
     def attribute(self, name: str) -> str:
         """An integer attribute of the calling node, as an int64 vector of one element."""
-        node = onnx.NodeProto(op_type="Constant", output=[f"{self._prefix}{len(self.nodes)}"])
+        node = onnx.NodeProto(op_type="Constant", output=[f"v{len(self.nodes)}"])
         node.attribute.add(name="value_int", type=onnx.AttributeProto.INT, ref_attr_name=name)
         self.nodes.append(node)
         return self.op("Reshape", node.output[0], [1])

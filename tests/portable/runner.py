@@ -28,11 +28,19 @@ def options(*, kernels: bool = False) -> ort.SessionOptions:
 class Runner:
     """A session and its cache; ``length`` tokens are resident."""
 
-    def __init__(self, bundle: Path, chosen: ort.SessionOptions | None = None, *, capacity: int = 64) -> None:
+    def __init__(
+        self,
+        bundle: Path,
+        chosen: ort.SessionOptions | None = None,
+        *,
+        capacity: int = 64,
+        model: str = "model.onnx",
+    ) -> None:
         providers = {} if chosen and chosen.has_providers() else {"providers": ["CPUExecutionProvider"]}
-        self.session = ort.InferenceSession(str(bundle / "model.onnx"), chosen or options(), **providers)
-        shape = {node.name: node.shape for node in self.session.get_inputs()}["kv_cache"]
-        self.cache = np.zeros([*shape[:3], capacity, shape[4]], dtype=np.float16)
+        self.session = ort.InferenceSession(str(bundle / model), chosen or options(), **providers)
+        cache = {node.name: node for node in self.session.get_inputs()}["kv_cache"]
+        dtype = np.float16 if cache.type == "tensor(float16)" else np.float32
+        self.cache = np.zeros([*cache.shape[:3], capacity, cache.shape[4]], dtype=dtype)
         self.length = 0
 
     def run(

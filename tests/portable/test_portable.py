@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.export import export_gguf
+from edgedec.export.portable import with_float_cache
 from edgedec.kernels.layout import FORMATS
 from edgedec.session.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -126,3 +128,13 @@ def test_a_real_model_says_the_same_without_kernels(tmp_path: Path) -> None:
         expected.append(int(rows.ids[-1, 0]))
     assert got == expected
     assert worst < 1.0, "of logits about 20"
+
+
+def test_a_float_cache_rounds_nothing(tmp_path: Path) -> None:
+    _, bundle = make(tmp_path, "gemma3", shape=TinyShape(layers=6))
+    model = onnx.load(str(bundle / "model.onnx"), load_external_data=False)
+    onnx.save(with_float_cache(model), str(bundle / "float.onnx"))
+    runner = Runner(bundle, model="float.onnx")
+    got = np.concatenate([runner.run(TOKENS[:6])["logits"], runner.run(TOKENS[6:])["logits"]])
+    expected = graph_logits(bundle, TOKENS)
+    np.testing.assert_allclose(got, expected, atol=2e-5 * np.abs(expected).max())
