@@ -81,8 +81,8 @@ class OnnxForward:
             raise ValueError(f"a token is outside the vocabulary of {self._spec.vocab_size}")
         planned = self._book.plan(count, parents)
         chosen = rows.resolve(count)
-        bound = self._bound_for((count, chosen.size, rows.full))
         with one_line_errors():
+            bound = self._bound_for((count, chosen.size, rows.full))
             result = bound.run(tokens, planned, chosen)
         self._book.append(planned)
         return result

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
+from edgedec.backends.graph_guard import check_graph
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
 from edgedec.core.types import ModelSpec
@@ -27,6 +28,8 @@ _REFUSED: tuple[type[Exception], ...] = (
     RuntimeError,
     *(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)),
 )
+_INPUTS = {"tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache"}
+_OUTPUTS = {"values", "ids", "logsumexp", "entropy", "logits"}
 _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
 _AGAIN = "verify the bundle, or pull or export the model again"
@@ -54,18 +57,22 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
     # A memory plan for every number of tokens seen would be kept for ever.
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.disable_prepacking", "1")
+    check_graph(bundle)
     with one_line_errors(loading=True):
         options.register_custom_ops_library(str(library.library_path()))
         return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
 
 
 def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
-    """Raise BadFileError unless the graph has the sizes that the manifest states."""
-    shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
+    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states."""
+    with one_line_errors(loading=True):
+        inputs = {node.name: node.shape for node in session.get_inputs()}
+        outputs = {node.name: node.shape for node in session.get_outputs()}
+    shapes = inputs | outputs
     cache, values, logits = (shapes.get(name, []) for name in ("kv_cache", "values", "logits"))
     found = (*cache[:3], *cache[4:], *values[1:], *logits[1:])
     stated = (spec.n_layers, 2, spec.n_kv_heads, spec.head_dim, spec.head_k, spec.vocab_size)
-    if found != stated:
+    if found != stated or inputs.keys() != _INPUTS or not outputs.keys() >= _OUTPUTS:
         raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
 
 
@@ -83,6 +90,8 @@ def one_line_errors(*, loading: bool = False) -> Iterator[None]:
     """Turn ONNX Runtime's exceptions into EdgeDec's, one line each."""
     try:
         yield
+    except UnicodeDecodeError as error:  # a name in the graph, or in a message about it
+        raise BadFileError(f"{MODEL} of the bundle holds a name that is not UTF-8", hint=_AGAIN) from error
     except _BROKEN_FILE as error:
         raise _one_line(error, BadFileError if loading else BackendError) from error
     except _REFUSED as error:
@@ -90,7 +99,7 @@ def one_line_errors(*, loading: bool = False) -> Iterator[None]:
 
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
-    what = str(error).strip().splitlines()[0].split(" : ")[-1]
+    what = (str(error).strip() or type(error).__name__).splitlines()[0].split(" : ")[-1]
     hint = _AGAIN if kind is BadFileError else None
     return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
 

@@ -11,10 +11,19 @@ EdgeDecError                  exit code 1
 ├── ContextFullError          8   prompt or reply does not fit the context
 └── BackendError              9   the runtime or the kernel library refused to work
 
-A message is one line that says what is wrong; ``hint`` says what would work.
+A message is one line that says what is wrong; ``hint`` says what would work. What a file brings into a
+message (names, a library's words) is made printable and cut: it must not speak to the terminal.
 """
 
 from __future__ import annotations
+
+_MOST_CHARS = 1000
+
+
+def one_line(text: str) -> str:
+    """``text`` with single spaces, U+FFFD for what cannot be printed, and its middle cut out if very long."""
+    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    return line if len(line) <= _MOST_CHARS else f"{line[:700]} ... {line[-200:]}"
 
 
 class EdgeDecError(Exception):
@@ -23,9 +32,9 @@ class EdgeDecError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = one_line(message)
+        self.hint = None if hint is None else one_line(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

@@ -79,8 +79,10 @@ class Manifest:
         File sizes are always compared (cheap); hashes only with ``verify``. Raises NotFoundError when
         there is no bundle, BadFileError when it is broken, UnsupportedError when it is from a newer EdgeDec.
         """
+        _check_inside(directory, MANIFEST)
         manifest = cls.from_json(_read(directory))
         for name, entry in manifest.files.items():
+            _check_inside(directory, name)
             _check_file(directory / name, entry, verify)
         return manifest
 
@@ -145,6 +147,13 @@ def _read(directory: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _broken("it is not UTF-8") from error
+
+
+def _check_inside(directory: Path, name: str) -> None:
+    """A link may lead to another file of the bundle, not to one of the user's elsewhere."""
+    path = directory / name
+    if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
+        raise BadFileError(f"{name} of the bundle leads out of it", hint="put the file itself there")
 
 
 def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:

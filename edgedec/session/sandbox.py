@@ -49,9 +49,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, filters: Mapping[str, Callable[..., Any]]) -> None:
         extensions = ["jinja2.ext.loopcontrols", Generation]
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
+        # The optimizer computes constants outside the bounds, and takes the cube of an expression's depth.
+        super().__init__(
+            trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0, optimized=False
+        )
         self._steps = 0
         self._limit = 0
+        self.globals.pop("lipsum", None)  # writes as much as it is asked to, in one step
         self.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
         self.filters.update(filters)
         for name in ("batch", "center", "format", "indent", "join", "replace", "slice", "wordwrap"):

@@ -93,6 +93,8 @@ def _compile(source: str) -> tuple[BoundedEnvironment, Template]:
 
     from edgedec.session.sandbox import BoundedEnvironment
 
+    if len(source) > MAX_CHARS:
+        raise _broken(f"is longer than {MAX_CHARS:,} characters")
     environment = BoundedEnvironment({"tojson": _to_json})
     try:
         return environment, environment.from_string(source)

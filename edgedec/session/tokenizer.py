@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.session.guard import guard_messages, split_special
+from edgedec.session.tokenizer_guard import check_steps
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -44,7 +45,9 @@ class Tokenizer:
 
     @classmethod
     def load(cls, bundle_dir: Path, info: TokenizerInfo) -> Tokenizer:
-        """Read ``tokenizer.json`` of a bundle. Raises BadFileError when it is missing or broken."""
+        """Read ``tokenizer.json`` of a bundle. Raises BadFileError when it is missing or broken, and
+        UnsupportedError when its steps could multiply a text.
+        """
         from tokenizers import Tokenizer as Backend  # slow import, needed only here
 
         path = bundle_dir / FILE_NAME
@@ -57,6 +60,7 @@ class Tokenizer:
             backend = Backend.from_str(text)
         except Exception as error:  # the library raises bare Exception
             raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=hint) from error
+        check_steps(backend)
         return cls(backend, info)
 
     def encode(self, text: str, *, add_bos: bool | None = None, parse_special: bool = False) -> list[int]:

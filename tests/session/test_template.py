@@ -157,3 +157,17 @@ def test_load(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(BadFileError, match="cannot read"):
         ChatTemplate.load(tmp_path, bos="", eos="")
+
+
+def test_a_template_can_not_ask_for_filler_text() -> None:
+    with pytest.raises(TemplateError, match="'lipsum' is undefined"):
+        ChatTemplate("{{ lipsum(n=99999) }}", bos="", eos="").render([])
+
+
+def test_long_expressions_compile_at_once_or_not_at_all() -> None:
+    started = time.process_time()
+    with pytest.raises(TemplateError, match="broken"):
+        ChatTemplate("{{ messages" + "['role']" * 400 + " }}", bos="", eos="").render([])
+    assert time.process_time() - started < 2  # with Jinja's optimizer it takes the cube of the length
+    with pytest.raises(TemplateError, match="longer than 1,000,000 characters"):
+        ChatTemplate("x" * 1_000_001, bos="", eos="").render([])

@@ -1,0 +1,160 @@
+"""What is checked of ``model.onnx`` before ONNX Runtime opens it: that its weights lie in the bundle, whole.
+
+ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from
+beyond the end of a file kills the process at its first use. The graph is read as protobuf's wire format
+(protobuf.dev/programming-guides/encoding): importing ``onnx`` would take longer than loading the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import MODEL, WEIGHTS
+
+Value = int | memoryview
+_AGAIN = "pull or export the model again"
+_MOST_BYTES = 64 << 20
+_MOST_DEPTH = 100
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+# Where tensors can be, by message and field number of onnx.proto3: the message that each such field holds.
+_CHILDREN: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+_DIMS, _DATA_TYPE, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 13, 14
+_SIZES = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8, 16: 2}
+"""Bytes of an element by TensorProto.DataType."""
+
+
+def check_graph(bundle: Path) -> None:
+    """Raise BadFileError unless every external tensor of the graph lies inside ``weights.bin``.
+
+    Its bytes have to end before that file does, and have to be as many as its type and shape take.
+    """
+    try:
+        with (bundle / MODEL).open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+        size = (bundle / WEIGHTS).stat().st_size
+    except OSError as error:
+        raise _broken(f"it cannot be read ({error.strerror})") from error
+    if len(data) > _MOST_BYTES:
+        raise _broken(f"it is larger than {_MOST_BYTES} bytes")
+    for tensor in _tensors("model", memoryview(data), 0):
+        _check_tensor(tensor, size)
+
+
+def _broken(why: str) -> BadFileError:
+    return BadFileError(f"{MODEL} of the bundle is broken: {why}", hint=_AGAIN)
+
+
+def _tensors(kind: str, message: memoryview, depth: int) -> Iterator[memoryview]:
+    if kind == "tensor":
+        yield message
+        return
+    if depth > _MOST_DEPTH:
+        raise _broken("its graphs are nested too deeply")
+    children = _CHILDREN[kind]
+    for number, value in _fields(message):
+        if number in children and isinstance(value, memoryview):
+            yield from _tensors(children[number], value, depth + 1)
+
+
+def _check_tensor(message: memoryview, size: int) -> None:
+    dims: list[int] = []
+    entries: list[tuple[str, str]] = []
+    data_type = location = 0
+    for number, value in _fields(message):
+        if number == _DIMS:
+            dims += [value] if isinstance(value, int) else _packed(value)
+        elif number == _DATA_TYPE and isinstance(value, int):
+            data_type = value
+        elif number == _DATA_LOCATION and isinstance(value, int):
+            location = value
+        elif number == _EXTERNAL_DATA and isinstance(value, memoryview):
+            entries.append(_entry(value))
+    if entries or location:
+        _check_place(entries, math.prod(dims) * _SIZES.get(data_type, 0), size)
+
+
+def _check_place(entries: list[tuple[str, str]], wanted: int, size: int) -> None:
+    """A tensor of ``wanted`` bytes; 0 means that its type or shape is none that a weight has."""
+    place = dict(entries)
+    if len(place) != len(entries) or place.keys() != {"location", "offset", "length"}:
+        raise _broken("a weight does not say where it is")
+    if place["location"] != WEIGHTS:
+        raise _broken(f"a weight is not in {WEIGHTS}")
+    offset, length = _number(place["offset"]), _number(place["length"])
+    if offset + length > size:
+        raise _broken(f"a weight lies outside {WEIGHTS}")
+    if length != wanted or not wanted:
+        raise _broken("a weight has another size than its shape")
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise _broken("the place of a weight is not a number")
+    return int(text)
+
+
+def _entry(message: memoryview) -> tuple[str, str]:
+    """Key and value of a StringStringEntryProto."""
+    texts = {1: "", 2: ""}
+    for number, value in _fields(message):
+        if number in texts and isinstance(value, memoryview):
+            texts[number] = str(value, "utf-8", "replace")
+    return texts[1], texts[2]
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+    """Field numbers with their values: integers, or the bytes of anything longer."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, wire = key >> 3, key & 7
+        if wire == _VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if wire == _BYTES:
+            length, at = _varint(message, at)
+        elif wire in (_FIXED64, _FIXED32):
+            length = 8 if wire == _FIXED64 else 4
+        else:
+            raise _broken("it is no ONNX model")
+        if length > len(message) - at:
+            raise _broken("it is cut short")
+        yield number, message[at : at + length]
+        at += length
+
+
+def _packed(message: memoryview) -> list[int]:
+    values, at = [], 0
+    while at < len(message):
+        value, at = _varint(message, at)
+        values.append(value)
+    return values
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """(an unsigned number of at most 64 bits, where it ends)."""
+    if at < len(message) and message[at] < 0x80:  # almost all are
+        return message[at], at + 1
+    value = 0
+    for shift in range(0, 70, 7):
+        if at == len(message):
+            raise _broken("it is cut short")
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (2**64 - 1), at
+    raise _broken("it is no ONNX model")

@@ -1,0 +1,52 @@
+"""Which steps of a ``tokenizer.json`` are run: few, and none that multiply the text.
+
+Each step before the model rewrites what the one before it wrote. A thousand harmless ones, of which each
+doubles a character, keep a computer busy for ever and fill its memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from edgedec.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+_MOST_STEPS = 32
+_MOST_REWRITES = 4
+_MOST_CONTENT = 4
+"""Characters that may stand for one; SentencePiece's space is one."""
+
+
+def check_steps(backend: Backend) -> None:
+    """Raises UnsupportedError for a normaliser or pre-tokeniser that could multiply a text without end."""
+    for part in (backend.normalizer, backend.pre_tokenizer):
+        if part is None:
+            continue
+        steps = list(_steps(json.loads(part.__getstate__())))
+        kinds = [step["type"] for step in steps]
+        written = [str(step.get("content", step.get("prepend", ""))) for step in steps]
+        if (
+            len(steps) > _MOST_STEPS
+            or kinds.count("ByteLevel") > 1
+            or kinds.count("Replace") + kinds.count("Prepend") > _MOST_REWRITES
+            or any(len(text) > _MOST_CONTENT for text in written)
+        ):
+            raise UnsupportedError(
+                "the tokenizer rewrites text in more steps than a model needs",
+                hint="pull or export the model again",
+            )
+
+
+def _steps(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object that has a type, sequences within sequences too."""
+    if isinstance(value, dict):
+        if isinstance(value.get("type"), str):
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _steps(item)
