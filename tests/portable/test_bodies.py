@@ -57,7 +57,7 @@ def random_matrix(format: str, rows: int, cols: int, seed: int = 0) -> tuple[Arr
 
 
 def test_every_weight_format_can_be_unpacked() -> None:
-    assert UNPACKABLE == FORMATS.keys()
+    assert FORMATS.keys() == UNPACKABLE
 
 
 def test_every_fp16_number_is_read_from_its_bytes() -> None:
