@@ -147,7 +147,8 @@ struct F32 {
 };
 
 // The two lists of formats: included, in this order, wherever something exists once per format.
-#define EDGEDEC_INT_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)
+#define EDGEDEC_INT_FORMATS(X)                                                                           \
+  X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)
 #define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {

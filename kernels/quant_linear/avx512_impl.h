@@ -125,7 +125,8 @@ EDGEDEC_INLINE __m512 min_sums(const GroupScales& s, const int32_t* sum) {
                                              _mm512_mullo_epi32(s.m1, _mm512_set1_epi32(sum[1]))));
 }
 
-// From the raw unsigned dot products of a group (of its halves where those have scales, else only lo) to the new accumulator.
+// From the raw unsigned dot products of a group (of its halves where those have scales, else only lo) to the new
+// accumulator.
 template <class F>
 EDGEDEC_INLINE __m512 step(__m512i lo, __m512i hi, const GroupScales& s, const Acts& x, size_t at, __m512 acc) {
   const int32_t* sum = x.sum + 2 * at;

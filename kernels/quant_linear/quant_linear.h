@@ -10,7 +10,8 @@
 //   acc = fma(x[k], w[k], acc)               w widened to fp32, which is exact
 //
 // With terms = 2 (where rounding x to 8 bits costs most: queries, keys and values) x is the sum of two such
-// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need no second term.
+// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need
+// no second term.
 //
 // The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
 // every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
@@ -23,8 +24,8 @@
 
 namespace edgedec {
 
-// Activations of m tokens: quantised for integer formats, with k padded with zeros to the longest record, 256; and as
-// they came for float formats. Either is null when no weight needs it.
+// Activations of m tokens: as they came, for float formats; and quantised for the others, with k padded with zeros to
+// the longest record, 256 (null when every weight that reads them is of floats).
 struct Acts {
   int m = 0, k = 0;
   const float* x = nullptr;       // [tokens][cols]
