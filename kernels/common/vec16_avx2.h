@@ -54,7 +54,8 @@ struct Vec16Avx2 {
   }
   static EDGEDEC_INLINE V load_bf16(const uint16_t* p) {
     const auto* half = reinterpret_cast<const __m128i*>(p);
-    const __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(half)), b = _mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1));
+    const __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(half));
+    const __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
   }
   static EDGEDEC_INLINE V broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }

@@ -54,7 +54,8 @@ inline __attribute__((always_inline)) simde__m512i widen_u16(simde__m256i v) {
     simde__m128i half[2];
   };
   const Pair pair = cast<Pair>(v);
-  return cast<simde__m512i>(Halves{{simde_mm256_cvtepu16_epi32(pair.half[0]), simde_mm256_cvtepu16_epi32(pair.half[1])}});
+  const Halves wide = {{simde_mm256_cvtepu16_epi32(pair.half[0]), simde_mm256_cvtepu16_epi32(pair.half[1])}};
+  return cast<simde__m512i>(wide);
 }
 
 inline __attribute__((always_inline)) simde__m256i to_half(simde__m512 v) {

@@ -36,8 +36,9 @@ void float_block(const Weight& w, const Acts& x, int tile, int m, float* out, si
     for (int r = 0; r < R; ++r)
       acc[r] = V::fma(V::broadcast(in[static_cast<size_t>(r) * w.cols + k]), weights, acc[r]);
   }
-  const int columns = w.rows - tile * kTile;
-  for (int r = 0; r < R; ++r) acc[r].store_partial(out + r * ldo, static_cast<size_t>(columns < kTile ? columns : kTile));
+  const int left = w.rows - tile * kTile;
+  const auto columns = static_cast<size_t>(left < kTile ? left : kTile);
+  for (int r = 0; r < R; ++r) acc[r].store_partial(out + r * ldo, columns);
 }
 
 // Tokens [m, m1), as many at a time as registers allow.

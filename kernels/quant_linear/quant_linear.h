@@ -1,16 +1,17 @@
 // QuantLinear: y[m, n] = sum_k x[m, k] W[n, k], W quantised in groups, x quantised to int8 per group of 32.
 //
 // For output n, in ascending groups g of 32 inputs:
-//   isum = sum of (q - offset) * xq          exact in int32 (Q6_K: sc0 * dot0 + sc1 * dot1 over its halves)
+//   isum = sum of (q - offset) * xq          exact in int32 (with scales of halves: sc0 * dot0 + sc1 * dot1)
 //   t    = float(isum) * scale               one rounding; scale (d, or d * sc) is exact in fp32
-//   t    = fma(-min, float(sum of xq), t)    only in formats with minima
+//   t    = fma(-min, float(sum of xq), t)    only in formats with minima (Q2_K: -dmin, and m0 * sum0 + m1 * sum1)
 //   acc  = fma(t, xscale, acc)
 //
 // Matrices of floats (F16, BF16, F32) are another matter: x stays as it is, and in ascending inputs k
 //   acc = fma(x[k], w[k], acc)               w widened to fp32, which is exact
 //
 // With terms = 2 (where rounding x to 8 bits costs most: queries, keys and values) x is the sum of two such
-// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need no second term.
+// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need
+// no second term.
 //
 // The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
 // every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
@@ -23,8 +24,8 @@
 
 namespace edgedec {
 
-// Activations of m tokens: quantised for integer formats, with k padded with zeros to the longest record, 256; and as
-// they came for float formats. Either is null when no weight needs it.
+// Activations of m tokens: as they came, for float formats; and quantised for the others, with k padded with zeros to
+// the longest record, 256 (null when every weight that reads them is of floats).
 struct Acts {
   int m = 0, k = 0;
   const float* x = nullptr;       // [tokens][cols]
