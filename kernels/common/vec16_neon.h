@@ -58,6 +58,9 @@ struct Vec16Neon {
   static EDGEDEC_INLINE Vec16Neon load_f16(const uint16_t* p) {
     return each([=](int i) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))); });
   }
+  static EDGEDEC_INLINE Vec16Neon load_bf16(const uint16_t* p) {
+    return each([=](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)); });
+  }
   static EDGEDEC_INLINE Vec16Neon broadcast(float x) {
     return each([=](int) { return vdupq_n_f32(x); });
   }

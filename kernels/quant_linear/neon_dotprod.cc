@@ -1,4 +1,6 @@
 // NEON with the dot product extension: sdot, signed bytes times signed bytes. Quants below 8 bits fit as they are.
+#include "common/vec16_neon.h"
+#include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
 
 namespace edgedec::quant_linear::neon_dotprod {
@@ -46,7 +48,10 @@ const Row row = {"neon_dotprod",
                  quantise,
                  {
 #define X(F) tiles<F, Sdot>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Neon>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

@@ -1,5 +1,7 @@
 // NEON with the matrix extension: unsigned quants times signed activations as they are, by usdot for one token, by
 // usmmla (two columns times two tokens over eight inputs) for several.
+#include "common/vec16_neon.h"
+#include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
 
 namespace edgedec::quant_linear::neon_i8mm {
@@ -96,7 +98,10 @@ const Row row = {"neon_i8mm",
                  quantise,
                  {
 #define X(F) tiles<F, Usmmla>,
-                     EDGEDEC_FORMATS(X)
+                     EDGEDEC_INT_FORMATS(X)
+#undef X
+#define X(F) float_tiles<F, Vec16Neon>,
+                     EDGEDEC_FLOAT_FORMATS(X)
 #undef X
                  }};
 

@@ -1,5 +1,5 @@
 // The NEON rows. Four registers hold a step of all sixteen columns; a policy D says how integers are multiplied:
-//   D::kSigned              quants of 8 bits are made signed (q - 128) before they are multiplied
+//   D::kSigned              quants above 127 are made signed (q - 128) before they are multiplied
 //   D::dot(acc, w, x, i)    acc + the products of four bytes of w in each lane with bytes 4i..4i+3 of x
 //   D::many<F, ODD>(...)    one group for several tokens
 // The offset of a format leaves through the sums of the activations: integer sums start at -offset * sum.
@@ -25,7 +25,10 @@ template <class F>
 constexpr int kSums = F::kScales == Scales::kSignedQ6 ? 2 : 1;
 
 template <class F, class D>
-constexpr int kStart = F::kBits == 8 && D::kSigned ? F::kOffset - 128 : F::kOffset;
+constexpr bool kFlipped = D::kSigned && kMaxQuant<F> > 127;
+
+template <class F, class D>
+constexpr int kStart = kFlipped<F, D> ? F::kOffset - 128 : F::kOffset;
 
 // Quants of four columns of one step as unsigned bytes. ODD: the group's parity, known when compiling as the shift
 // depends on it.
@@ -36,7 +39,10 @@ EDGEDEC_INLINE uint8x16_t unpack(const uint8_t* rec, int group, int s, int part)
   } else {
     const uint8x16_t bytes = vld1q_u8(rec + F::kLo + group / 2 * 512 + s * 64 + part * 16);
     const uint8x16_t lo = ODD ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
-    if constexpr (F::kBits == 4) {
+    if constexpr (kLookup<F>) {
+      const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(F::kValues));
+      return vqtbl1q_u8(vaddq_u8(values, vdupq_n_u8(F::kOffset)), lo);
+    } else if constexpr (F::kBits == 4) {
       return lo;
     } else {
       constexpr int bits = F::kBits - 4, steps = 8 / bits;  // of the high part: per step, and steps in a byte
@@ -50,7 +56,7 @@ EDGEDEC_INLINE uint8x16_t unpack(const uint8_t* rec, int group, int s, int part)
 template <class F, class D, int ODD>
 EDGEDEC_INLINE uint8x16_t quants(const uint8_t* rec, int group, int s, int part) {
   const uint8x16_t w = unpack<F, ODD>(rec, group, s, part);
-  return F::kBits == 8 && D::kSigned ? veorq_u8(w, vdupq_n_u8(128)) : w;
+  return kFlipped<F, D> ? veorq_u8(w, vdupq_n_u8(128)) : w;
 }
 
 EDGEDEC_INLINE ColumnsF halves(const uint8_t* p) {
@@ -64,6 +70,23 @@ EDGEDEC_INLINE Columns widen(int8x16_t v) {
   return {{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)}};
 }
 
+// 2^(e - 128) of sixteen bytes e, also where that is subnormal: shifts by more than 31 bits give zero.
+EDGEDEC_INLINE ColumnsF exponent_scales(const uint8_t* p) {
+  const uint16x8_t lo = vmovl_u8(vld1_u8(p)), hi = vmovl_u8(vld1_u8(p + 8));
+  const uint32x4_t e[kParts] = {vmovl_u16(vget_low_u16(lo)), vmovl_high_u16(lo), vmovl_u16(vget_low_u16(hi)),
+                                vmovl_high_u16(hi)};
+  const uint32x4_t one = vdupq_n_u32(1);
+  ColumnsF f;
+  for (int i = 0; i < kParts; ++i) {
+    const uint32x4_t normal = vshlq_n_u32(vqsubq_u32(e[i], one), 23);
+    const int32x4_t shift = vsubq_s32(vreinterpretq_s32_u32(e[i]), vdupq_n_s32(1));
+    // For e of 0 and 1: 0x400000 shifted right by 1 - e. A larger e would shift left.
+    const uint32x4_t small = vandq_u32(vshlq_u32(vdupq_n_u32(0x400000), shift), vcleq_u32(e[i], one));
+    f.part[i] = vreinterpretq_f32_u32(vorrq_u32(normal, small));
+  }
+  return f;
+}
+
 struct GroupScales {
   ColumnsF scale, minus_min;
   Columns sc[2];  // the integer scales of the halves, where kSums is 2
@@ -75,6 +98,8 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = halves(rec + group * 32);
     if constexpr (F::kMin) s.minus_min = halves(rec + 64 + group * 32);
+  } else if constexpr (F::kScales == Scales::kExponent) {
+    s.scale = exponent_scales(rec + group * kTile);
   } else if constexpr (F::kScales == Scales::kSignedQ6) {
     s.scale = halves(rec);
     for (int half = 0; half < 2; ++half)
