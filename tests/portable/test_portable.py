@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,21 @@ def test_a_float_cache_rounds_nothing(tmp_path: Path) -> None:
     got = np.concatenate([runner.run(TOKENS[:6])["logits"], runner.run(TOKENS[6:])["logits"]])
     expected = graph_logits(bundle, TOKENS)
     np.testing.assert_allclose(got, expected, atol=2e-5 * np.abs(expected).max())
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    """Its first piece of code, on a tiny model, prints what the runner finds."""
+    _, bundle = make(tmp_path, "llama")
+    bundle.rename(tmp_path / "my-model")
+    page = (Path(__file__).parents[2] / "docs" / "portable.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    runner, tokens = Runner(tmp_path / "my-model"), [40, 71, 10, 65, 7]
+    expected: list[int] = []
+    assert f"tokens = {tokens}" in code
+    for _ in range(16):
+        tokens = [int(runner.run(tokens)["ids"][-1, 0])]
+        expected += tokens
+    assert [int(line) for line in done.stdout.split()] == expected
