@@ -28,13 +28,17 @@ threads_option = click.option(
 isa_option = click.option(
     "--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
 )
+plot_option = click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
+)
 gguf_option = click.option(
     "--gguf", type=click.Path(path_type=Path), metavar="FILE",
     help="The GGUF file the model was made of (default: -m, if that is one).",
 )  # fmt: skip
 peer_python_option = click.option(
-    "--peer-python", metavar="PATH", help="Python interpreter that has the other runtime (default: this one)."
-)
+    "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH",
+    help="Python interpreter that has the other runtimes, or the one of this name (default: this one).",
+)  # fmt: skip
 
 
 def find_bundle(ctx: click.Context, model: str) -> Path:
@@ -70,7 +74,16 @@ class Setting:
     threads: int
     context: int
     isa: str | None
-    peer_python: str | None
+    peer_pythons: Sequence[str]
+
+    def python(self, name: str) -> str | None:
+        """The interpreter given for this runtime, else the one given for all; None: ours."""
+        from edgedec.bench.sides import PEERS
+
+        split = {given: given.partition("=") for given in self.peer_pythons}
+        named = {prefix: path for prefix, _, path in split.values() if prefix in PEERS}
+        general = [given for given, (prefix, _, _) in split.items() if prefix not in PEERS]
+        return named.get(name) or (general[-1] if general else None)
 
 
 def check_context(manifest: Manifest, context: int) -> None:
@@ -82,9 +95,11 @@ def check_context(manifest: Manifest, context: int) -> None:
         )
 
 
-def peer_names(peers: str | None) -> list[str]:
-    """The comma-separated names of --peer. Raises UsageError for one that is unknown or given twice."""
-    from edgedec.bench.sides import PEERS
+def peer_names(peers: str | None, *, logits: bool = False) -> list[str]:
+    """The comma-separated names of --peer. Raises UsageError for one that is unknown or given twice, or that
+    does not show its ``logits`` where they are needed.
+    """
+    from edgedec.bench.sides import PEERS, WITH_LOGITS
 
     names = [name.strip() for name in peers.split(",")] if peers else []
     for index, name in enumerate(names):
@@ -92,6 +107,8 @@ def peer_names(peers: str | None) -> list[str]:
             raise UsageError(f"--peer {name}: no such peer", hint=f"known: {', '.join(PEERS)}")
         if name in names[:index]:
             raise UsageError(f"--peer names {name} twice")
+        if logits and name not in WITH_LOGITS:
+            raise UsageError(f"{name} does not show its logits", hint=f"these do: {', '.join(WITH_LOGITS)}")
     return names
 
 
@@ -104,7 +121,7 @@ def all_sides(
     out = [sides.ours(bundle, threads=setting.threads, context=setting.context, isa=setting.isa)]
     for name in names:
         assert gguf is not None
-        peer = sides.peer(name, gguf, python=setting.peer_python, threads=setting.threads,
+        peer = sides.peer(name, gguf, python=setting.python(name), threads=setting.threads,
                           context=setting.context, all_rows=all_rows)  # fmt: skip
         out.append(peer)
     return out

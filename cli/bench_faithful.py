@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     help="What computes the float32 logits from the GGUF file: numpy or transformers.",
 )  # fmt: skip
 @click.option(
-    "--peer", "peers", metavar="NAME", help="Compare this runtime with the reference too: llama.cpp."
-)
+    "--peer", "peers", metavar="NAME",
+    help="Compare these with the reference too, by comma: llama.cpp, transformers.",
+)  # fmt: skip
 @common.gguf_option
 @common.peer_python_option
 @common.threads_option
@@ -64,7 +65,7 @@ def command(
     reference: str,
     peers: str | None,
     gguf: Path | None,
-    peer_python: str | None,
+    peer_pythons: Sequence[str],
     threads: int | None,
     isa: str | None,
     as_json: bool,
@@ -78,15 +79,15 @@ def command(
     from edgedec.bench import faithful, sides
     from edgedec.core.manifest import Manifest
 
-    names = common.peer_names(peers)
+    names = common.peer_names(peers, logits=True)
     bundle = common.find_bundle(ctx, model)
     manifest = Manifest.load(bundle)
-    setting = common.Setting(common.chosen_threads(threads), window, isa, peer_python)
+    setting = common.Setting(common.chosen_threads(threads), window, isa, peer_pythons)
     common.check_context(manifest, window)
     windows = _windows(bundle, manifest, texts, tokens, window)
     file = common.find_gguf(model, gguf, manifest)
     exact = sides.reference(
-        reference, file, python=peer_python, threads=setting.threads, context=setting.context
+        reference, file, python=setting.python(reference), threads=setting.threads, context=setting.context
     )
     everyone = common.all_sides(bundle, file, names, setting, all_rows=True)
     with common.steps() as progress:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli.bench_common import find_bundle, isa_option, steps, threads_option
+from edgedec.cli.bench_common import find_bundle, isa_option, plot_option, steps, threads_option
 from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -43,9 +43,7 @@ TOKENS = "1,2,4,8,16,32,128"
 )  # fmt: skip
 @threads_option
 @isa_option
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve (png, svg, pdf)."
-)
+@plot_option
 @opt.json_option
 @click.pass_context
 def command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from edgedec.bench.versus import VersusReport
     from edgedec.core.manifest import Manifest
 
+_WIDTH = 120
+
 
 @click.command(
     "run",
@@ -23,11 +26,15 @@ if TYPE_CHECKING:
     epilog=opt.examples(
         "edgedec bench run -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
         "edgedec bench run -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python --threads 4",
+        "edgedec bench run -m model.gguf --peer transformers,openvino-genai --plot speed.png",
         "edgedec bench run --prompts prompts.jsonl --limit 20 --max-tokens 128 --json",
     ),
 )
 @opt.model_option
-@click.option("--peer", "peers", metavar="NAME", help="Runtimes to compare with, by comma: llama.cpp.")
+@click.option(
+    "--peer", "peers", metavar="NAME",
+    help="Runtimes to compare with, by comma: llama.cpp, transformers, openvino-genai.",
+)  # fmt: skip
 @common.gguf_option
 @common.peer_python_option
 @click.option(
@@ -55,6 +62,7 @@ if TYPE_CHECKING:
 )
 @common.threads_option
 @common.isa_option
+@common.plot_option
 @opt.json_option
 @click.pass_context
 def command(
@@ -63,7 +71,7 @@ def command(
     model: str,
     peers: str | None,
     gguf: Path | None,
-    peer_python: str | None,
+    peer_pythons: Sequence[str],
     prompts: Path | None,
     limit: int,
     prompt_tokens: int | None,
@@ -71,6 +79,7 @@ def command(
     repeat: int,
     threads: int | None,
     isa: str | None,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     """Measure plain greedy decoding and prefill, alone or beside other runtimes in the same run.
@@ -80,20 +89,25 @@ def command(
     a runtime's imports and is measured in fresh processes.
     """
     from edgedec.bench import versus
+    from edgedec.bench.plot import check_plot, draw_versus
     from edgedec.core.manifest import Manifest
 
+    if plot:
+        check_plot(plot)
     names = common.peer_names(peers)
     bundle = common.find_bundle(ctx, model)
     manifest = Manifest.load(bundle)
     ids = _prompt_ids(bundle, manifest, prompts, limit, prompt_tokens)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
-    setting = common.Setting(common.chosen_threads(threads), context, isa, peer_python)
+    setting = common.Setting(common.chosen_threads(threads), context, isa, peer_pythons)
     file = common.find_gguf(model, gguf, manifest) if names else None
     everyone = common.all_sides(bundle, file, names, setting)
     plan = versus.Plan(tuple(ids), max_tokens, repeat)
     with common.steps() as progress:
         report = versus.compare(everyone, plan, progress=progress)
+    if plot:
+        draw_versus(report, plot, model=manifest.name, threads=setting.threads)
     if as_json:
         facts = {"model": manifest.name, "threads": setting.threads, **report.as_json()}
         click.echo(json.dumps(facts, ensure_ascii=False))
@@ -135,6 +149,7 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
         rates = _cell(values["decode"], 2), _cell(values["prefill"], 2)
         table.add_row(f"ratio to {name}", *rates, f"{ratios.load.median:.2f}", f"{ratios.peak_rss:.2f}")
     console = Console(highlight=False, markup=False)
+    console.width = max(console.width, _WIDTH)  # a column cut short would be no figure
     lengths = [len(prompt) for prompt in report.plan.prompts]
     console.print(
         f"{model}, {threads} threads, {len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens,"

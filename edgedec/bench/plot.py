@@ -1,11 +1,14 @@
-"""The curve of ``edgedec bench kernels`` as a picture, for those who have matplotlib."""
+"""The results of ``edgedec bench kernels`` and ``bench run`` as pictures, for those who have matplotlib."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from edgedec.bench.passes import KernelReport
+from edgedec.bench.summary import Spread, spread
+from edgedec.bench.versus import VersusReport
 from edgedec.core.errors import UsageError
 from edgedec.core.files import atomic_path
 
@@ -43,5 +46,43 @@ def draw_passes(report: KernelReport, path: Path) -> None:
     axes.set_title(f"{report.model}, {report.isa}, {report.threads} threads")
     axes.grid(alpha=0.3)
     axes.legend()
+    _save(figure, path)
+
+
+def draw_versus(report: VersusReport, path: Path, *, model: str, threads: int) -> None:
+    """Write a bar per side for each thing measured, with its quartiles as whiskers and its median above."""
+    from matplotlib.figure import Figure
+
+    sides = report.sides.values()
+    panels = {
+        "decoding, tokens/s": [spread(side.decode) for side in sides],
+        "prefill, tokens/s": [spread(side.prefill) for side in sides],
+        "load, s (less is better)": [spread(side.load_s) for side in sides],
+        "peak memory, MB (less is better)": [Spread(*[side.peak_rss_bytes / 1e6] * 3) for side in sides],
+    }
+    figure = Figure(figsize=(9.6, 6.4), layout="constrained")
+    for axes, (title, values) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
+        _bars(axes, title, list(report.sides), values)
+    figure.suptitle(
+        f"{model}, {threads} threads, {len(report.plan.prompts)} prompts,"
+        f" {report.plan.max_tokens} tokens each; median, quartiles"
+    )
+    _save(figure, path)
+
+
+def _bars(axes: Any, title: str, names: list[str], values: list[Spread]) -> None:
+    medians = [value.median for value in values]
+    whiskers = [[v.median - v.low for v in values], [v.high - v.median for v in values]]
+    colours = ["tab:orange", *["tab:blue"] * (len(names) - 1)]
+    bars = axes.bar(names, medians, yerr=whiskers, capsize=6, color=colours)
+    labels = [f"{median:.0f}" if median >= 1000 else f"{median:.3g}" for median in medians]
+    axes.bar_label(bars, labels, padding=3)
+    axes.margins(y=0.15)
+    axes.set_title(title)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def _save(figure: Any, path: Path) -> None:
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:].lower())
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200)

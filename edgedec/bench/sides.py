@@ -12,7 +12,9 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 
 _PROGRAMS = Path(__file__).parent / "peers"
-PEERS = ("llama.cpp",)
+PEERS = ("llama.cpp", "transformers", "openvino-genai")
+WITH_LOGITS = ("llama.cpp", "transformers")
+"""The peers that show whole rows of logits."""
 REFERENCES = ("numpy", "transformers")
 
 LLAMA_ADVICE = (
@@ -24,6 +26,14 @@ LLAMA_ADVICE = (
 _TRANSFORMERS_ADVICE = (
     "install it with `pip install 'edgedec[bench]'`, or name a Python that has it with --peer-python"
 )
+_OPENVINO_ADVICE = (
+    "install it with `pip install openvino-genai`, or name a Python that has it with --peer-python"
+)
+_ADVICE = {
+    "llama.cpp": LLAMA_ADVICE,
+    "transformers": _TRANSFORMERS_ADVICE,
+    "openvino-genai": _OPENVINO_ADVICE,
+}
 
 
 def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) -> Side:
@@ -43,23 +53,24 @@ def peer(
     """Another runtime, one of ``PEERS``, on the GGUF file the bundle was made of."""
     return Side(
         name=name,
-        program=_PROGRAMS / f"{name.replace('.', '_')}_peer.py",
+        program=_PROGRAMS / f"{name.replace('.', '_').replace('-', '_')}_peer.py",
         model=gguf,
         python=python or sys.executable,
         settings={"threads": threads, "context": context, "all_rows": all_rows},
-        advice=LLAMA_ADVICE,
+        advice=_ADVICE[name],
     )
 
 
 def reference(name: str, gguf: Path, *, python: str | None, threads: int, context: int) -> Side:
     """The float32 model: "transformers", in its own interpreter, or "numpy", in ours."""
     other = name == "transformers"
+    exact = {"exact": True} if other else {}
     return Side(
         name=name,
         program=_PROGRAMS / ("transformers_peer.py" if other else "numpy_peer.py"),
         model=gguf,
         python=(python if other else None) or sys.executable,
-        settings={"threads": threads, "context": context},
+        settings={"threads": threads, "context": context, **exact},
         advice=_TRANSFORMERS_ADVICE if other else None,
     )
 

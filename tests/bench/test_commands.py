@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from edgedec.bench import sides
 from edgedec.bench.weights import bytes_per_pass
+from edgedec.cli.bench_common import Setting
 from edgedec.cli.seams import Seams
 from edgedec.export import export_gguf
 from edgedec.models import Store
@@ -103,9 +105,14 @@ def test_faithful(folder: Path) -> None:
     assert "same top-1" in bench(folder, "faithful", *args).stdout
 
 
-def without_llama() -> list[str]:
-    """Options for an interpreter that lacks llama_cpp even where ours has it."""
-    return [] if find_spec("llama_cpp") is None else ["--peer-python", sys.executable + "-without"]
+PEER_MODULES = {"llama.cpp": "llama_cpp", "transformers": "torch", "openvino-genai": "openvino_genai"}
+
+
+def without(peer: str) -> list[str]:
+    """Options for an interpreter that lacks a peer even where ours has it."""
+    return (
+        [] if find_spec(PEER_MODULES[peer]) is None else ["--peer-python", f"{peer}={sys.executable}-without"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,6 +128,8 @@ def without_llama() -> list[str]:
         (["run", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),
         (["run", "--prompts", "none.jsonl"], 3, ["no such file: none.jsonl"]),
         (["run", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
+        (["run", "--plot", "bars.bmp"], 2, ["bars.bmp", ".svg"]),
+        (["faithful", "--text", "none.txt", "--peer", "openvino-genai"], 2, ["does not show its logits"]),
         (["faithful", "--window", "100", "--text", "none.txt"], 3, ["no such file: none.txt"]),
         (["faithful", "--text", "none.txt", "--window", "257"], 2, ["257", "at most 256"]),
     ],
@@ -132,8 +141,9 @@ def test_errors_are_one_line(
     assert_one_line(bench(folder, *args, "-m", str(folder / "bundle")), status, *words)
 
 
-def test_a_missing_peer_is_one_line(folder: Path) -> None:
-    gguf = ["--gguf", str(folder / "tiny.gguf"), "--peer", "llama.cpp", *without_llama()]
+@pytest.mark.parametrize("peer", sides.PEERS)
+def test_a_missing_peer_is_one_line(folder: Path, peer: str) -> None:
+    gguf = ["--gguf", str(folder / "tiny.gguf"), "--peer", peer, *without(peer)]
     result = bench(folder, "run", "-m", str(folder / "bundle"), "--repeat", "1", *gguf)
     assert_one_line(result, 2, "--peer-python")
 
@@ -141,3 +151,10 @@ def test_a_missing_peer_is_one_line(folder: Path) -> None:
 def test_too_little_text_is_one_line(folder: Path) -> None:
     args = ["--text", str(folder / "text.txt"), "--tokens", "100000", "--window", "100"]
     assert_one_line(bench(folder, "faithful", "-m", str(folder / "bundle"), *args), 2, "100000 are wanted")
+
+
+def test_interpreters_of_peers() -> None:
+    one = Setting(1, 1, None, ["python", "transformers=/a=b/python", "other"])
+    assert [one.python(name) for name in sides.PEERS] == ["other", "/a=b/python", "other"]
+    assert Setting(1, 1, None, []).python("transformers") is None
+    assert Setting(1, 1, None, ["/x=y/python"]).python("llama.cpp") == "/x=y/python"

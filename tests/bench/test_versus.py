@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
+from edgedec.bench.plot import check_plot, draw_versus
 from edgedec.bench.summary import spread
 from edgedec.bench.versus import Plan, VersusReport, compare
+from edgedec.core.errors import UsageError
 from tests.bench.support import Fakes
 
 PLAN = Plan(prompts=((1, 2, 3), (4, 5, 6, 7)), max_tokens=5, repeat=3)
@@ -70,3 +75,16 @@ def test_a_few_disturbed_measurements_do_not_move_the_median() -> None:
     calm = spread([1.0, 1.1, 0.9, 1.0, 50.0])
     assert calm.median == 1.0
     assert (calm.low, calm.high) == pytest.approx((1.0, 1.1))
+
+
+def test_the_bars_show_every_side(fakes: Fakes, tmp_path: Path) -> None:
+    if find_spec("matplotlib") is None:
+        with pytest.raises(UsageError, match=r"plots need matplotlib .*edgedec\[bench\]"):
+            check_plot(tmp_path / "bars.svg")
+        return
+    report = run(fakes, ("ours", 1.0), ("theirs", 2.0))
+    draw_versus(report, tmp_path / "bars.svg", model="tiny", threads=2)
+    text = (tmp_path / "bars.svg").read_text(encoding="utf-8")
+    # text is drawn as glyphs, each run of it below a comment that says what it is
+    for word in ("ours", "theirs", "decoding, tokens/s", "tiny, 2 threads"):
+        assert f"<!-- {word}" in text

@@ -1,4 +1,4 @@
-"""Fifteen hundred damaged files with every change, 100,000 in the slow suite; and that the fuzzer can find."""
+"""1,500 damaged files with every change, 100,000 in the slow suite; and that the fuzzer can find."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Feeds inputs to EdgeDec in a process of its own, whose address space is limited.
 
-It says ``ready``; then a request is a line of JSON, ``{"target", "seed", "indices", "keep"}``, and every
-input is answered by a line: its ``index``, the number of ``steps`` that damaged it, its ``outcome`` (accepted,
-or the class of the error) and the ``seconds`` it took; ``finding``, when the outcome is one no user may meet.
+It says ``ready``; then a request is a line of JSON, ``{"target", "seed", "indices", "keep"}``. Every input is
+answered by a line: its ``index``, the number of ``steps`` that damaged it, its ``outcome`` (accepted, or the
+class of the error), the ``seconds`` it took, and ``finding`` when the outcome is one that no user may meet.
 """
 
 from __future__ import annotations

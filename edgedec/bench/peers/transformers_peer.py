@@ -1,7 +1,8 @@
-"""The reference: transformers running the same GGUF file with its weights dequantised to float32."""
+"""transformers running the same GGUF file, weights dequantised to float32: the reference, and a peer."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,42 @@ ROWS_BYTES = 64 << 20
 
 
 class Peer:
-    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
-        """Load the GGUF file ``model`` in float32; the other settings are the model's own."""
+    def open(
+        self, model: str, threads: int, context: int, all_rows: bool = False, exact: bool = False
+    ) -> dict[str, Any]:
+        """Load the GGUF file ``model`` in float32; the other settings are the model's own.
+
+        ``exact``: with attention as it is written down, for a reference, not the fused one, which is faster.
+        """
         del context, all_rows
         torch.set_num_threads(threads)
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         file = Path(model).resolve()
         self._model = transformers.AutoModelForCausalLM.from_pretrained(
-            str(file.parent), gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
+            str(file.parent),
+            gguf_file=file.name,
+            dtype=torch.float32,
+            attn_implementation="eager" if exact else "sdpa",
         ).eval()
         if getattr(self._model.config.get_text_config(), "final_logit_softcapping", None):
-            raise RuntimeError("models that cap their final logits are not supported as a reference")
-        return {"version": f"transformers {transformers.__version__}", "isa": "float32"}
+            raise RuntimeError("models that cap their final logits are not supported")
+        isa = f"float32, torch {torch.__version__}"
+        return {"version": f"transformers {transformers.__version__}", "isa": isa}
+
+    def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
+        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        with torch.inference_mode():
+            started = time.perf_counter()
+            step = self._model(torch.tensor([tokens]), use_cache=True, logits_to_keep=1)
+            out = [int(step.logits[0, -1].argmax())]
+            first = time.perf_counter()
+            for _ in range(max_tokens - 1):
+                step = self._model(
+                    torch.tensor([out[-1:]]), past_key_values=step.past_key_values, use_cache=True
+                )
+                out.append(int(step.logits[0, -1].argmax()))
+        return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
 
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
         """Write the logits f32[T, V] after each of ``tokens`` to the .npy file ``path``."""
