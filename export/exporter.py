@@ -57,7 +57,9 @@ def _name(gguf: GgufSource) -> str:
 
 def _vocabulary(gguf: GgufSource) -> int:
     table = gguf.tensors.get("token_embd.weight")
-    rows = table.shape[0] if table else 0
+    if table is None:
+        raise BadFileError("the GGUF file lacks tensor token_embd.weight")
+    rows = table.shape[0]
     tokens = gguf.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, list) or len(tokens) != rows:
         count = len(tokens) if isinstance(tokens, list) else 0

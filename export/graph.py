@@ -61,7 +61,7 @@ class _Builder:
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
         head = self.matrix("output", self.vocab, hyper.hidden) if self.tensors.has("output.weight") else table
-        attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1}
+        attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **_cap(hyper.final_softcap)}
         outputs = [value.name for value in self.model.outputs]
         self.node("HeadTopK", "head", [x, head, "want_logits"], outputs, **attrs)
         self.tensors.require_all_taken()
@@ -97,6 +97,7 @@ class _Builder:
             window=window,
             interleaved=int(self.arch.interleaved),
             epsilon=hyper.epsilon,
+            **_cap(hyper.attention_softcap),
         )
         return self.linear(block + "attn_output", heads, hyper.hidden, queries)
 
@@ -194,6 +195,11 @@ class _Builder:
         **attrs: Any,
     ) -> None:
         self.model.nodes.append(helper.make_node(kind, inputs, outputs, name=name, domain=domain, **attrs))
+
+
+def _cap(softcap: float) -> dict[str, Any]:
+    """The attribute of ops that know a softcap, left out where there is none."""
+    return {"softcap": softcap} if softcap else {}
 
 
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:

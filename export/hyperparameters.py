@@ -45,6 +45,8 @@ class Hyperparameters:
     """Linear rope scaling: frequencies of the layers without a window are divided by this."""
     local_rope_base: float | None
     windows: tuple[int, ...]
+    attention_softcap: float = 0.0
+    final_softcap: float = 0.0
 
 
 def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]) -> Hyperparameters:
@@ -81,6 +83,8 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         rope_divisor=_rope_divisor(keys, architecture),
         local_rope_base=_local_rope_base(keys, architecture),
         windows=_windows(keys, architecture, layers),
+        attention_softcap=keys.number("attn_logit_softcapping", architecture.softcaps[0]),
+        final_softcap=keys.number("final_logit_softcapping", architecture.softcaps[1]),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgedec.export.architectures.base import Architecture
+from edgedec.export.architectures.gemma2 import GEMMA2
 from edgedec.export.architectures.gemma3 import GEMMA3
 from edgedec.export.architectures.llama import LLAMA
 from edgedec.export.architectures.phi3 import PHI3
@@ -11,4 +12,4 @@ from edgedec.export.architectures.qwen3 import QWEN3
 
 __all__ = ["ARCHITECTURES", "Architecture"]
 
-ARCHITECTURES: dict[str, Architecture] = {a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA3, PHI3)}
+ARCHITECTURES: dict[str, Architecture] = {a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3)}

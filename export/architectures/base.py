@@ -32,6 +32,8 @@ class Architecture:
     """LongRoPE: factors for contexts up to the original one, which are used, and for longer ones."""
     fused: bool = False
     """One tensor holds q, k and v, and one gate and up, in this order."""
+    softcaps: tuple[float, float] = (0.0, 0.0)
+    """c in c tanh(x / c), on attention scores and on final logits, where a model does not say; 0: none."""
     honours: frozenset[str] = frozenset()
     """Metadata keys that other architectures refuse (``hyperparameters._REFUSED``)."""
     attention_scale: Callable[[int, int, int, int], float] | None = None

@@ -47,13 +47,11 @@ _FAMILIES: dict[str, _Family] = {
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
     "qwen3": _Family(ARCHITECTURES["qwen3"]),
     "phi3": _Family(ARCHITECTURES["phi3"]),
+    "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
 }
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
-_PASSED_ON = {
-    "attn_logit_softcapping": "attn_logit_softcapping",
-    "final_logit_softcapping": "final_logit_softcapping",
-}
+_SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
 def read_config(data: Mapping[str, Any]) -> Config:
@@ -81,7 +79,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
         **_windows(fields, architecture),
         **rope.metadata,
     }
-    values |= {ours: data[theirs] for theirs, ours in _PASSED_ON.items() if data.get(theirs) is not None}
+    values |= {key: 0.0 if data[key] is None else fields.number(key) for key in _SOFTCAPS if key in data}
     return Config(
         architecture=architecture,
         metadata={f"{architecture.name}.{key}": value for key, value in values.items()},

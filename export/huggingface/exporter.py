@@ -62,9 +62,11 @@ def _check_arguments(source: Path, out: Path, quant: str) -> None:
 
 def _check_vocabulary(weights: HuggingFaceSource, config: Config) -> None:
     table = weights.tensors.get("token_embd.weight")
-    rows = table.shape[0] if table and table.shape else 0
-    if rows != config.vocab:
-        raise BadFileError(f"config.json has a vocabulary of {config.vocab}, the embedding {rows} rows")
+    if table is None:
+        raise BadFileError(f"the model lacks tensor {weights.spelling('token_embd.weight')}")
+    if table.shape[:1] != (config.vocab,):
+        shape = list(table.shape)
+        raise BadFileError(f"config.json has a vocabulary of {config.vocab}, the embedding the shape {shape}")
     if not config.tied and "output.weight" not in weights.tensors:
         raise BadFileError("the model lacks tensor lm_head.weight, and its embedding is not tied")
 

@@ -48,5 +48,27 @@ EDGEDEC_INLINE V gelu_tanh(V x) {
   return V::div(x, V::add(one, exp(minus_two_u)));
 }
 
+// 1 - 2 / (1 + e^(2x)), absolute error below 2e-7.
+template <class V>
+EDGEDEC_INLINE V tanh(V x) {
+  const V one = V::broadcast(1.0f);
+  return V::sub(one, V::div(V::broadcast(2.0f), V::add(one, exp(V::add(x, x)))));
+}
+
+// cap * tanh(x / cap): nearly x near zero, never beyond cap.
+template <class V>
+EDGEDEC_INLINE V softcap(V x, V cap) {
+  return V::mul(cap, tanh(V::div(x, cap)));
+}
+
+// The same for n floats in place.
+template <class V>
+EDGEDEC_INLINE void softcap_all(float* x, size_t n, float cap) {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const size_t left = n - i < kLanes ? n - i : kLanes;
+    softcap(V::load_partial(x + i, left), V::broadcast(cap)).store_partial(x + i, left);
+  }
+}
+
 }  // namespace
 }  // namespace edgedec

@@ -4,6 +4,6 @@
 namespace edgedec::head_topk::avx2 {
 
 extern const Row row;
-const Row row = {"avx2", block_sums<Vec16Avx2>, indices_above<Vec16Avx2>, exp_one<Vec16Avx2>};
+const Row row = make_row<Vec16Avx2>("avx2");
 
 }  // namespace edgedec::head_topk::avx2

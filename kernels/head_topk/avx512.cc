@@ -4,6 +4,6 @@
 namespace edgedec::head_topk::avx512 {
 
 extern const Row row;
-const Row row = {"avx512", block_sums<Vec16Avx512>, indices_above<Vec16Avx512>, exp_one<Vec16Avx512>};
+const Row row = make_row<Vec16Avx512>("avx512");
 
 }  // namespace edgedec::head_topk::avx512

@@ -42,6 +42,7 @@ struct Pass {
   const int64_t* keep;
   int count;  // vocabulary entries that take part
   int k;
+  float softcap;  // 0: none
   float* logits;  // [rows][table.rows] of this pass, or null
   std::vector<Part>& parts;  // [block][row]
   std::atomic<float>* bound;  // per row: at least k logits seen so far are not below it
@@ -121,8 +122,10 @@ void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vect
   constexpr size_t kAtOnce = 8;
   auto body = [&](size_t task) {
     for (size_t i = task * kAtOnce; i < std::min(best.size(), (task + 1) * kAtOnce); ++i) {
-      const float l = two_term_logit(p.linear, p.table, fine, m, best[i].id);
-      value[i] = std::isfinite(l) ? std::max(l, floor) : best[i].value;
+      float l = two_term_logit(p.linear, p.table, fine, m, best[i].id);
+      const bool finite = std::isfinite(l);
+      if (p.softcap > 0.0f) p.row.softcap(&l, 1, p.softcap);
+      value[i] = finite ? std::max(l, floor) : best[i].value;
     }
   };
   parallel_for(threads, (best.size() + kAtOnce - 1) / kAtOnce, body);
@@ -146,7 +149,8 @@ void write(const Pass& p, std::vector<Candidate>& best, const RowSums& sums, con
 }  // namespace
 
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, bool refined, const int64_t* keep, int keep_count, int k, const Result& out) {
+               const float* x, int r, bool refined, float softcap, const int64_t* keep, int keep_count, int k,
+               const Result& out) {
   const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
   const int terms = quant_linear::int8_terms(table, refined ? 2 : 1);
   static thread_local std::vector<Part> parts;
@@ -162,11 +166,12 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
     if (parts.size() < static_cast<size_t>(blocks) * m) parts.resize(static_cast<size_t>(blocks) * m);
     std::atomic<float> bound[kRowsAtOnce];
     for (auto& b : bound) b.store(kLowest, std::memory_order_relaxed);
-    const Pass pass{linear, row, table, acts, keep, count, k, logits, parts, bound};
+    const Pass pass{linear, row, table, acts, keep, count, k, softcap, logits, parts, bound};
     auto body = [&](size_t block) {
       const int first = static_cast<int>(block) * kBlock, n = std::min(kBlock, count - first);
       float* buffer = scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock);
       block_logits(pass, first, n, buffer);
+      for (int i = 0; i < m && softcap > 0.0f; ++i) row.softcap(buffer + i * kBlock, static_cast<size_t>(n), softcap);
       for (int i = 0; i < m; ++i) reduce_block(pass, first, n, buffer + i * kBlock, i, pass.parts[block * m + i]);
       if (logits) copy_logits(pass, first, n, buffer);
     };

@@ -9,10 +9,13 @@
 // that would fall behind the others is kept just ahead of them. The logits of a float table are exact to begin with, so
 // refining leaves them alone.
 //
+// With a softcap c > 0 every logit l counts, and is given out, as c tanh(l / c).
+//
 // Sums run over blocks of 1,024 vocabulary entries, inside a block in sixteen lanes in ascending order, block results
 // joined in ascending order in double: the same bits for every row of the tables, thread count and number of tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "quant_linear/linear.h"
@@ -33,6 +36,7 @@ struct Row {
   // Appends the indices of logits >= bound or NaN, ascending; returns how many. `out` holds n.
   int (*above)(const float* logits, int n, float bound, int32_t* out);
   float (*exp)(float x);  // the polynomial of the sums
+  void (*softcap)(float* logits, size_t n, float cap);  // in place
 };
 
 // The float row (scalar, avx2, avx512) of that name, or nullptr.
@@ -48,6 +52,7 @@ struct Result {  // r rows
 
 // keep: sorted unique ids inside the table, or null with keep_count = 0 for the whole vocabulary.
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, bool refined, const int64_t* keep, int keep_count, int k, const Result& out);
+               const float* x, int r, bool refined, float softcap, const int64_t* keep, int keep_count, int k,
+               const Result& out);
 
 }  // namespace edgedec::head_topk

@@ -52,5 +52,15 @@ float exp_one(float x) {
   return lane[0];
 }
 
+template <class V>
+void softcap_row(float* logits, size_t n, float cap) {
+  softcap_all<V>(logits, n, cap);
+}
+
+template <class V>
+constexpr Row make_row(const char* name) {
+  return {name, block_sums<V>, indices_above<V>, exp_one<V>, softcap_row<V>};
+}
+
 }  // namespace
 }  // namespace edgedec::head_topk

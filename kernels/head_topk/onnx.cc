@@ -14,8 +14,10 @@ struct HeadTopK {
         row(head_topk::find_row(float_row(isa()))),
         table(info.text("format"), info.integer("rows"), info.integer("cols")),
         refined(info.integer("refine", 0) != 0),
+        softcap(info.real("softcap", 0.0f)),
         k(info.integer("k")) {
     if (k < 1 || k > head_topk::kBlock) throw Error("k must be 1 to " + std::to_string(head_topk::kBlock));
+    if (!(softcap >= 0.0f)) throw Error("softcap must be 0 or more");
   }
 
   void compute(Context& c) {
@@ -37,14 +39,15 @@ struct HeadTopK {
     auto* logits = c.output<float>(4, {want ? r : 0, w.rows});
     out.logits = want ? logits : nullptr;
     if (r)
-      head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, refined, keep, static_cast<int>(kept),
-                           static_cast<int>(k), out);
+      head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, refined, softcap, keep,
+                           static_cast<int>(kept), static_cast<int>(k), out);
   }
 
   const quant_linear::Row* linear;
   const head_topk::Row* row;
   WeightInput table;
   bool refined;
+  float softcap;
   int64_t k;
 };
 

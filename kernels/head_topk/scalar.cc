@@ -4,6 +4,6 @@
 namespace edgedec::head_topk::scalar {
 
 extern const Row row;
-const Row row = {"scalar", block_sums<Vec16Scalar>, indices_above<Vec16Scalar>, exp_one<Vec16Scalar>};
+const Row row = make_row<Vec16Scalar>("scalar");
 
 }  // namespace edgedec::head_topk::scalar

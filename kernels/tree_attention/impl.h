@@ -66,6 +66,7 @@ void attend_block(const Block& b, const uint16_t* keys, const uint16_t* values) 
   float sums[kMostQueries];
   for (size_t q = 0; q < queries; ++q) {
     const Path& path = b.paths[q / b.heads];
+    if (b.config.softcap > 0.0f) softcap_all<V>(b.scores[q], path.end - path.first, b.config.softcap);
     sums[q] = exponentials<V>(b.scores[q], path.end - path.first);
     for (size_t c = 0; c < dim; c += kLanes) V::broadcast(0.0f).store(b.out[q] + c);
   }

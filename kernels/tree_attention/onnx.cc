@@ -27,6 +27,7 @@ struct TreeAttention {
     config.window = static_cast<size_t>(std::max<int64_t>(0, info.integer("window", 0)));
     config.interleaved = info.integer("interleaved", 0) != 0;
     config.epsilon = info.real("epsilon", 1e-6f);
+    config.softcap = info.real("softcap", 0.0f);
   }
 
   // Within bounds that keep products of sizes from wrapping around.

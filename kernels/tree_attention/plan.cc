@@ -32,6 +32,7 @@ const char* problem(const Config& config, const Pass& pass, size_t capacity) {
   if (!config.kv_heads || !config.heads || config.heads % config.kv_heads)
     return "num_heads must be a positive multiple of num_kv_heads";
   if (!config.dim || config.dim % 16) return "head_dim must be a positive multiple of 16";
+  if (!(config.softcap >= 0.0f)) return "softcap must be 0 or more";
   if (pass.length > capacity || pass.tokens > capacity - pass.length)
     return "the cache is too small: length + tokens exceeds its capacity";
   for (size_t m = 0; m < pass.tokens; ++m)

@@ -9,6 +9,7 @@
 //                                                        or (2i, 2i + 1) interleaved
 //            q      = q * scale; k and v are rounded to fp16 into their slot
 //   attend   s[j]   = <q, k[j]>                          sixteen lanes over d, fused, folded 16 -> 8 -> 4 -> 2 -> 1
+//            s[j]   = softcap tanh(s[j] / softcap)        only with a softcap
 //            p[j]   = exp(s[j] - max s)
 //            sum    = sum of p                           lane j mod 16, j counted from the first key that takes part
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
@@ -29,6 +30,7 @@ struct Config {
   size_t window;           // 0: none
   bool interleaved;
   float epsilon;           // of the head norms
+  float softcap;           // 0: none
 };
 
 // fp16 keys and values of one layer: row `slot` of kv head h is at h * head_stride + slot * dim.

@@ -24,7 +24,7 @@ EDGEDEC_API int edgedec_math_map(const char* row, const char* function, const fl
     r->name(x, y, n);                   \
     return 0;                           \
   }
-  TRY(exp) TRY(silu) TRY(gelu_tanh) TRY(sqrt) TRY(abs) TRY(round) TRY(to_ints)
+  TRY(exp) TRY(silu) TRY(gelu_tanh) TRY(tanh) TRY(sqrt) TRY(abs) TRY(round) TRY(to_ints)
   TRY(reduce_add) TRY(reduce_add_each) TRY(reduce_max)
 #undef TRY
   return 1;

@@ -19,6 +19,7 @@ namespace {
 EDGEDEC_MAP(map_exp, exp(a))
 EDGEDEC_MAP(map_silu, silu(a))
 EDGEDEC_MAP(map_gelu_tanh, gelu_tanh(a))
+EDGEDEC_MAP(map_tanh, tanh(a))
 EDGEDEC_MAP(map_sqrt, V::sqrt(a))
 EDGEDEC_MAP(map_abs, V::abs(a))
 EDGEDEC_MAP(map_round, V::round(a))
@@ -96,7 +97,7 @@ void map_sincos(const double* x, double* sine, double* cosine, size_t n) {
 template <class V>
 constexpr Row make_row(const char* name) {
   return {name,
-          map_exp<V>, map_silu<V>, map_gelu_tanh<V>, map_sqrt<V>, map_abs<V>, map_round<V>, map_ints<V>,
+          map_exp<V>, map_silu<V>, map_gelu_tanh<V>, map_tanh<V>, map_sqrt<V>, map_abs<V>, map_round<V>, map_ints<V>,
           combine_add<V>, combine_sub<V>, combine_mul<V>, combine_div<V>, combine_fma<V>, combine_max<V>,
           combine_min<V>, combine_greater<V>,
           reduce_add<V>, reduce_add_each<V>, reduce_max<V>,

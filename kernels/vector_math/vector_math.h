@@ -14,7 +14,7 @@ using CombineFn = void (*)(const float* a, const float* b, const float* c, float
 
 struct Row {
   const char* name;
-  MapFn exp, silu, gelu_tanh, sqrt, abs, round, to_ints;  // to_ints: to int32 and back
+  MapFn exp, silu, gelu_tanh, tanh, sqrt, abs, round, to_ints;  // to_ints: to int32 and back
   CombineFn add, sub, mul, div, fma, max, min, greater;    // greater: 1 where a > b, else 0
   MapFn reduce_add, reduce_add_each, reduce_max;           // n a multiple of 256: y[i] from x[16i .. 16i + 15]
   void (*to_half)(const float* x, uint16_t* y, size_t n);    // n a multiple of 16

@@ -32,7 +32,7 @@ def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return bundle
 
 
-@pytest.fixture(params=["markov", "llama", "qwen2", "gemma3"])
+@pytest.fixture(params=["markov", "llama", "qwen2", "gemma2", "gemma3"])
 def make(request: pytest.FixtureRequest, tiny_bundle: Callable[[str], Path]) -> Make:
     """``make(capacity=64)``: a fresh forward of the parametrised kind."""
 

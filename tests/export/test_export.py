@@ -27,6 +27,7 @@ from tests.reference.model import reference_logits
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
 WIDE = TinyShape(hidden=256, ffn=512, heads=4, kv_heads=2, head_dim=64)
 LLAMA3_FACTORS = np.linspace(1, 8, 8, dtype=np.float32)
+UNCAPPED = {"gemma2.attn_logit_softcapping": 0.0, "gemma2.final_logit_softcapping": 0.0}
 PHI3_LONG: dict[str, Any] = {
     "extra": {
         "phi3.rope.scaling.attn_factor": 1.19,
@@ -69,6 +70,8 @@ CASES = {
     "phi3-odd-ffn": Case("phi3", {"shape": TinyShape(ffn=160, heads=2, kv_heads=2, head_dim=48)}),
     "phi3-window": Case("phi3", {"extra": {"phi3.attention.sliding_window": 6}}),
     "phi3-long-rope": Case("phi3", PHI3_LONG),
+    "gemma2": Case("gemma2", {"formats": {"*": "q5_0", "ffn_down": "q4_1"}, "shape": TinyShape(layers=4)}),
+    "gemma2-uncapped": Case("gemma2", {"extra": UNCAPPED}),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
     "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
 }
@@ -153,7 +156,7 @@ def test_long_rope_ends_with_the_original_context(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
-    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, qwen3, gemma3, phi3"),
+    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, qwen3, gemma2, gemma3, phi3"),
     ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
     ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),

@@ -23,6 +23,7 @@ SHAPES = {
     "qwen2": TinyShape(),
     "qwen3": TinyShape(head_dim=32),
     "phi3": TinyShape(),
+    "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7, heads=4, kv_heads=1, head_dim=32),
 }
 FILES = ("weights.bin", "model.onnx", "tokenizer.json", "chat_template.jinja")
@@ -41,11 +42,11 @@ def both(tmp_path: Path, architecture: str, quant: str, **options: Any) -> tuple
 
 
 @pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma3", "phi3"])
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma2", "gemma3", "phi3"])
 def test_values_that_a_format_can_represent_are_kept_exactly(
     architecture: str, quant: str, tmp_path: Path
 ) -> None:
-    _, expected, got = both(tmp_path, architecture, quant, tied=architecture == "gemma3")
+    _, expected, got = both(tmp_path, architecture, quant, tied=architecture.startswith("gemma"))
     if quant in ("q4_1", "q5_1"):  # whose minima and scales do not determine each other exactly
         expected_logits = graph_logits(expected, TOKENS)
         np.testing.assert_allclose(graph_logits(got, TOKENS), expected_logits, atol=0.02)
@@ -177,6 +178,15 @@ def test_long_rope(new: bool, tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "e.gguf", "phi3", extra=extra, extra_tensors=tensors)
     got, expected = graph_logits(tmp_path / "A", TOKENS), reference_logits(gguf, TOKENS)
     np.testing.assert_allclose(got, expected, atol=2e-4 * np.abs(expected).max())
+
+
+def test_soft_caps_of_null_are_none(tmp_path: Path) -> None:
+    none = {"gemma2.attn_logit_softcapping": 0.0, "gemma2.final_logit_softcapping": 0.0}
+    export_gguf(write_tiny(tmp_path / "n.gguf", "gemma2", extra=none), tmp_path / "expected", name="same")
+    source = write_huggingface(tmp_path / "source", write_tiny(tmp_path / "m.gguf", "gemma2"))
+    edit(source / "config.json", attn_logit_softcapping=None, final_logit_softcapping=None)
+    export_huggingface(source, tmp_path / "got", name="same")
+    assert (tmp_path / "got/model.onnx").read_bytes() == (tmp_path / "expected/model.onnx").read_bytes()
 
 
 def test_a_window_in_every_layer(tmp_path: Path) -> None:

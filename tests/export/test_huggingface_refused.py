@@ -15,6 +15,7 @@ import pytest
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_huggingface
+from edgedec.export.huggingface.shards import read_shards
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 
@@ -54,7 +55,7 @@ CONFIGS: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ),
     ("llama", {"num_hidden_layers": 1}, UnsupportedError, "tensor 'model.layers.1.* does not use"),
     ("llama", {"num_attention_heads": 3}, BadFileError, "3 query heads"),
-    ("llama", {"vocab_size": 100}, BadFileError, "a vocabulary of 100, the embedding"),
+    ("llama", {"vocab_size": 100}, BadFileError, "a vocabulary of 100, the embedding the shape"),
     ("llama", {"tie_word_embeddings": False}, BadFileError, "lacks tensor lm_head.weight"),
     ("llama", {"tie_word_embeddings": "yes"}, BadFileError, "is 'yes', not true or false"),
     ("llama", {"rms_norm_eps": float("nan")}, BadFileError, "rms_norm_eps in config.json is nan"),
@@ -90,6 +91,8 @@ def test_config(
 
 
 TENSORS: list[tuple[str, Any, type[EdgeDecError], str]] = [
+    ("model.embed_tokens.weight", None, BadFileError, "lacks tensor model.embed_tokens.weight"),
+    ("model.embed_tokens.weight", ODD, BadFileError, r"the embedding the shape \[16\]"),
     (f"{LAYER}mlp.up_proj.weight", None, BadFileError, "lacks tensor model.layers.0.mlp.up_proj.weight"),
     (f"{LAYER}self_attn.q_proj.bias", ODD, UnsupportedError, "model.layers.0.self_attn.q_proj.bias"),
     (f"{LAYER}input_layernorm.weight", ODD, BadFileError, r"input_layernorm.weight has shape \[16\]"),
@@ -141,6 +144,14 @@ def test_damaged_weights(
 ) -> None:
     change(single / "model.safetensors", alter)
     refused(single, error, message)
+
+
+def test_a_file_that_shrinks_while_it_is_read(single: Path) -> None:
+    stored = read_shards([single / "model.safetensors"])["model.norm.weight"]
+    assert stored.read(0, 64).shape == (64,)
+    change(single / "model.safetensors", lambda data: data[: stored.offset + 8])
+    with pytest.raises(BadFileError, match=r"model\.safetensors ends inside tensor model\.norm"):
+        stored.read(0, 64)
 
 
 def test_missing_weights(single: Path) -> None:

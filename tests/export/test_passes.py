@@ -75,7 +75,8 @@ def test_default_passes(architecture: str, tmp_path: Path) -> None:
     if ARCHITECTURES[architecture].fused:  # its q, k and v are one weight already
         expected.remove("FuseQkv")
     assert run_passes(model, DEFAULT_PASSES) == expected
-    norms, tables = (13, 2) if architecture == "gemma3" else (7, 1)
+    arch = ARCHITECTURES[architecture]
+    norms, tables = 13 if arch.post_norms else 7, 1 if arch.local_rope_base is None else 2
     assert Counter(kinds(model)) == {
         "QuantEmbedding": 1,
         "RotaryTable": tables,

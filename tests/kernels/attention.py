@@ -26,6 +26,7 @@ class Config(ctypes.Structure):
         ("window", ctypes.c_size_t),
         ("interleaved", ctypes.c_bool),
         ("epsilon", ctypes.c_float),
+        ("softcap", ctypes.c_float),
     )
 
 
@@ -39,11 +40,14 @@ class Model:
     window: int = 0
     interleaved: bool = False
     norms: bool = False
+    softcap: float = 0.0
     seed: int = 0
 
     def config(self) -> Config:
         scale = 1 / self.dim**0.5
-        return Config(self.heads, self.kv_heads, self.dim, scale, self.window, self.interleaved, 1e-6)
+        return Config(
+            self.heads, self.kv_heads, self.dim, scale, self.window, self.interleaved, 1e-6, self.softcap
+        )
 
     def norm_weights(self) -> tuple[F32, F32] | tuple[None, None]:
         if not self.norms:
@@ -156,6 +160,8 @@ def reference(
         for head in range(heads):
             keys, values = cache[:, head // (heads // kv_heads), slots].astype(np.float64)
             scores = keys @ q[token, head]
+            if model.softcap:
+                scores = model.softcap * np.tanh(scores / model.softcap)
             weights = np.exp(scores - scores.max())
             out[token, head] = weights @ values / weights.sum()
     return out.reshape(count, -1), k, v

@@ -117,6 +117,7 @@ class Runner:
         keep: Array | None = None,
         logits: bool = False,
         refined: bool = False,
+        softcap: float = 0.0,
     ) -> dict[str, Array]:
         r = len(x)
         out: dict[str, Array] = {
@@ -137,6 +138,7 @@ class Runner:
             pointer(x),
             r,
             int(refined),
+            ctypes.c_float(softcap),
             pointer(keep),
             0 if keep is None else len(keep),
             k,

@@ -38,6 +38,20 @@ def test_head_reduces_its_own_logits(runner: Runner, rows: int) -> None:
 
 
 @pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize("rows", [16, 1000, 2065])
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_a_softcap_bounds_every_logit(runner: Runner, rows: int, refined: bool) -> None:
+    w, x = random_packed("q8_0", rows, 64, rows), inputs(18, 64, rows) * 4
+    plain = runner.head(w, x, logits=True, refined=refined)["logits"].astype(np.float64)
+    assert plain.std() > 4
+    out = runner.head(w, x, logits=True, refined=refined, softcap=8.0)
+    np.testing.assert_allclose(out["logits"], 8 * np.tanh(plain / 8), rtol=0, atol=3e-6)
+    check(out, out["logits"], 64)
+    expected = SCALAR.head(w, x, logits=True, refined=refined, softcap=8.0)
+    assert all(out[name].tobytes() == expected[name].tobytes() for name in expected)
+
+
+@pytest.mark.parametrize("refined", [False, True])
 @pytest.mark.parametrize("runner", runners(), ids=runner_id)
 def test_every_row_equals_scalar_bit_for_bit(runner: Runner, refined: bool) -> None:
     for format in ("q6_k", "q8_0", "q4_k"):

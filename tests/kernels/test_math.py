@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.float_rows import F32, call, float_rows, same_bits
 
-MAPS = ["exp", "silu", "gelu_tanh", "sqrt", "abs", "round", "to_ints"]
+MAPS = ["exp", "silu", "gelu_tanh", "tanh", "sqrt", "abs", "round", "to_ints"]
 COMBINES = ["add", "sub", "mul", "div", "fma", "max", "min", "greater"]
 
 
@@ -58,6 +58,15 @@ def test_activations_follow_their_definitions(row: str) -> None:
     np.testing.assert_allclose(apply(row, "silu", x), wide / (1 + np.exp(-wide)), rtol=4e-7, atol=0)
     tanh = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
     np.testing.assert_allclose(apply(row, "gelu_tanh", x), wide / 2 * (1 + tanh), rtol=4e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_tanh_and_its_limits(row: str) -> None:
+    x = np.linspace(-20, 20, 80_001).astype(np.float32)
+    error = apply(row, "tanh", x).astype(np.float64) - np.tanh(x.astype(np.float64))
+    assert np.abs(error).max() < 2e-7
+    ends = np.array([0, -np.inf, -1e30, 1e30, np.inf, np.nan], dtype=np.float32)
+    np.testing.assert_array_equal(apply(row, "tanh", ends), [0, -1, -1, 1, 1, np.nan])
 
 
 @pytest.mark.parametrize("row", float_rows())

@@ -46,6 +46,17 @@ def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bo
 
 
 @pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("length", [0, 17, 100])
+def test_a_softcap_bounds_the_scores(row: str, length: int) -> None:
+    check(row, Model(dim=64, softcap=1.5, window=40, seed=length), random_tree(3, 9), length)
+    plain, capped = (Model(dim=64, softcap=cap, seed=length) for cap in (0.0, 1.5))
+    outs = []
+    for model in (plain, capped):
+        outs.append(run(row, model, model.tokens(3), [-1, 0, 1], model.cache(length, length + 3), length))
+    assert np.abs(outs[0] - outs[1]).max() > 0.01
+
+
+@pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize(("heads", "kv_heads"), GROUPS)
 def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_heads: int) -> None:
     check(row, Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads), random_tree(heads, 16), 20)
@@ -69,7 +80,8 @@ def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window:
 @pytest.mark.parametrize("window", [0, 30])
 @pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
 def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int) -> None:
-    model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, seed=seed)
+    cap = 1.5 if seed == 1 else 0.0
+    model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, softcap=cap, seed=seed)
     tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
     for row in float_rows():
         cache = model.cache(45, 60)
@@ -211,6 +223,8 @@ def problem(model: Model, parents: Sequence[int], length: int, capacity: int) ->
         (Model(), [-2], 0, 8, "parents"),
         (Model(heads=5), [-1], 0, 8, "num_heads"),
         (Model(dim=24), [-1], 0, 8, "head_dim"),
+        (Model(softcap=-1.0), [-1], 0, 8, "softcap"),
+        (Model(softcap=float("nan")), [-1], 0, 8, "softcap"),
     ],
 )
 def test_wrong_arguments_are_named(

@@ -113,7 +113,8 @@ def _attention(
     k, v = (np.repeat(part.astype(cache.dtype), heads // kv, axis=1).astype(np.float32) for part in (k, v))
     distance = np.arange(count)[:, None] - np.arange(count)[None, :]
     seen = (distance >= 0) & ((distance < attrs["window"]) | (attrs["window"] == 0))
-    scores = np.where(seen, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]), -np.inf)
+    scores = _capped(attrs, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]))
+    scores = np.where(seen, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     assert (parents == np.arange(count) - 1).all()
@@ -132,8 +133,12 @@ def _rotate(x: Array, rotary: Array, interleaved: bool) -> Array:
 
 
 def _head(attrs: dict[str, Any], x: Array, table: Array, _want: Array) -> Array:
-    logits: Array = x @ dequantise(attrs["format"].decode(), table, attrs["rows"], attrs["cols"]).T
-    return logits
+    return _capped(attrs, x @ dequantise(attrs["format"].decode(), table, attrs["rows"], attrs["cols"]).T)
+
+
+def _capped(attrs: dict[str, Any], x: Array) -> Array:
+    cap = np.float32(attrs.get("softcap", 0))
+    return cap * np.tanh(x / cap) if cap else x
 
 
 OPS: dict[str, Callable[..., Array]] = {

@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, qwen2, qwen3, gemma3 and phi3 in plain NumPy, from the dequantised
-weights of a GGUF file.
+"""An oracle: the forward pass of llama, qwen2, qwen3, gemma2, gemma3 and phi3 in plain NumPy, from the
+dequantised weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -33,6 +33,7 @@ class _Model:
     def __init__(self, source: GgufSource, dtype: type[np.floating[Any]]) -> None:
         self.source, self.dtype = source, dtype
         self.name: str = source.metadata["general.architecture"]
+        self.gemma = self.name.startswith("gemma")
         self.heads: int = self.key("attention.head_count")
         self.kv_heads: int = self.key("attention.head_count_kv")
         self.head_dim: int = self.key("attention.key_length", self.key("embedding_length") // self.heads)
@@ -48,17 +49,21 @@ class _Model:
         x = self.norm("output_norm.weight", x)
         head = "output.weight" if "output.weight" in self.source.tensors else "token_embd.weight"
         pieces = [x @ piece.T for piece in self.row_chunks(head)]
-        return np.concatenate(pieces, axis=1)
+        return self.capped(np.concatenate(pieces, axis=1), "final_logit_softcapping")
+
+    def capped(self, x: Array, key: str) -> Array:
+        cap = self.key(key)
+        return cap * np.tanh(x / cap) if cap else x
 
     def embed(self, tokens: NDArray[np.int64]) -> Array:
         table = self.source.tensors["token_embd.weight"]
         raw = np.concatenate([self.source.rows(table, token, token + 1) for token in tokens.tolist()])
         x = quants.dequantize(raw, table.type).astype(self.dtype)
-        return x * self.dtype(np.sqrt(x.shape[1])) if self.name == "gemma3" else x
+        return x * self.dtype(np.sqrt(x.shape[1])) if self.gemma else x
 
     def layer(self, layer: int, x: Array) -> Array:
         block = f"blk.{layer}."
-        gemma = self.name == "gemma3"
+        gemma = self.gemma
         attention = self.attention(layer, self.norm(block + "attn_norm.weight", x))
         x = x + (self.norm(block + "post_attention_norm.weight", attention) if gemma else attention)
         y = self.norm(block + "ffn_norm.weight", x)
@@ -77,12 +82,13 @@ class _Model:
         together = np.concatenate([self.linear(f"{block}attn_{name}", x) for name in names], axis=1)
         heads = together.reshape(count, -1, self.head_dim)
         q, k, v = np.split(heads, [self.heads, self.heads + self.kv_heads], axis=1)
-        local = self.name == "gemma3" and (layer + 1) % 6 != 0
+        local = self.gemma and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
         if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
         q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
         scores = np.einsum("ihd,jhd->hij", q, k) / self.dtype(np.sqrt(self.head_dim))
+        scores = self.capped(scores, "attn_logit_softcapping")
         distance = np.arange(count)[:, None] - np.arange(count)[None, :]
         window = self.key("attention.sliding_window", 0) if local or self.name == "phi3" else 0
         hidden = (distance < 0) | ((distance >= window) if window else False)
@@ -95,7 +101,7 @@ class _Model:
     def rotate(self, x: Array, local: bool) -> Array:
         """Llama GGUFs keep pairs (2i, 2i+1); the others (i, i + d/2)."""
         half = self.head_dim // 2
-        base = 10000.0 if local else self.key("rope.freq_base", 10000.0)
+        base = 10000.0 if local and self.name == "gemma3" else self.key("rope.freq_base", 10000.0)
         frequencies = base ** (-np.arange(half, dtype=np.float64) / half)
         for name in ("rope_freqs.weight", "rope_factors_short.weight"):
             if name in self.source.tensors:

@@ -18,15 +18,25 @@ SHAPES = {
     "llama": TinyShape(layers=3),
     "qwen2": TinyShape(layers=3),
     "qwen3": TinyShape(layers=3),
+    "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7),
     "phi3": TinyShape(layers=3),
 }
 
 
 # What transformers does not take from a GGUF file: Gemma's query_pre_attn_scalar is not there (llama.cpp
-# assumes the head size, transformers 256), and of Qwen3 it leaves the head size out (and assumes 128).
-# Phi-3's default padding lies outside a tiny vocabulary.
-UNREAD = {"gemma3": {"query_pre_attn_scalar": 16}, "qwen3": {"head_dim": 16}, "phi3": {"pad_token_id": 0}}
+# assumes the head size, transformers 256); it leaves out the soft caps of Gemma 2 (and assumes 50 and 30) and
+# the head size of Qwen3 (and assumes 128). Phi-3's default padding lies outside a tiny vocabulary.
+UNREAD = {
+    "gemma2": {
+        "query_pre_attn_scalar": 16,
+        "attn_logit_softcapping": 1.5,
+        "final_logit_softcapping": 2.0,
+    },
+    "gemma3": {"query_pre_attn_scalar": 16},
+    "qwen3": {"head_dim": 16},
+    "phi3": {"pad_token_id": 0},
+}
 
 
 @pytest.mark.parametrize("architecture", SHAPES)

@@ -61,6 +61,17 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("phi3", {}),
     "phi3-window": ("phi3", {"sliding_window": 9}),
     "phi3-long-rope": ("phi3", {"original_max_position_embeddings": 64, "rope_parameters": LONG}),
+    "gemma2-default-caps": ("gemma2", {"head_dim": 32, "sliding_window": 8, "query_pre_attn_scalar": 32}),
+    "gemma2": (
+        "gemma2",
+        {
+            "head_dim": 32,
+            "sliding_window": 8,
+            "query_pre_attn_scalar": 40,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
     "gemma3": (
         "gemma3_text",
         {"head_dim": 32, "sliding_window": 8, "num_hidden_layers": 7, "query_pre_attn_scalar": 40},
