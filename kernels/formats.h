@@ -30,6 +30,8 @@ enum class Scales {
   kExponent,  // a byte e per group, the scale 2^(e - 128): MXFP4
   kSixBit,    // fp16 per record times a 6-bit integer per group (and minima likewise): Q4_K, Q5_K
   kSignedQ6,  // fp16 per record times an int8 per 16 inputs: Q6_K
+  kBiasedQ3,  // fp16 per record times (a 6-bit integer - 32) per 16 inputs: Q3_K
+  kNibbles,   // fp16 per record times a 4-bit integer per 16 inputs (and minima likewise): Q2_K
 };
 
 // Offsets are in bytes from the start of a record. Quants are stored unsigned; the value is (q - kOffset).
@@ -82,6 +84,19 @@ struct Q6_K {
   static constexpr Scales kScales = Scales::kSignedQ6;
 };
 
+struct Q2_K {
+  static constexpr const char* kName = "q2_k";
+  static constexpr int kRecord = 256, kBytes = 1344, kBits = 2, kOffset = 0, kLo = 320, kHi = 0;
+  static constexpr bool kMin = true;
+  static constexpr Scales kScales = Scales::kNibbles;
+};
+struct Q3_K {
+  static constexpr const char* kName = "q3_k";
+  static constexpr int kRecord = 256, kBytes = 1760, kBits = 3, kOffset = 4, kLo = 224, kHi = 1248;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kBiasedQ3;
+};
+
 // Four bits that are an index into kValues: the quant is kValues[index] + kOffset.
 struct IQ4_NL {
   static constexpr const char* kName = "iq4_nl";
@@ -97,6 +112,11 @@ struct MXFP4 {  // values doubled, scales halved, as in ggml
   static constexpr Scales kScales = Scales::kExponent;
   static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 };
+
+// Whether integer scales (and minima) are of halves of a group, 16 inputs.
+template <class F>
+constexpr bool kHalves =
+    F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles;
 
 // Whether stored bits are an index into kValues, and the greatest unsigned quant.
 template <class F>
@@ -127,7 +147,7 @@ struct F32 {
 };
 
 // The two lists of formats: included, in this order, wherever something exists once per format.
-#define EDGEDEC_INT_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(MXFP4)
+#define EDGEDEC_INT_FORMATS(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)
 #define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {

@@ -64,6 +64,8 @@ FORMATS: dict[str, Format] = {
         Format("q4_k", 256, 2304, 4, 0, True, 256, 144),
         Format("q5_k", 256, 2816, 5, 0, True, 256, 176),
         Format("q6_k", 256, 3360, 6, 32, False, 256, 210),
+        Format("q2_k", 256, 1344, 2, 0, True, 256, 84),
+        Format("q3_k", 256, 1760, 3, 4, False, 256, 110),
         Format("iq4_nl", 64, 576, 4, 0, False, 32, 18, IQ4_NL_VALUES),
         Format("mxfp4", 64, 544, 4, 0, False, 32, 17, MXFP4_VALUES),
         Format("f16", 1, 32, 16, 0, False, 1, 2),

@@ -25,8 +25,8 @@ class Blocks:
     """A matrix [N,K] taken apart; nothing is converted.
 
     quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl),
-    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k, q5_k) or i8[N, K/16] (q6_k); mins: u8[N,
-    K/32] (q4_k, q5_k).
+    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k,
+    q5_k), u8[N, K/16] (q2_k) or i8[N, K/16] (q3_k, q6_k); mins: u8, like scales (q4_k, q5_k, q2_k).
     """
 
     quants: U8
@@ -120,6 +120,35 @@ def _split_q6_k(raw: U8) -> Blocks:
     return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 208), scales=scales)
 
 
+def _split_q2_k(raw: U8) -> Blocks:
+    """q2_k: 16 bytes of four-bit scale and min, 64 bytes of quants, d, dmin."""
+    blocks = raw.reshape(raw.shape[0], -1, 84)
+    both = _field(blocks, 0, 16).reshape(raw.shape[0], -1)
+    d, dmin = _half(blocks, 80), _half(blocks, 82)
+    return Blocks(
+        _bytes(_crumbs(blocks, 16), raw.shape[0]), d, dmin, both & np.uint8(15), both >> np.uint8(4)
+    )
+
+
+def _split_q3_k(raw: U8) -> Blocks:
+    """q3_k: 32 bytes of bit 2 of the quants, 64 bytes of bits 0 and 1, 12 bytes of six-bit scales, d."""
+    blocks = raw.reshape(raw.shape[0], -1, 110)
+    high = _words(blocks, 0, 32)[:, :, None, :]
+    bits = (high >> np.arange(8, dtype=np.uint32)[:, None]) & _BIT
+    words = _crumbs(blocks, 32).reshape(bits.shape) | (bits << np.uint32(2))
+    packed = _field(blocks, 96, 12)
+    low = np.concatenate([packed[..., :8] & 15, packed[..., :8] >> 4], axis=-1)
+    high_bits = [packed[..., 8:] >> shift & 3 for shift in (0, 2, 4, 6)]
+    scales = (low | (np.concatenate(high_bits, axis=-1) << 4)).view(np.int8) - np.int8(32)
+    return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 108), scales=scales.reshape(raw.shape[0], -1))
+
+
+def _crumbs(blocks: U8, start: int) -> U32:
+    """Words of two-bit quants from 64 bytes: half the inputs use half of the bytes."""
+    words = _words(blocks, start, 64).reshape(*blocks.shape[:2], 2, 1, 8)
+    return (words >> np.array([0, 2, 4, 6], dtype=np.uint32)[:, None]) & _CRUMB
+
+
 _SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
     "q4_0": _split_small(18),
     "q4_1": _split_small(20, has_min=True),
@@ -129,6 +158,8 @@ _SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
     "q4_k": _split_k(five_bits=False),
     "q5_k": _split_k(five_bits=True),
     "q6_k": _split_q6_k,
+    "q2_k": _split_q2_k,
+    "q3_k": _split_q3_k,
     "iq4_nl": _split_small(18),
     "mxfp4": _split_small(17),
 }

@@ -16,10 +16,11 @@ void embed_row(const Weight& table, int id, float scale, float* out) {
     const uint8_t* here = rec + static_cast<size_t>(k / F::kRecord) * F::kBytes;
     const int q = quant_at<F>(here, group, i / 4, c * 4 + i % 4) - F::kOffset;
     const ScaleMin s = scale_min<F>(here, group, c);
-    float step = s.scale;
-    if (F::kScales == Scales::kSignedQ6) step = s.scale * static_cast<float>(sub_scale(here, group, i / 16, c));
+    float step = s.scale, minus_min = s.minus_min;
+    if (kHalves<F>) step *= static_cast<float>(sub_scale<F>(here, group, i / 16, c));
+    if (kHalves<F> && F::kMin) minus_min *= static_cast<float>(sub_min(here, group, i / 16, c));
     float value = step * static_cast<float>(q);
-    if (F::kMin) value += s.minus_min;
+    if (F::kMin) value += minus_min;
     out[k] = value * scale;
   }
 }

@@ -9,7 +9,7 @@ namespace edgedec::quant_linear::amx {
 namespace {
 
 constexpr int kMinRows = 8, kMaxRows = 16;
-// Tiles: results lo and hi, activations and weights; Q6_K works in halves of 16 inputs.
+// Tiles: results lo and hi, activations and weights; with scales of halves, 16 inputs at a time.
 #define C0 0
 #define C1 1
 #define A0 2
@@ -19,7 +19,7 @@ constexpr int kMinRows = 8, kMaxRows = 16;
 
 template <class F>
 TileConfig configuration(int n) {
-  constexpr int inputs = F::kScales == Scales::kSignedQ6 ? 16 : 32;
+  constexpr int inputs = kHalves<F> ? 16 : 32;
   TileConfig c;
   for (int t = C0; t <= A1; ++t) {
     c.rows[t] = static_cast<uint8_t>(n);
@@ -32,7 +32,7 @@ TileConfig configuration(int n) {
   return c;
 }
 
-// Raw dot products of one group for n tokens: lo[n][16], and hi[n][16] for the second half of Q6_K.
+// Raw dot products of one group for n tokens: lo[n][16], and hi[n][16] for the second half where it has its own scale.
 template <class F>
 EDGEDEC_INLINE void group_dots(const uint8_t* rec, int group, const int8_t* q, size_t ldq, int32_t* lo, int32_t* hi) {
   alignas(64) uint8_t quants[kSteps * 64];
@@ -42,7 +42,7 @@ EDGEDEC_INLINE void group_dots(const uint8_t* rec, int group, const int8_t* q, s
   EDGEDEC_TILE_LOAD(B0, quants, 64);
   EDGEDEC_TILE_DOT(C0, A0, B0);
   EDGEDEC_TILE_STORE(C0, lo, 64);
-  if constexpr (F::kScales == Scales::kSignedQ6) {
+  if constexpr (kHalves<F>) {
     EDGEDEC_TILE_ZERO(C1);
     EDGEDEC_TILE_LOAD(A1, q + 16, ldq);
     EDGEDEC_TILE_LOAD(B1, quants + 256, 64);
@@ -66,7 +66,7 @@ void tile_block(const Weight& w, const Acts& x, int tile, int m0, int n, float* 
       const GroupScales scales = group_scales<F>(rec, g);
       for (int m = 0; m < n; ++m) {
         const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
-        const __m512i second = F::kScales == Scales::kSignedQ6 ? load(hi + m * kTile) : _mm512_setzero_si512();
+        const __m512i second = kHalves<F> ? load(hi + m * kTile) : _mm512_setzero_si512();
         acc[m] = step<F>(load(lo + m * kTile), second, scales, x, at, acc[m]);
       }
     }

@@ -12,7 +12,7 @@ struct Madd {
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
   template <class F>
-  static constexpr int kSpan = kMaxQuant<F> > 63 ? 1 : kMaxQuant<F> > 31 ? 2 : kMaxQuant<F> > 15 ? 4 : 8;
+  static constexpr int kSpan = kMaxQuant<F> > 63 ? 1 : kMaxQuant<F> > 31 ? 2 : kMaxQuant<F> > 15 || kHalves<F> ? 4 : 8;
 
   template <class F>
   static EDGEDEC_INLINE __m256i product(__m256i w, __m256i x) {
@@ -23,10 +23,10 @@ struct Madd {
   // Keeps GCC from computing the products of many steps first and spilling them: a third of the speed.
   static EDGEDEC_INLINE void in_order(Pair& p) { asm volatile("" : "+x"(p.a), "+x"(p.b)); }
 
-  // Widens 16-bit sums to 32 bits; for Q6_K the scale of the half goes in on the way.
+  // Widens 16-bit sums to 32 bits; the scale of a half, if it has one, goes in on the way.
   template <class F>
   static EDGEDEC_INLINE __m256i factor(__m256i sc, int s) {
-    if constexpr (F::kScales != Scales::kSignedQ6) return _mm256_set1_epi16(1);
+    if constexpr (!kHalves<F>) return _mm256_set1_epi16(1);
     // The pair (sc0, sc1) of each column with the wanted one in both places.
     const __m256i low = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9,
                                          8, 9, 12, 13, 12, 13);

@@ -27,6 +27,13 @@ EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int off
     const __m256i bytes = load(rec + F::kLo + (group * kSteps + s) * 64 + offset);
     return SIGNED ? _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)) : bytes;
   }
+  if constexpr (F::kBits < 4) {
+    const __m256i bits = load(rec + F::kLo + group * 128 + s / 4 * 64 + offset);
+    const __m256i crumbs = _mm256_and_si256(_mm256_srli_epi16(bits, 2 * (s % 4)), _mm256_set1_epi8(3));
+    if constexpr (F::kBits == 2) return crumbs;
+    const __m256i hi = _mm256_srli_epi16(load(rec + F::kHi + group * 64 + offset), s);
+    return _mm256_or_si256(crumbs, _mm256_slli_epi16(_mm256_and_si256(hi, _mm256_set1_epi8(1)), 2));
+  }
   const __m256i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64 + offset);
   const __m256i shifted = ODD ? _mm256_srli_epi16(bytes, 4) : bytes;
   const __m256i lo = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
@@ -69,11 +76,26 @@ EDGEDEC_INLINE __m256 exponent_scales(const uint8_t* p) {
 
 struct GroupScales {
   PairF scale, minus_min;
-  Pair sc;  // Q6_K only: scale_pairs
+  Pair sc, mins;  // only with scales of halves: scale_pairs
 };
+
+// The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
+struct SixBits {
+  __m128i first, second;
+};
+template <int ODD>
+EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, int group) {
+  const uint8_t* pair = field + group / 2 * 48;
+  const __m128i low = load128(pair + ODD * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
+  const __m128i high = ODD ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
+  return {_mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4)),
+          _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
+                       _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4))};
+}
 
 template <class F, int ODD>
 EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
   GroupScales s;
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = half_pair(rec + group * 32);
@@ -84,15 +106,23 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = half_pair(rec);
     const uint8_t* sc = rec + 32 + 2 * group * kTile;
     s.sc = scale_pairs(load128(sc), load128(sc + kTile));
+  } else if constexpr (F::kScales == Scales::kBiasedQ3) {
+    const SixBits six = six_bits<ODD>(rec + 32, group);
+    const __m128i bias = _mm_set1_epi8(32);
+    s.scale = half_pair(rec);
+    s.sc = scale_pairs(_mm_sub_epi8(six.first, bias), _mm_sub_epi8(six.second, bias));
+  } else if constexpr (F::kScales == Scales::kNibbles) {
+    const __m128i nibble = _mm_set1_epi8(15), a = load128(rec + 64 + 2 * group * kTile);
+    const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);
+    const PairF dmin = half_pair(rec + 32);
+    s.scale = half_pair(rec);
+    s.minus_min = {_mm256_xor_ps(dmin.a, sign), _mm256_xor_ps(dmin.b, sign)};
+    s.sc = scale_pairs(_mm_and_si128(a, nibble), _mm_and_si128(b, nibble));
+    s.mins = scale_pairs(_mm_and_si128(_mm_srli_epi16(a, 4), nibble), _mm_and_si128(_mm_srli_epi16(b, 4), nibble));
   } else {
-    const uint8_t* pair = rec + 64 + group / 2 * 48;
-    const __m128i low = load128(pair + ODD * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
-    const __m128i high = ODD ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
-    const __m128i sc = _mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4));
-    const __m128i m = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
-                                   _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4));
-    const PairF d = half_pair(rec), dmin = half_pair(rec + 32), fsc = bytes_to_floats(sc), fm = bytes_to_floats(m);
-    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const SixBits six = six_bits<ODD>(rec + 64, group);
+    const PairF d = half_pair(rec), dmin = half_pair(rec + 32);
+    const PairF fsc = bytes_to_floats(six.first), fm = bytes_to_floats(six.second);
     s.scale = {_mm256_mul_ps(d.a, fsc.a), _mm256_mul_ps(d.b, fsc.b)};
     s.minus_min = {_mm256_xor_ps(_mm256_mul_ps(dmin.a, fm.a), sign), _mm256_xor_ps(_mm256_mul_ps(dmin.b, fm.b), sign)};
   }
@@ -122,6 +152,12 @@ struct FromBuffer {
   EDGEDEC_INLINE __m256i at(int s, int half) const { return w[2 * s + half]; }
 };
 
+// A pair of integers per column times the sums of 16 activations each, which fit 16 bits.
+EDGEDEC_INLINE Pair times_sums(const Pair& of_halves, const int32_t* sum) {
+  const __m256i sums = _mm256_set1_epi32((sum[0] & 0xffff) | sum[1] << 16);
+  return {_mm256_madd_epi16(of_halves.a, sums), _mm256_madd_epi16(of_halves.b, sums)};
+}
+
 // The exact integers of a group for R tokens: policy D sums products, the offset leaves through the sums.
 template <class F, class D, int R, class W>
 EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* const* x, const int32_t* const* sum,
@@ -129,10 +165,11 @@ EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* c
   D::template dot<F, R>(w, s.sc, x, out);
   for (int r = 0; r < R; ++r) {
     Pair off = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-    if constexpr (F::kScales == Scales::kSignedQ6) {
-      // sum of 16 activations fits 16 bits: both halves times their scales in one instruction, then times 32.
-      const __m256i sums = _mm256_set1_epi32((sum[r][0] & 0xffff) | sum[r][1] << 16);
-      off = {_mm256_slli_epi32(_mm256_madd_epi16(s.sc.a, sums), 5), _mm256_slli_epi32(_mm256_madd_epi16(s.sc.b, sums), 5)};
+    if constexpr (kHalves<F> && F::kOffset != 0) {
+      constexpr int kShift = F::kOffset == 32 ? 5 : 2;
+      static_assert(F::kOffset == 1 << kShift, "a power of two");
+      off = times_sums(s.sc, sum[r]);
+      off = {_mm256_slli_epi32(off.a, kShift), _mm256_slli_epi32(off.b, kShift)};
     } else if constexpr (F::kOffset != 0 && !kSigned<F, D>) {
       off.a = off.b = _mm256_set1_epi32(F::kOffset * (sum[r][0] + sum[r][1]));
     } else {
@@ -149,6 +186,17 @@ EDGEDEC_INLINE __m256 step(__m256i isum, __m256 scale, __m256 minus_min, __m256 
   return _mm256_fmadd_ps(t, xscale, acc);
 }
 
+// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+template <class F>
+EDGEDEC_INLINE PairF min_sums(const GroupScales& s, const int32_t* sum) {
+  if constexpr (kHalves<F> && F::kMin) {
+    const Pair total = times_sums(s.mins, sum);
+    return {_mm256_cvtepi32_ps(total.a), _mm256_cvtepi32_ps(total.b)};
+  }
+  const __m256 both = _mm256_set1_ps(static_cast<float>(sum[0] + sum[1]));
+  return {both, both};
+}
+
 // R tokens from m on.
 template <class F, class D, int R, class W>
 EDGEDEC_INLINE void group_tokens(const W& w, const GroupScales& s, const Acts& x, int m, int index, PairF* acc) {
@@ -162,10 +210,10 @@ EDGEDEC_INLINE void group_tokens(const W& w, const GroupScales& s, const Acts& x
   Pair isum[R];
   group_sums<F, D, R>(w, s, q, sum, isum);
   for (int r = 0; r < R; ++r) {
-    const __m256 xsum = _mm256_set1_ps(static_cast<float>(sum[r][0] + sum[r][1]));
+    const PairF xsum = min_sums<F>(s, sum[r]);
     const __m256 xscale = _mm256_set1_ps(x.scale[static_cast<size_t>(m + r) * (x.k / kGroup) + index]);
-    acc[r].a = step<F>(isum[r].a, s.scale.a, s.minus_min.a, xsum, xscale, acc[r].a);
-    acc[r].b = step<F>(isum[r].b, s.scale.b, s.minus_min.b, xsum, xscale, acc[r].b);
+    acc[r].a = step<F>(isum[r].a, s.scale.a, s.minus_min.a, xsum.a, xscale, acc[r].a);
+    acc[r].b = step<F>(isum[r].b, s.scale.b, s.minus_min.b, xsum.b, xscale, acc[r].b);
   }
 }
 

@@ -16,6 +16,13 @@ EDGEDEC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_ca
 template <class F>
 EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, int group, int s) {
   if constexpr (F::kBits == 8) return load(rec + F::kLo + (group * kSteps + s) * 64);
+  if constexpr (F::kBits < 4) {
+    const __m512i bits = load(rec + F::kLo + group * 128 + s / 4 * 64);
+    const __m512i crumbs = _mm512_and_si512(_mm512_srli_epi16(bits, 2 * (s % 4)), _mm512_set1_epi8(3));
+    if constexpr (F::kBits == 2) return crumbs;
+    const __m512i hi = _mm512_srli_epi16(load(rec + F::kHi + group * 64), s);
+    return _mm512_or_si512(crumbs, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(1)), 2));
+  }
   const __m512i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64);
   const __m512i shifted = group & 1 ? _mm512_srli_epi16(bytes, 4) : bytes;
   const __m512i lo = _mm512_and_si512(shifted, _mm512_set1_epi8(15));
@@ -47,14 +54,32 @@ EDGEDEC_INLINE __m512 exponent_scales(const uint8_t* p) {
 
 struct GroupScales {
   __m512 scale, minus_min;
-  __m512i sc0, sc1;  // Q6_K only
+  __m512i sc0, sc1, m0, m1;  // only with scales of halves
 };
+
+// The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
+struct SixBits {
+  __m512i first, second;
+};
+EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, int group) {
+  const uint8_t* pair = field + group / 2 * 48;
+  const __m128i low = load128(pair + (group & 1) * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
+  const __m128i high = group & 1 ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
+  const __m128i a = _mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4));
+  const __m128i b = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
+                                 _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4));
+  return {_mm512_cvtepu8_epi32(a), _mm512_cvtepu8_epi32(b)};
+}
+
+EDGEDEC_INLINE __m512 negated(__m512 v) {
+  return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), _mm512_set1_epi32(INT32_MIN)));
+}
 
 template <class F>
 EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   GroupScales s;
   s.minus_min = _mm512_setzero_ps();
-  s.sc0 = s.sc1 = _mm512_setzero_si512();
+  s.sc0 = s.sc1 = s.m0 = s.m1 = _mm512_setzero_si512();
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = halves(rec + group * 32);
     if constexpr (F::kMin) s.minus_min = halves(rec + 64 + group * 32);
@@ -64,16 +89,24 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = halves(rec);
     s.sc0 = _mm512_cvtepi8_epi32(load128(rec + 32 + 2 * group * kTile));
     s.sc1 = _mm512_cvtepi8_epi32(load128(rec + 32 + (2 * group + 1) * kTile));
+  } else if constexpr (F::kScales == Scales::kBiasedQ3) {
+    const SixBits six = six_bits(rec + 32, group);
+    s.scale = halves(rec);
+    s.sc0 = _mm512_sub_epi32(six.first, _mm512_set1_epi32(32));
+    s.sc1 = _mm512_sub_epi32(six.second, _mm512_set1_epi32(32));
+  } else if constexpr (F::kScales == Scales::kNibbles) {
+    const __m512i a = _mm512_cvtepu8_epi32(load128(rec + 64 + 2 * group * kTile)), nibble = _mm512_set1_epi32(15);
+    const __m512i b = _mm512_cvtepu8_epi32(load128(rec + 64 + (2 * group + 1) * kTile));
+    s.scale = halves(rec);
+    s.minus_min = negated(halves(rec + 32));
+    s.sc0 = _mm512_and_si512(a, nibble);
+    s.sc1 = _mm512_and_si512(b, nibble);
+    s.m0 = _mm512_srli_epi32(a, 4);
+    s.m1 = _mm512_srli_epi32(b, 4);
   } else {
-    const uint8_t* pair = rec + 64 + group / 2 * 48;
-    const __m128i low = load128(pair + (group & 1) * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
-    const __m128i high = group & 1 ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
-    const __m128i sc = _mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4));
-    const __m128i m = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
-                                   _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4));
-    s.scale = _mm512_mul_ps(halves(rec), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sc)));
-    const __m512 min = _mm512_mul_ps(halves(rec + 32), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(m)));
-    s.minus_min = _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(min), _mm512_set1_epi32(INT32_MIN)));
+    const SixBits six = six_bits(rec + 64, group);
+    s.scale = _mm512_mul_ps(halves(rec), _mm512_cvtepi32_ps(six.first));
+    s.minus_min = negated(_mm512_mul_ps(halves(rec + 32), _mm512_cvtepi32_ps(six.second)));
   }
   return s;
 }
@@ -84,12 +117,20 @@ EDGEDEC_INLINE __m512i broadcast4(const int8_t* x, int s) {
   return _mm512_set1_epi32(four);
 }
 
-// From the raw unsigned dot products of a group (two halves for Q6_K, else only lo) to the new accumulator.
+// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+template <class F>
+EDGEDEC_INLINE __m512 min_sums(const GroupScales& s, const int32_t* sum) {
+  if constexpr (!kHalves<F>) return _mm512_set1_ps(static_cast<float>(sum[0] + sum[1]));
+  return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_mullo_epi32(s.m0, _mm512_set1_epi32(sum[0])),
+                                             _mm512_mullo_epi32(s.m1, _mm512_set1_epi32(sum[1]))));
+}
+
+// From the raw unsigned dot products of a group (of its halves where those have scales, else only lo) to the new accumulator.
 template <class F>
 EDGEDEC_INLINE __m512 step(__m512i lo, __m512i hi, const GroupScales& s, const Acts& x, size_t at, __m512 acc) {
   const int32_t* sum = x.sum + 2 * at;
   __m512i isum = lo;
-  if constexpr (F::kScales == Scales::kSignedQ6) {
+  if constexpr (kHalves<F>) {
     const __m512i a = _mm512_sub_epi32(lo, _mm512_set1_epi32(F::kOffset * sum[0]));
     const __m512i b = _mm512_sub_epi32(hi, _mm512_set1_epi32(F::kOffset * sum[1]));
     isum = _mm512_add_epi32(_mm512_mullo_epi32(a, s.sc0), _mm512_mullo_epi32(b, s.sc1));
@@ -97,7 +138,7 @@ EDGEDEC_INLINE __m512 step(__m512i lo, __m512i hi, const GroupScales& s, const A
     isum = _mm512_sub_epi32(lo, _mm512_set1_epi32(F::kOffset * (sum[0] + sum[1])));
   }
   __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), s.scale);
-  if constexpr (F::kMin) t = _mm512_fmadd_ps(s.minus_min, _mm512_set1_ps(static_cast<float>(sum[0] + sum[1])), t);
+  if constexpr (F::kMin) t = _mm512_fmadd_ps(s.minus_min, min_sums<F>(s, sum), t);
   return _mm512_fmadd_ps(t, _mm512_set1_ps(x.scale[at]), acc);
 }
 
@@ -125,7 +166,7 @@ EDGEDEC_INLINE void group_rows(const uint8_t* rec, int group, const Acts& x, int
       lo = _mm512_dpbusd_epi32(lo, w[s], broadcast4(q, s));
       hi = _mm512_dpbusd_epi32(hi, w[s + kSteps / 2], broadcast4(q, s + kSteps / 2));
     }
-    if constexpr (F::kScales != Scales::kSignedQ6) lo = _mm512_add_epi32(lo, hi);
+    if constexpr (!kHalves<F>) lo = _mm512_add_epi32(lo, hi);
     acc[m] = step<F>(lo, hi, scales, x, at, acc[m]);
   }
 }

@@ -26,10 +26,10 @@ struct Vnni {
     for (int r = 0; r < R; ++r) total[r] = {join<F>(half[0][r].a, half[1][r].a, sc.a), join<F>(half[0][r].b, half[1][r].b, sc.b)};
   }
 
-  // Q6_K: each half times its scale, the low and the high 16 bits of a column's pair.
+  // Scales of halves: each times its scale, the low and the high 16 bits of a column's pair.
   template <class F>
   static EDGEDEC_INLINE __m256i join(__m256i lo, __m256i hi, __m256i sc) {
-    if constexpr (F::kScales != Scales::kSignedQ6) return _mm256_add_epi32(lo, hi);
+    if constexpr (!kHalves<F>) return _mm256_add_epi32(lo, hi);
     const __m256i sc0 = _mm256_srai_epi32(_mm256_slli_epi32(sc, 16), 16), sc1 = _mm256_srai_epi32(sc, 16);
     return _mm256_add_epi32(_mm256_mullo_epi32(lo, sc0), _mm256_mullo_epi32(hi, sc1));
   }

@@ -1,9 +1,9 @@
 // QuantLinear: y[m, n] = sum_k x[m, k] W[n, k], W quantised in groups, x quantised to int8 per group of 32.
 //
 // For output n, in ascending groups g of 32 inputs:
-//   isum = sum of (q - offset) * xq          exact in int32 (Q6_K: sc0 * dot0 + sc1 * dot1 over its halves)
+//   isum = sum of (q - offset) * xq          exact in int32 (with scales of halves: sc0 * dot0 + sc1 * dot1)
 //   t    = float(isum) * scale               one rounding; scale (d, or d * sc) is exact in fp32
-//   t    = fma(-min, float(sum of xq), t)    only in formats with minima
+//   t    = fma(-min, float(sum of xq), t)    only in formats with minima (Q2_K: -dmin, and m0 * sum0 + m1 * sum1)
 //   acc  = fma(t, xscale, acc)
 //
 // Matrices of floats (F16, BF16, F32) are another matter: x stays as it is, and in ascending inputs k

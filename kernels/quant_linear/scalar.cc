@@ -18,8 +18,16 @@ int32_t dot(const uint8_t* rec, int group, int s0, int s1, int column, const int
 
 template <class F>
 int32_t group_sum(const uint8_t* rec, int g, int c, const int8_t* x) {
-  if (F::kScales != Scales::kSignedQ6) return dot<F>(rec, g, 0, kSteps, c, x);
-  return sub_scale(rec, g, 0, c) * dot<F>(rec, g, 0, 4, c, x) + sub_scale(rec, g, 1, c) * dot<F>(rec, g, 4, kSteps, c, x);
+  if (!kHalves<F>) return dot<F>(rec, g, 0, kSteps, c, x);
+  return sub_scale<F>(rec, g, 0, c) * dot<F>(rec, g, 0, 4, c, x) +
+         sub_scale<F>(rec, g, 1, c) * dot<F>(rec, g, 4, kSteps, c, x);
+}
+
+// The sum of activations that the minimum multiplies: of both halves, each times its integer minimum if it has one.
+template <class F>
+int32_t min_sum(const uint8_t* rec, int g, int c, const int32_t* sum) {
+  if (!kHalves<F>) return sum[0] + sum[1];
+  return sub_min(rec, g, 0, c) * sum[0] + sub_min(rec, g, 1, c) * sum[1];
 }
 
 template <class F>
@@ -32,7 +40,7 @@ float element(const uint8_t* tile, const Weight& w, const Acts& x, int m, int c)
       const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
       const ScaleMin s = scale_min<F>(rec, g, c);
       float t = static_cast<float>(group_sum<F>(rec, g, c, x.q + static_cast<size_t>(m) * x.k + index * kGroup)) * s.scale;
-      if (F::kMin) t = std::fma(s.minus_min, static_cast<float>(x.sum[2 * at] + x.sum[2 * at + 1]), t);
+      if (F::kMin) t = std::fma(s.minus_min, static_cast<float>(min_sum<F>(rec, g, c, x.sum + 2 * at)), t);
       acc = std::fma(t, x.scale[at], acc);
     }
   }

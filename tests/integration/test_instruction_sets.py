@@ -22,6 +22,11 @@ K_FORMATS = {"*": "q5_0", "ffn_gate": "q4_k", "ffn_up": "q5_k", "attn_v": "q6_k"
 MODELS = {
     "llama": ("llama", "q4_1", TinyShape()),
     "qwen2": ("qwen2", K_FORMATS, TinyShape(hidden=256, ffn=256, head_dim=64)),
+    "few-bits": (
+        "llama",
+        {"*": "q3_k", "attn_q": "q2_k", "ffn_up": "q2_k"},
+        TinyShape(hidden=256, ffn=256, head_dim=64),
+    ),
     "tables": ("llama", {"*": "iq4_nl", "attn_q": "mxfp4", "ffn_up": "mxfp4"}, TinyShape()),
     "floats": ("qwen2", FLOATS, TinyShape(ffn=80)),
     "gemma3": ("gemma3", "q8_0", TinyShape(layers=3, hidden=96, heads=4, kv_heads=1, head_dim=32)),
