@@ -57,11 +57,19 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     q = body.op("Mul", q, attrs["scale"])
     q = body.reshape(body.op("Transpose", q, perm=[1, 0, 2]), kv_heads, heads // kv_heads, -1, dim)
     scores = body.op("MatMul", q, body.op("Transpose", keys, perm=[0, 1, 3, 2]))
+    scores = softcapped(body, scores, attrs)
     hidden = body.op("Not", _visible(body, parents, length, attrs["window"]))
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
     mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
     mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
     return [body.reshape(mixed, 0, heads * dim), body.op("Unsqueeze", new, [0])]
+
+
+def softcapped(body: Body, x: str, attrs: dict[str, Any]) -> str:
+    """cap * tanh(x / cap), where the node has a softcap."""
+    if not (cap := float(attrs.get("softcap", 0.0))):
+        return x
+    return body.op("Mul", body.op("Tanh", body.op("Div", x, cap)), cap)
 
 
 def _norm(body: Body, x: str, weight: str, epsilon: float) -> str:

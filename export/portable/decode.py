@@ -111,17 +111,43 @@ def _exponents(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
 
 def _six_bit_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
     """q4_k, q5_k: a scale and a minimum of six bits per group, times two fp16 per record."""
-    fields = body.reshape(body.slice(records, 64, 256, 2), 0, 0, 4, 3, TILE)
+    scale, minimum = (
+        body.op("Mul", _halves(body, records, 32 * i, 1), body.reshape(part, 0, 0, 8, TILE))
+        for i, part in enumerate(_six_bits(body, records, 64))
+    )
+    return _quants(body, spec, records, 256), scale, body.op("Neg", minimum)
+
+
+def _biased_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """q3_k: a 6-bit number less 32 as scale of every 16 inputs, times one fp16 per record."""
+    halves = (body.op("Unsqueeze", part, [4]) for part in _six_bits(body, records, 32))
+    biased = body.reshape(body.op("Concat", *halves, axis=4), 0, 0, 16, TILE)
+    scale = body.op("Mul", _halves(body, records, 0, 1), body.op("Sub", biased, 32.0))
+    return _quants(body, spec, records, 224), scale, _offset(body, spec, scale)
+
+
+def _nibble_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """q2_k: a scale and a minimum of four bits for every 16 inputs, times two fp16 per record."""
+    both = body.reshape(body.slice(records, 64, 320, 2), 0, 0, 16, TILE)
+    scale, minimum = (
+        body.op("Mul", _halves(body, records, 32 * i, 1), body.cast(part, TensorProto.FLOAT))
+        for i, part in enumerate((_and(body, both, 15), _shift(body, both, 4, "RIGHT")))
+    )
+    return _quants(body, spec, records, 320), scale, body.op("Neg", minimum)
+
+
+def _six_bits(body: Body, records: str, start: int) -> list[str]:
+    """Two 6-bit numbers of each group, each f32[tiles, records, 4 pairs, 2 groups, 16]."""
+    fields = body.reshape(body.slice(records, start, start + 12 * TILE, 2), 0, 0, 4, 3, TILE)
     low, high = body.slice(fields, 0, 2, 3), body.slice(fields, 2, 3, 3)
-    products = []
-    for part in range(2):  # scales, minima
+    numbers = []
+    for part in range(2):
         shifts = np.array([[2 * part], [4 + 2 * part]], dtype=np.uint8)
         four = _shift(body, low, 4, "RIGHT") if part else _and(body, low, 15)
         two = _and(body, body.op("BitShift", high, shifts, direction="RIGHT"), 3)
         six = body.op("BitwiseOr", four, _shift(body, two, 4, "LEFT"))
-        factor = body.reshape(body.cast(six, TensorProto.FLOAT), 0, 0, 8, TILE)
-        products.append(body.op("Mul", _halves(body, records, 32 * part, 1), factor))
-    return _quants(body, spec, records, 256), products[0], body.op("Neg", products[1])
+        numbers.append(body.cast(six, TensorProto.FLOAT))
+    return numbers
 
 
 def _signed_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
@@ -138,19 +164,27 @@ def _offset(body: Body, spec: Format, scale: str) -> str:
 
 
 def _quants(body: Body, spec: Format, records: str, start: int) -> str:
-    """Quants of formats of 4 to 6 bits whose nibbles begin at byte ``start``."""
-    end = start + 512 * spec.pairs
-    nibbles = body.reshape(body.slice(records, start, end, 2), 0, 0, spec.pairs, 1, 2, 4, TILE, 4)
-    quants = body.op("Concat", _and(body, nibbles, 15), _shift(body, nibbles, 4, "RIGHT"), axis=3)
-    if bits := spec.bits - 4:
-        high = body.slice(records, end, spec.record_bytes, 2)
-        # One byte holds 8 steps of one bit, or the 4 steps of a half in two bits each.
-        high = body.reshape(high, 0, 0, spec.pairs, 2, bits, 1, TILE, 4)
-        shape = (2, 4, 1, 1) if bits == 1 else (4, 1, 1)
-        shifts = (bits * np.arange(np.prod(shape))).astype(np.uint8).reshape(shape)
-        field = _and(body, body.op("BitShift", high, shifts, direction="RIGHT"), (1 << bits) - 1)
-        quants = body.op("BitwiseOr", quants, _shift(body, field, 4, "LEFT"))
+    """Quants of formats of 2 to 6 bits whose low ones, two or four of them, begin at byte ``start``."""
+    low_bits = 4 if spec.bits >= 4 else 2
+    end = start + 128 * low_bits * spec.pairs
+    low = body.slice(records, start, end, 2)
+    if low_bits == 4:
+        nibbles = body.reshape(low, 0, 0, spec.pairs, 1, 2, 4, TILE, 4)
+        quants = body.op("Concat", _and(body, nibbles, 15), _shift(body, nibbles, 4, "RIGHT"), axis=3)
+    else:
+        quants = _steps(body, spec, low, 2)
+    if bits := spec.bits - low_bits:
+        high = _steps(body, spec, body.slice(records, end, spec.record_bytes, 2), bits)
+        quants = body.op("BitwiseOr", quants, _shift(body, high, low_bits, "LEFT"))
     return quants
+
+
+def _steps(body: Body, spec: Format, stored: str, bits: int) -> str:
+    """A field whose bytes hold 8 steps of one bit, or the 4 steps of a half in two bits each."""
+    stored = body.reshape(stored, 0, 0, spec.pairs, 2, bits, 1, TILE, 4)
+    shape = (2, 4, 1, 1) if bits == 1 else (4, 1, 1)
+    shifts = (bits * np.arange(np.prod(shape))).astype(np.uint8).reshape(shape)
+    return _and(body, body.op("BitShift", stored, shifts, direction="RIGHT"), (1 << bits) - 1)
 
 
 def _halves(body: Body, records: str, start: int, count: int) -> str:
@@ -173,6 +207,8 @@ UNPACKERS: dict[str, Unpacker] = {
     **dict.fromkeys(("q4_k", "q5_k"), Unpacker(_six_bit_scales)),
     "q6_k": Unpacker(_signed_scales, group=16),
     "mxfp4": Unpacker(_exponents),
+    "q3_k": Unpacker(_biased_scales, group=16),
+    "q2_k": Unpacker(_nibble_scales, group=16),
 }
 """Quantised weight format -> how to unpack it. A new one needs an entry (a test compares with FORMATS)."""
 UNPACKABLE = {*UNPACKERS, *(name for name, spec in FORMATS.items() if spec.is_float)}

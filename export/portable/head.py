@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from edgedec.export.portable.attention import softcapped
 from edgedec.export.portable.body import Body
 from edgedec.export.portable.matrices import product
 
@@ -17,6 +18,7 @@ def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
     """values, ids, logsumexp, entropy, logits. ``refine`` has no meaning where inputs are not rounded."""
     x, table, want, *keep = inputs
     logits = product(body, x, table, attrs["format"], attrs["rows"], attrs["cols"])
+    logits = softcapped(body, logits, attrs)
     if keep and keep[0]:
         logits = _only(body, logits, keep[0], attrs["rows"])
     values, ids = body.node("TopK", [logits, body.constant([attrs["k"]])], 2, "", axis=1)

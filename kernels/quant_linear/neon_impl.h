@@ -20,9 +20,9 @@ struct ColumnsF {
   float32x4_t part[kParts];
 };
 
-// What sets of 16 inputs are summed apart: the halves of a group that have an integer scale each, or all of it.
+// How many sums a group has: of its halves, where those have an integer scale each, or of all of it.
 template <class F>
-constexpr int kSums = F::kScales == Scales::kSignedQ6 ? 2 : 1;
+constexpr int kSums = kHalves<F> ? 2 : 1;
 
 template <class F, class D>
 constexpr bool kFlipped = D::kSigned && kMaxQuant<F> > 127;
@@ -36,6 +36,12 @@ template <class F, int ODD>
 EDGEDEC_INLINE uint8x16_t unpack(const uint8_t* rec, int group, int s, int part) {
   if constexpr (F::kBits == 8) {
     return vld1q_u8(rec + F::kLo + (group * kSteps + s) * 64 + part * 16);
+  } else if constexpr (F::kBits < 4) {
+    const uint8x16_t crumbs = vld1q_u8(rec + F::kLo + group * 128 + s / 4 * 64 + part * 16);
+    const uint8x16_t lo = vandq_u8(vshlq_u8(crumbs, vdupq_n_s8(static_cast<int8_t>(-2 * (s % 4)))), vdupq_n_u8(3));
+    if constexpr (F::kBits == 2) return lo;
+    const uint8x16_t hi = vld1q_u8(rec + F::kHi + group * 64 + part * 16);
+    return vorrq_u8(lo, vandq_u8(vshlq_u8(hi, vdupq_n_s8(static_cast<int8_t>(2 - s))), vdupq_n_u8(4)));
   } else {
     const uint8x16_t bytes = vld1q_u8(rec + F::kLo + group / 2 * 512 + s * 64 + part * 16);
     const uint8x16_t lo = ODD ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
@@ -89,8 +95,22 @@ EDGEDEC_INLINE ColumnsF exponent_scales(const uint8_t* p) {
 
 struct GroupScales {
   ColumnsF scale, minus_min;
-  Columns sc[2];  // the integer scales of the halves, where kSums is 2
+  Columns sc[2], mins[2];  // of the halves, where kSums is 2
 };
+
+// The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
+struct SixBits {
+  uint8x16_t first, second;
+};
+template <int ODD>
+EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, int group) {
+  const uint8_t* pair = field + group / 2 * 48;
+  const uint8x16_t low = vld1q_u8(pair + ODD * 16), both = vld1q_u8(pair + 32), two = vdupq_n_u8(3);
+  const uint8x16_t high = ODD ? vshrq_n_u8(both, 4) : both;
+  return {vorrq_u8(vandq_u8(low, vdupq_n_u8(15)), vshlq_n_u8(vandq_u8(high, two), 4)),
+          vorrq_u8(vshrq_n_u8(low, 4), vshlq_n_u8(vandq_u8(vshrq_n_u8(high, 2), two), 4))};
+}
+EDGEDEC_INLINE Columns widen(uint8x16_t below_128) { return widen(vreinterpretq_s8_u8(below_128)); }
 
 template <class F, int ODD>
 EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
@@ -104,17 +124,27 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = halves(rec);
     for (int half = 0; half < 2; ++half)
       s.sc[half] = widen(vreinterpretq_s8_u8(vld1q_u8(rec + 32 + (2 * group + half) * kTile)));
+  } else if constexpr (F::kScales == Scales::kBiasedQ3) {
+    const SixBits six = six_bits<ODD>(rec + 32, group);
+    s.scale = halves(rec);
+    s.sc[0] = widen(vreinterpretq_s8_u8(vsubq_u8(six.first, vdupq_n_u8(32))));
+    s.sc[1] = widen(vreinterpretq_s8_u8(vsubq_u8(six.second, vdupq_n_u8(32))));
+  } else if constexpr (F::kScales == Scales::kNibbles) {
+    s.scale = halves(rec);
+    s.minus_min = halves(rec + 32);
+    for (auto& part : s.minus_min.part) part = vnegq_f32(part);
+    for (int half = 0; half < 2; ++half) {
+      const uint8x16_t both = vld1q_u8(rec + 64 + (2 * group + half) * kTile);
+      s.sc[half] = widen(vandq_u8(both, vdupq_n_u8(15)));
+      s.mins[half] = widen(vshrq_n_u8(both, 4));
+    }
   } else {
-    const uint8_t* pair = rec + 64 + group / 2 * 48;
-    const uint8x16_t low = vld1q_u8(pair + ODD * 16), both = vld1q_u8(pair + 32), two = vdupq_n_u8(3);
-    const uint8x16_t high = ODD ? vshrq_n_u8(both, 4) : both;
-    const uint8x16_t sc = vorrq_u8(vandq_u8(low, vdupq_n_u8(15)), vshlq_n_u8(vandq_u8(high, two), 4));
-    const uint8x16_t m = vorrq_u8(vshrq_n_u8(low, 4), vshlq_n_u8(vandq_u8(vshrq_n_u8(high, 2), two), 4));
+    const SixBits six = six_bits<ODD>(rec + 64, group);
     const ColumnsF d = halves(rec), dmin = halves(rec + 32);
-    const Columns wide_sc = widen(vreinterpretq_s8_u8(sc)), wide_m = widen(vreinterpretq_s8_u8(m));  // below 64
+    const Columns sc = widen(six.first), m = widen(six.second);
     for (int i = 0; i < kParts; ++i) {
-      s.scale.part[i] = vmulq_f32(d.part[i], vcvtq_f32_s32(wide_sc.part[i]));
-      s.minus_min.part[i] = vnegq_f32(vmulq_f32(dmin.part[i], vcvtq_f32_s32(wide_m.part[i])));
+      s.scale.part[i] = vmulq_f32(d.part[i], vcvtq_f32_s32(sc.part[i]));
+      s.minus_min.part[i] = vnegq_f32(vmulq_f32(dmin.part[i], vcvtq_f32_s32(m.part[i])));
     }
   }
   return s;
@@ -138,13 +168,20 @@ EDGEDEC_INLINE int32_t start(const Token& t, int half) {
   return -kStart<F, D> * (kSums<F> == 2 ? t.sum[half] : t.sum[0] + t.sum[1]);
 }
 
+// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+template <class F>
+EDGEDEC_INLINE float32x4_t min_sums(int part, const GroupScales& s, const Token& t) {
+  if constexpr (kSums<F> == 1) return vdupq_n_f32(static_cast<float>(t.sum[0] + t.sum[1]));
+  const int32x4_t first = vmulq_n_s32(s.mins[0].part[part], t.sum[0]);
+  return vcvtq_f32_s32(vmlaq_n_s32(first, s.mins[1].part[part], t.sum[1]));
+}
+
 // From the exact sums of a group to the new accumulator. hi: of the second half, where kSums is 2.
 template <class F>
 EDGEDEC_INLINE void step(int part, int32x4_t lo, int32x4_t hi, const GroupScales& s, const Token& t, ColumnsF& acc) {
   if constexpr (kSums<F> == 2) lo = vmlaq_s32(vmulq_s32(lo, s.sc[0].part[part]), hi, s.sc[1].part[part]);
   float32x4_t v = vmulq_f32(vcvtq_f32_s32(lo), s.scale.part[part]);
-  if constexpr (F::kMin)
-    v = vfmaq_f32(v, s.minus_min.part[part], vdupq_n_f32(static_cast<float>(t.sum[0] + t.sum[1])));
+  if constexpr (F::kMin) v = vfmaq_f32(v, s.minus_min.part[part], min_sums<F>(part, s, t));
   acc.part[part] = vfmaq_f32(acc.part[part], v, vdupq_n_f32(t.scale));
 }
 
