@@ -43,7 +43,7 @@ def make(tmp_path: Path, architecture: str, **choices: Any) -> tuple[Path, Path]
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma2", "gemma3"])
 def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_path: Path) -> None:
     shape = WIDE if FORMATS[format].block == 256 else TinyShape(layers=1)
     gguf, bundle = make(tmp_path, architecture, formats=format, shape=shape, tied=False)
@@ -78,7 +78,7 @@ def test_every_node_of_a_tree_sees_its_own_path(architecture: str, tmp_path: Pat
         np.testing.assert_allclose(got[leaf], chain, atol=1e-4 * np.abs(chain).max())
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma2", "gemma3"])
 def test_the_kernels_agree_up_to_their_rounding(architecture: str, tmp_path: Path) -> None:
     _, bundle = make(tmp_path, architecture, formats="q8_0")
     manifest = Manifest.load(bundle)
