@@ -112,7 +112,7 @@ EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* c
     Pair off = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     if constexpr (F::kScales == Scales::kSignedQ6) {
       // sum of 16 activations fits 16 bits: both halves times their scales in one instruction, then times 32.
-      const __m256i sums = _mm256_set1_epi32((sum[r][0] & 0xffff) | sum[r][1] << 16);
+      const __m256i sums = _mm256_set1_epi32((sum[r][0] & 0xffff) | sum[r][1] * 65536);
       off = {_mm256_slli_epi32(_mm256_madd_epi16(s.sc.a, sums), 5), _mm256_slli_epi32(_mm256_madd_epi16(s.sc.b, sums), 5)};
     } else if constexpr (F::kOffset != 0 && !(F::kBits == 8 && D::kSignedBytes)) {
       off.a = off.b = _mm256_set1_epi32(F::kOffset * (sum[r][0] + sum[r][1]));
