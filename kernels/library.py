@@ -24,7 +24,16 @@ def _find(names: tuple[str, ...]) -> Path | None:
 
 @cache
 def library_path() -> Path:
-    """Path of the compiled library. Raises BackendError when the package was installed without it."""
+    """Path of the compiled library, or of another build of it that EDGEDEC_KERNELS names.
+
+    Raises BackendError when there is no such file, or the package was installed without it.
+    """
+    if given := os.environ.get("EDGEDEC_KERNELS"):
+        if not Path(given).is_file():
+            raise BackendError(
+                f"EDGEDEC_KERNELS={given} is no file", hint="unset it, or name a kernel library"
+            )
+        return Path(given).resolve()
     path = _find(_NAMES)
     if path is None:
         raise BackendError(
@@ -35,6 +44,9 @@ def library_path() -> Path:
 
 def emulated_path() -> Path | None:
     """The test library that models AVX-512 and AMX, or None when it was not built (no SIMDe)."""
+    if "EDGEDEC_KERNELS" in os.environ:
+        beside = library_path().with_name(_EMULATED[0])
+        return beside if beside.is_file() else None
     return _find(_EMULATED)
 
 

@@ -4,6 +4,6 @@
 namespace edgedec::head_topk::neon {
 
 extern const Row row;
-const Row row = {"neon", block_sums<Vec16Neon>, indices_above<Vec16Neon>, exp_one<Vec16Neon>};
+const Row row = make_row<Vec16Neon>("neon");
 
 }  // namespace edgedec::head_topk::neon

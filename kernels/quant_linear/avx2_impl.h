@@ -154,7 +154,7 @@ struct FromBuffer {
 
 // A pair of integers per column times the sums of 16 activations each, which fit 16 bits.
 EDGEDEC_INLINE Pair times_sums(const Pair& of_halves, const int32_t* sum) {
-  const __m256i sums = _mm256_set1_epi32((sum[0] & 0xffff) | sum[1] << 16);
+  const __m256i sums = _mm256_set1_epi32((sum[0] & 0xffff) | sum[1] * 65536);
   return {_mm256_madd_epi16(of_halves.a, sums), _mm256_madd_epi16(of_halves.b, sums)};
 }
 
