@@ -28,7 +28,7 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
 
 // Scratch that a thread keeps between calls, so that decoding does not allocate. Contents are undefined. One slot
 // per purpose: two buffers alive at once on one thread need two slots.
-enum class Scratch { kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kCount };
+enum class Scratch { kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kCount };
 
 template <class T>
 T* scratch(Scratch slot, size_t n) {

@@ -1,5 +1,5 @@
-// C ABI for tests: one whole pass in a cache f16[2, Hkv, C, d], split as a caller with threads would split it.
-// Returns 0, 1 when the row is unknown or the CPU cannot run it, 2 when an argument is wrong.
+// C ABI for tests: one whole pass in a cache f16[2, Hkv, C, d]. Returns 0, 1 when the row is unknown or the CPU cannot
+// run it, 2 when an argument is wrong.
 #include <vector>
 
 #include "common/isa.h"
@@ -9,28 +9,37 @@ using namespace edgedec::tree_attention;
 
 #define EDGEDEC_API extern "C" __attribute__((visibility("default")))
 
-// split_tokens, split_heads: attend() is called on ranges of that many, last range first.
+namespace {
+
+// Last task first: no task may need another one of its step.
+struct Backwards : edgedec::Parallel {
+  void run(size_t n, void (*body)(void*, size_t), void* context) override {
+    while (n > 0) body(context, --n);
+  }
+};
+
+}  // namespace
+
+// split: as attend() takes it; null for what split_for() says.
 EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, const float* q_norm, const float* k_norm, float* out,
-                                       size_t split_tokens, size_t split_heads) {
+                                       const size_t* split) {
   const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
   if (!r) return 1;
   const Pass pass = {parents, tokens, length};
-  if (problem(*config, pass, capacity) || !split_tokens || !split_heads) return 2;
+  if (problem(*config, pass, capacity)) return 2;
+  const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass);
+  const size_t group = config->heads / config->kv_heads;
+  if (!chosen.tokens || (chosen.tokens > 1 && chosen.tokens * group > kMostQueries)) return 2;
+  if (chosen.keys && (!chosen.columns || chosen.columns % 16)) return 2;
   const size_t head_stride = capacity * config->dim;
   const Cache layer = {cache, cache + config->kv_heads * head_stride, head_stride};
-  std::vector<float> queries(tokens * config->heads * config->dim), scratch(scratch_floats(*config, pass));
+  std::vector<float> queries(tokens * config->heads * config->dim);
   for (size_t m = 0; m < tokens; ++m)
     r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.data(), m, m + 1);
-  for (size_t m1 = tokens; m1 > 0;) {
-    const size_t m0 = m1 > split_tokens ? m1 - split_tokens : 0;
-    for (size_t h0 = 0; h0 < config->heads; h0 += split_heads) {
-      const size_t h1 = h0 + split_heads < config->heads ? h0 + split_heads : config->heads;
-      r->attend(*config, layer, pass, queries.data(), out, m0, m1, h0, h1, scratch.data());
-    }
-    m1 = m0;
-  }
+  Backwards threads;
+  attend(*r, threads, *config, layer, pass, queries.data(), out, chosen);
   return 0;
 }
 
@@ -40,6 +49,8 @@ EDGEDEC_API const char* edgedec_tree_attention_problem(const Config* config, con
   return problem(*config, Pass{parents, tokens, length}, capacity);
 }
 
-EDGEDEC_API size_t edgedec_tree_attention_block(const Config* config, size_t tokens, size_t length) {
-  return block_tokens(*config, Pass{nullptr, tokens, length});
+// split_for() as three numbers.
+EDGEDEC_API void edgedec_tree_attention_split(const Config* config, size_t tokens, size_t length, size_t* split) {
+  const Split s = split_for(*config, Pass{nullptr, tokens, length});
+  split[0] = s.tokens, split[1] = s.keys, split[2] = s.columns;
 }

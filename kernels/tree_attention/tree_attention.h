@@ -21,6 +21,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/parallel.h"
+
 namespace edgedec::tree_attention {
 
 struct Config {
@@ -50,30 +52,63 @@ using PrepareFn = void (*)(const Config& config, const Cache& cache, size_t leng
                            const float* rotary, const float* q_norm, const float* k_norm, float* queries, size_t m0,
                            size_t m1);
 
-// Tokens [m0, m1) and query heads [h0, h1) of out[*, heads * dim]. All of the pass must have been prepared. scratch has
-// scratch_floats(...) elements and belongs to the caller's worker for the length of the call. Any alignment is right;
-// with queries, out and scratch on 64 bytes a long pass takes about a quarter less time.
-using AttendFn = void (*)(const Config& config, const Cache& cache, const Pass& pass, const float* queries, float* out,
-                          size_t m0, size_t m1, size_t h0, size_t h1, float* scratch);
+// Index i of a path is slot i while i < length, then slot length + chain[i - length].
+struct Path {
+  size_t first, end;     // indices that take part: [first, end)
+  const int32_t* chain;  // ancestors within the pass and the token itself, ascending
+};
+
+constexpr size_t kMostQueries = 24;  // query vectors that share a block's keys: their floats stay in L1
+
+// Query vectors that read the same keys: `tokens` tokens from m0 on, times query heads [h0, h1) of one kv head.
+struct Block {
+  size_t m0, tokens, h0, h1;
+  size_t common_first, common_end;  // path indices that all tokens share; empty when first >= end
+  Path paths[kMostQueries];         // of the tokens
+  float* scores;                    // [tokens * heads][stride]: of a token's path from its first index on
+  float* sums;                      // [tokens * heads]
+  size_t stride;
+
+  size_t heads() const { return h1 - h0; }
+  size_t queries() const { return tokens * heads(); }
+};
+
+// The three steps of attention; each needs all of the one before it, and may be split as its range says. Any alignment
+// is right; with queries, out and scores on 64 bytes a long pass takes about a quarter less time.
+// Scores of the path indices [i0, i1). All of the pass must have been prepared.
+using ScoreFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block,
+                         const float* queries, size_t i0, size_t i1);
+// Scores of queries [q0, q1) of the block become weights, whose sum is kept.
+using WeighFn = void (*)(const Config& config, const Block& block, size_t q0, size_t q1);
+// Elements [c0, c1) of the heads of out[*, heads * dim]; both are multiples of 16.
+using GatherFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block, float* out,
+                          size_t c0, size_t c1);
 
 struct Row {
   const char* name;
   PrepareFn prepare;
-  AttendFn attend;
+  ScoreFn score;
+  WeighFn weigh;
+  GatherFn gather;
 };
 
 // The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
 const Row* find_row(const char* name);
 
-// How many consecutive tokens attend() works on at a time: split a long pass into ranges of (a multiple of) this many
-// tokens and the heads of one kv head. Results do not depend on the split.
-size_t block_tokens(const Config& config, const Pass& pass);
+// How a pass is shared out.
+struct Split {
+  size_t tokens;         // of a block: 1, or so many that their heads of a kv head are at most kMostQueries
+  size_t keys, columns;  // of a task: path indices, and elements of a head (a multiple of 16). keys = 0: a task takes
+                         // all steps of a block
+};
 
-// Floats between the score rows of two queries in the scratch: the most keys of a token, a multiple of 16.
-size_t score_stride(const Config& config, const Pass& pass);
+// The split for a pass: whole blocks when there are enough of them or little to do, otherwise (few tokens, a long
+// context) keys and columns. Results do not depend on it.
+Split split_for(const Config& config, const Pass& pass);
 
-// Floats that attend() needs as scratch.
-size_t scratch_floats(const Config& config, const Pass& pass);
+// Attention of a prepared pass: out[tokens, heads * dim].
+void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
+            const float* queries, float* out, const Split& split);
 
 // What is wrong with the arguments in one line, or nullptr. capacity: slots of the cache.
 const char* problem(const Config& config, const Pass& pass, size_t capacity);

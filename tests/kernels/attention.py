@@ -97,9 +97,9 @@ def run(
     parents: Sequence[int],
     cache: F16,
     length: int,
-    split: tuple[int, int] = (1000, 1000),
+    split: tuple[int, int, int] | None = None,
 ) -> F32:
-    """One pass; `cache` is written in place. split: tokens and heads of one call of attend."""
+    """One pass; `cache` is written in place. split: how it is shared out (tokens, keys, columns)."""
     out = np.full((len(tokens), model.heads * model.dim), np.float32(np.nan))
     rotary = model.rotary([length + depth for depth in depths(parents)])
     q_norm, k_norm = model.norm_weights()
@@ -117,7 +117,7 @@ def run(
         q_norm,
         k_norm,
         out,
-        *split,
+        None if split is None else np.array(split, np.uint64),
     )
     assert status == 0
     return out

@@ -146,10 +146,10 @@ def test_the_order_of_siblings_does_not_matter(row: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("split", [(1, 1), (3, 2), (7, 5), (8, 14), (100, 7)])
+@pytest.mark.parametrize("split", [(1, 0, 0), (2, 0, 0), (1, 16, 16), (2, 5, 32), (3, 1, 16), (3, 1000, 48)])
 @pytest.mark.parametrize("window", [0, 25])
-def test_the_split_over_threads_does_not_matter(row: str, split: tuple[int, int], window: int) -> None:
-    model = Model(heads=14, kv_heads=2, dim=32, window=window)
+def test_the_split_over_threads_does_not_matter(row: str, split: tuple[int, int, int], window: int) -> None:
+    model = Model(heads=14, kv_heads=2, dim=48, window=window)
     tokens, parents = model.tokens(60), [*range(-1, 29), *random_tree(1, 60)[30:]]
     whole = run(row, model, tokens, parents, model.cache(13, 80), 13)
     parts = run(row, model, tokens, parents, model.cache(13, 80), 13, split)
@@ -157,12 +157,21 @@ def test_the_split_over_threads_does_not_matter(row: str, split: tuple[int, int]
 
 
 @pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("split", [(1, 0, 0), (1, 16, 16), (1, 7, 32)])
+def test_the_split_does_not_matter_to_many_heads_of_one_key(row: str, split: tuple[int, int, int]) -> None:
+    model = Model(heads=50, kv_heads=1, dim=32)
+    tokens, parents = model.tokens(3), [-1, 0, 0]
+    whole = run(row, model, tokens, parents, model.cache(40, 50), 40)
+    assert same_bits(whole, run(row, model, tokens, parents, model.cache(40, 50), 40, split))
+
+
+@pytest.mark.parametrize("row", float_rows())
 def test_a_long_context_is_cut_into_smaller_blocks_with_the_same_bits(row: str) -> None:
     model = Model(heads=6, kv_heads=1, dim=16)
     tokens, cache = model.tokens(4), model.cache(6000, 6004)
     together = run(row, model, tokens, [-1, 0, 0, 2], cache, 6000)
-    assert block(model, 4, 6000) == 1
-    assert block(model, 4, 100) == 4
+    assert split_for(model, 4, 6000) == (1, 0, 0)
+    assert split_for(model, 4, 100) == (4, 0, 0)
     plain = one_by_one(row, model, tokens[[0, 2, 3]], 6000, 6003)
     assert same_bits(together[[0, 2, 3]], plain)
 
@@ -198,11 +207,25 @@ def test_large_scores_do_not_overflow(row: str) -> None:
     np.testing.assert_allclose(out, reference(model, tokens, [-1, 0, 1], cache, 20)[0], rtol=0, atol=0.5)
 
 
-def block(model: Model, tokens: int, length: int) -> int:
-    function = library.load().edgedec_tree_attention_block
-    function.restype = ctypes.c_size_t
-    config = model.config()
-    return int(function(ctypes.byref(config), ctypes.c_size_t(tokens), ctypes.c_size_t(length)))
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("window", [0, 4000])
+def test_few_tokens_share_out_a_long_context(row: str, window: int) -> None:
+    model = Model(heads=6, kv_heads=2, dim=96, window=window)
+    tokens, parents, cache = model.tokens(3), [-1, 0, 0], model.cache(5000, 5003)
+    assert split_for(model, 3, 5000) == (8, 336, 64)
+    assert split_for(model, 3, 600) == (8, 0, 0)
+    assert split_for(model, 128, 5000)[1:] == (0, 0)
+    shared = run(row, model, tokens, parents, cache.copy(), 5000)
+    assert same_bits(shared, run(row, model, tokens, parents, cache, 5000, (2, 0, 0)))
+
+
+def split_for(model: Model, tokens: int, length: int) -> tuple[int, ...]:
+    function = library.load().edgedec_tree_attention_split
+    function.restype = None
+    config, split = model.config(), np.zeros(3, np.uint64)
+    sizes = [ctypes.c_size_t(size) for size in (tokens, length)]
+    function(ctypes.byref(config), *sizes, ctypes.c_void_p(split.ctypes.data))
+    return tuple(split.tolist())
 
 
 def problem(model: Model, parents: Sequence[int], length: int, capacity: int) -> str | None:
@@ -242,6 +265,17 @@ def test_unknown_rows_are_refused() -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "avx3", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, 1, 1,
+        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, None,
     )  # fmt: skip
     assert status == 1
+
+
+@pytest.mark.parametrize("split", [(0, 0, 0), (9, 0, 0), (1, 16, 8), (1, 16, 0)])
+def test_impossible_splits_are_refused(split: tuple[int, int, int]) -> None:
+    model = Model()  # three heads of a kv head: eight tokens make the most queries of a block
+    tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
+    status = call(
+        "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
+        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, np.array(split, np.uint64),
+    )  # fmt: skip
+    assert status == 2

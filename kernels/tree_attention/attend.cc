@@ -1,0 +1,139 @@
+// How a pass is shared out over threads, and the checks that no instruction set has a say in.
+#include <algorithm>
+
+#include "tree_attention/paths.h"
+#include "tree_attention/tree_attention.h"
+
+namespace edgedec::tree_attention {
+namespace {
+
+constexpr size_t kScoreFloats = 1 << 16;   // scores of a block that one task computes: they stay in L2
+constexpr size_t kEnoughBlocks = 16;       // to keep all threads busy
+constexpr size_t kWorthSplitting = 1 << 19;  // bytes of keys and values: tens of microseconds
+constexpr size_t kKeyBytes = 64 << 10;     // of a task
+constexpr size_t kColumns = 64;            // of a task: two cache lines of every value; one takes a tenth longer
+
+// Query heads that a block can take of a kv head's.
+struct Units {
+  size_t group, step, per_kv_head, count;
+};
+
+Units units(const Config& config) {
+  const size_t group = config.heads / config.kv_heads, step = std::min(group, kMostQueries);
+  const size_t per_kv_head = (group + step - 1) / step;
+  return {group, step, per_kv_head, per_kv_head * config.kv_heads};
+}
+
+size_t score_stride(const Config& config, const Pass& pass) {
+  const size_t all = pass.length + pass.tokens;
+  return ((config.window && config.window < all ? config.window : all) + 15) / 16 * 16;
+}
+
+// Floats of the scores and sums of one unit of a block.
+size_t unit_floats(const Units& u, size_t tokens, size_t stride) { return tokens * u.step * stride + kMostQueries; }
+
+// The block of tokens [m0, m0 + n), of no unit yet. room: n * pass.tokens.
+Block block_at(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room) {
+  Block b{};
+  b.m0 = m0;
+  b.tokens = n;
+  b.stride = score_stride(config, pass);
+  b.common_end = pass.length + find_paths(config, pass, m0, n, room, b.paths);
+  for (size_t t = 0; t < n; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
+  return b;
+}
+
+// The same block for unit i; `floats` holds unit_floats.
+Block of_unit(Block b, const Units& u, size_t i, float* floats) {
+  b.h0 = i / u.per_kv_head * u.group + i % u.per_kv_head * u.step;
+  b.h1 = std::min(b.h0 + u.step, (i / u.per_kv_head + 1) * u.group);
+  b.scores = floats;
+  b.sums = floats + b.tokens * u.step * b.stride;
+  return b;
+}
+
+// All steps of a block and unit in one task.
+void whole_blocks(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
+                  const float* queries, float* out, size_t tokens) {
+  const Units u = units(config);
+  auto body = [&](size_t task) {
+    const size_t m0 = task / u.count * tokens, n = std::min(tokens, pass.tokens - m0);
+    const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
+    float* room = scratch<float>(Scratch::kScores, unit_floats(u, n, block.stride));
+    const Block b = of_unit(block, u, task % u.count, room);
+    row.score(config, cache, pass.length, b, queries, 0, SIZE_MAX);
+    row.weigh(config, b, 0, b.queries());
+    row.gather(config, cache, pass.length, b, out, 0, config.dim);
+  };
+  parallel_for(threads, (pass.tokens + tokens - 1) / tokens * u.count, body);
+}
+
+// One block, step by step, each split over its own tasks.
+void split_block(const Row& row, Parallel& threads, const Config& config, const Cache& cache, size_t length,
+                 const Block& block, const float* queries, float* out, const Split& split) {
+  const Units u = units(config);
+  const size_t floats = unit_floats(u, block.tokens, block.stride);
+  float* room = scratch<float>(Scratch::kScores, u.count * floats);
+  size_t first = SIZE_MAX, end = 0;
+  for (size_t t = 0; t < block.tokens; ++t) {
+    first = std::min(first, block.paths[t].first);
+    end = std::max(end, block.paths[t].end);
+  }
+  const size_t chunks = (end - first + split.keys - 1) / split.keys;
+  auto score = [&](size_t task) {
+    const size_t i0 = first + task % chunks * split.keys, unit = task / chunks;
+    row.score(config, cache, length, of_unit(block, u, unit, room + unit * floats), queries, i0, i0 + split.keys);
+  };
+  parallel_for(threads, u.count * chunks, score);
+  const size_t most = block.tokens * u.step;
+  auto weigh = [&](size_t task) {
+    const Block b = of_unit(block, u, task / most, room + task / most * floats);
+    if (task % most < b.queries()) row.weigh(config, b, task % most, task % most + 1);
+  };
+  parallel_for(threads, u.count * most, weigh);
+  const size_t strips = (config.dim + split.columns - 1) / split.columns;
+  auto gather = [&](size_t task) {
+    const size_t c0 = task % strips * split.columns, unit = task / strips;
+    row.gather(config, cache, length, of_unit(block, u, unit, room + unit * floats), out, c0,
+               std::min(config.dim, c0 + split.columns));
+  };
+  parallel_for(threads, u.count * strips, gather);
+}
+
+}  // namespace
+
+Split split_for(const Config& config, const Pass& pass) {
+  const Units u = units(config);
+  const size_t by_queries = std::max<size_t>(1, kMostQueries / u.group), stride = score_stride(config, pass);
+  const size_t blocks = (pass.tokens + by_queries - 1) / by_queries;
+  if (blocks * u.count < kEnoughBlocks && stride * config.kv_heads * config.dim * 4 >= kWorthSplitting)
+    return {by_queries, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
+            config.dim > kColumns ? kColumns : kColumns / 2};
+  const size_t by_scores = kScoreFloats / std::max<size_t>(1, u.step * stride);
+  return {std::max<size_t>(1, std::min(by_queries, by_scores)), 0, 0};
+}
+
+void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
+            const float* queries, float* out, const Split& split) {
+  if (!split.keys) return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens);
+  for (size_t m0 = 0; m0 < pass.tokens; m0 += split.tokens) {
+    const size_t n = std::min(split.tokens, pass.tokens - m0);
+    const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
+    split_block(row, threads, config, cache, pass.length, block, queries, out, split);
+  }
+}
+
+const char* problem(const Config& config, const Pass& pass, size_t capacity) {
+  if (!config.kv_heads || !config.heads || config.heads % config.kv_heads)
+    return "num_heads must be a positive multiple of num_kv_heads";
+  if (!config.dim || config.dim % 16) return "head_dim must be a positive multiple of 16";
+  if (!(config.softcap >= 0.0f)) return "softcap must be 0 or more";
+  if (pass.length > capacity || pass.tokens > capacity - pass.length)
+    return "the cache is too small: length + tokens exceeds its capacity";
+  for (size_t m = 0; m < pass.tokens; ++m)
+    if (pass.parents[m] < -1 || pass.parents[m] >= static_cast<int64_t>(m))
+      return "parents[i] must lie in [-1, i)";
+  return nullptr;
+}
+
+}  // namespace edgedec::tree_attention
