@@ -57,6 +57,25 @@ class Row:
         """The whole vocabulary in id order, or None without logits."""
         return None if self._logits is None else Candidates(self._whole, np.arange(self._whole.size), True)
 
+    def leaders(self) -> Candidates | None:
+        """A prefix of at least one token that takes little sorting, or None without logits."""
+        if self._logits is None:
+            return None
+        self._check_numbers()
+        found = self._from_head()
+        return found if found.ids.size else self._from_row(min(self._ids.size, self.size))
+
+    def values_of(self, ids: Ids) -> F64:
+        """Logits f64 of some tokens after the penalty; only for rows with logits."""
+        assert self._logits is not None
+        return self._penalise(self._logits[ids].astype(np.float64), ids)
+
+    @property
+    def size(self) -> int:
+        """Tokens in the vocabulary; only for rows with logits."""
+        assert self._logits is not None
+        return int(self._logits.size)
+
     def sigma_cut(self) -> float | None:
         """Lowest logit kept by top-n-sigma, or None without logits."""
         return None if self._logits is None else warpers.sigma_cut(self._whole, self._params.top_n_sigma)
@@ -76,13 +95,16 @@ class Row:
     def _penalised(self) -> bool:
         return self._params.repetition_penalty != 1.0
 
+    def _check_numbers(self) -> None:
+        assert self._logits is not None
+        if np.isnan(self._logits.max()):  # a maximum passes NaN on
+            raise BackendError("the model returned logits that are not numbers", hint="verify the bundle")
+
     @cached_property
     def _whole(self) -> F64:
         assert self._logits is not None
-        values = self._logits.astype(np.float64)
-        if np.isnan(values).any():
-            raise BackendError("the model returned logits that are not numbers", hint="verify the bundle")
-        return self._penalise(values, np.arange(values.size))
+        self._check_numbers()
+        return self._penalise(self._logits.astype(np.float64), np.arange(self.size))
 
     def _penalise(self, values: F64, ids: Ids) -> F64:
         if not self._penalised:

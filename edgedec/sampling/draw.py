@@ -44,7 +44,8 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
         raise BackendError(f"the model returned {best} as its best logit", hint="verify the bundle")
     if params.greedy and params.repetition_penalty == 1.0:
         return int(rows.ids[row, 0])
-    kept = survivors(Row(rows, row, params, history), params)
+    seen = Row(rows, row, params, history)
+    kept = _likely(seen, params, position) if _uncut(params) else survivors(seen, params)
     if kept is None:
         raise BackendError("these sampling settings need whole logits rows and the pass returned none")
     return _choose(kept, params, position)
@@ -52,14 +53,18 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
 
 def survivors(row: Row, params: SamplingParams) -> Candidates | None:
     """The tokens that survive every warper, or None when only a whole row could tell."""
-    cuts = params.top_k or params.top_p < 1.0 or params.min_p or params.top_n_sigma
-    if not (params.greedy or cuts):
+    if _uncut(params):
         return row.unsorted()
     for candidates in row.prefixes():
         count = _count(candidates, row, params)
         if count:
             return Candidates(candidates.values[:count], candidates.ids[:count], True)
     return None
+
+
+def _uncut(params: SamplingParams) -> bool:
+    cuts = params.top_k or params.top_p < 1.0 or params.min_p or params.top_n_sigma
+    return not (params.greedy or cuts)
 
 
 def _count(candidates: Candidates, row: Row, params: SamplingParams) -> int | None:
@@ -110,18 +115,39 @@ def _choose(kept: Candidates, params: SamplingParams, position: int) -> int:
     return int(ids[times == times.min()].min())
 
 
+def _likely(row: Row, params: SamplingParams, position: int) -> Candidates | None:
+    """The leaders of a whole row and all others that can win, in no order; None without logits.
+
+    Most of the vocabulary is then neither widened nor given a weight.
+    """
+    leaders = row.leaders()
+    if leaders is None or leaders.complete:
+        return leaders
+    scaled = (leaders.values - leaders.values[0]) / params.temperature
+    lucky = noise.above(
+        params.seed, position, row.size, _least_uniform(scaled, leaders.ids, params.seed, position)
+    )
+    values = np.concatenate([leaders.values, row.values_of(lucky)])
+    return Candidates(values, np.concatenate([leaders.ids, lucky]), False)
+
+
 def _contenders(
     scaled: warpers.F64, ids: warpers.Ids, seed: int, position: int
 ) -> tuple[warpers.F64, warpers.Ids]:
-    """Leave out tokens that provably lose, to spare most logarithms of a large vocabulary.
-
-    With w the weight of the last of the leaders (the most probable tokens) and b the best time among them,
-    another token can only win if its E < b * w, and E = -log U >= 1 - U, hence only if U > 1 - b * w.
-    """
+    """Leave out tokens that provably lose, to spare most logarithms of a long list."""
     threshold = np.partition(scaled, scaled.size - _LEADERS)[scaled.size - _LEADERS]
     leading = scaled >= threshold
-    weights = portable.exp(scaled[leading])
-    best = float((noise.exponential(seed, position, ids[leading]) / weights).min())
-    bound = best * float(weights.min()) * (1.0 + 1e-9)  # the margin covers rounding
-    possible = leading | (noise.uniform(seed, position, ids) > 1.0 - bound)
+    floor = _least_uniform(scaled[leading], ids[leading], seed, position)
+    possible = leading | (noise.uniform(seed, position, ids) > floor)
     return scaled[possible], ids[possible]
+
+
+def _least_uniform(scaled: warpers.F64, ids: warpers.Ids, seed: int, position: int) -> float:
+    """What the uniform of a token must exceed to win against these leaders, the most probable tokens.
+
+    With w the weight of the last of the leaders and b the best time among them, another token can only win
+    if its E < b * w, and E = -log U >= 1 - U, hence only if U > 1 - b * w.
+    """
+    weights = portable.exp(scaled)
+    best = float((noise.exponential(seed, position, ids) / weights).min())
+    return 1.0 - best * float(weights.min()) * (1.0 + 1e-9)  # the margin covers rounding

@@ -17,6 +17,8 @@ then MurmurHash3's finaliser under a second key. The upper 52 bits, offset by on
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +39,9 @@ _MURMUR_U64 = [np.array(c, dtype=np.uint64) for c in _MURMUR]
 _DROP = np.array(12, dtype=np.uint64)
 _HALF = np.array(0.5)
 _STEP = np.array(2.0**-52)
+_BLOCK = 16384
+"""Ids that ``above`` mixes at a time: their numbers stay in the second-level cache."""
+_RAMP = np.arange(_BLOCK, dtype=np.uint64) * _GOLDEN_U64
 
 
 def gumbel(seed: int, position: int, ids: NDArray[np.integer]) -> F64:
@@ -57,25 +62,47 @@ def uniform(seed: int, position: int, ids: NDArray[np.integer]) -> F64:
     return result
 
 
+def above(seed: int, position: int, count: int, floor: float) -> NDArray[np.int64]:
+    """The ids below ``count`` whose ``uniform`` is greater than ``floor``, ascending; no floats are made."""
+    least = max(0, math.floor(floor * 2.0**52 - 0.5) + 1)  # of the upper 52 bits
+    if least >= 1 << 52:
+        return np.empty(0, dtype=np.int64)
+    first, second = _keys(seed, position)
+    bound = np.array(least << 12, dtype=np.uint64)
+    counters, spare = np.empty_like(_RAMP), np.empty_like(_RAMP)
+    found = []
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        begin = np.array((first + start * _GOLDEN) & _MASK, dtype=np.uint64)
+        x = np.add(_RAMP[:size], begin, out=counters[:size])
+        _mix_both(x, second, spare[:size])
+        found.append(np.flatnonzero(x >= bound) + start)
+    return np.concatenate(found)
+
+
 def bits(seed: int, position: int, ids: NDArray[np.integer]) -> U64:
     """64 well mixed bits for each id."""
     first, second = _keys(seed, position)
     counter = ids.astype(np.uint64)
     counter *= _GOLDEN_U64  # wraps modulo 2^64, as everywhere below
     counter += np.array(first, dtype=np.uint64)
-    _mix(counter, _STAFFORD_U64)
-    counter ^= np.array(second, dtype=np.uint64)
-    _mix(counter, _MURMUR_U64)
+    _mix_both(counter, second, np.empty_like(counter))
     return counter
 
 
-def _mix(x: U64, constants: list[U64]) -> None:
+def _mix_both(x: U64, key: int, spare: U64) -> None:
+    _mix(x, _STAFFORD_U64, spare)
+    x ^= np.array(key, dtype=np.uint64)
+    _mix(x, _MURMUR_U64, spare)
+
+
+def _mix(x: U64, constants: list[U64], spare: U64) -> None:
     a, first, b, second, c = constants
-    x ^= x >> a
+    x ^= np.right_shift(x, a, out=spare)
     x *= first
-    x ^= x >> b
+    x ^= np.right_shift(x, b, out=spare)
     x *= second
-    x ^= x >> c
+    x ^= np.right_shift(x, c, out=spare)
 
 
 def _keys(seed: int, position: int) -> tuple[int, int]:

@@ -31,6 +31,15 @@ def test_a_pure_function_of_seed_position_and_id(seed: int, position: int, ids: 
     assert np.isfinite(together).all()
 
 
+@given(SEEDS, POSITIONS, st.sampled_from([-1.0, 0.0, 0.5, 0.9, 0.9999, 1.0]), st.integers(1, 20_000))
+def test_above_finds_the_ids_of_large_uniforms(seed: int, position: int, floor: float, count: int) -> None:
+    u = noise.uniform(seed, position, np.arange(count))
+    assert noise.above(seed, position, count, floor).tolist() == np.flatnonzero(u > floor).tolist()
+    at = float(u[count // 2])  # the bound itself is left out
+    assert count // 2 not in noise.above(seed, position, count, at)
+    assert count // 2 in noise.above(seed, position, count, np.nextafter(at, 0.0))
+
+
 @given(SEEDS, POSITIONS)
 def test_uniform_stays_inside_the_open_interval(seed: int, position: int) -> None:
     u = noise.uniform(seed, position, np.arange(100))
