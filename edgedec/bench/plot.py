@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgedec.bench.passes import KernelReport
+from edgedec.bench.passes import OURS, KernelReport
 from edgedec.bench.summary import Spread, spread
 from edgedec.bench.versus import VersusReport
 from edgedec.core.errors import UsageError
@@ -24,25 +24,24 @@ def check_plot(path: Path) -> None:
 
 
 def draw_passes(report: KernelReport, path: Path) -> None:
-    """Write time over tokens per pass, both axes logarithmic, with the quartiles as a band."""
+    """Write time over tokens per pass, a line per side, both axes logarithmic, the quartiles as a band."""
     from matplotlib.figure import Figure
 
     tokens = [cost.tokens for cost in report.passes]
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot(tokens, [cost.relative.median for cost in report.passes], marker="o", label="measured")
-    axes.fill_between(
-        tokens,
-        [cost.relative.low for cost in report.passes],
-        [cost.relative.high for cost in report.passes],
-        alpha=0.25,
-    )
+    lines = {OURS: report.passes}
+    lines |= {name: tuple(cost.cost for cost in costs) for name, costs in report.peers.items()}
+    for name, costs in lines.items():
+        axes.plot(tokens, [cost.relative.median for cost in costs], marker="o", label=name)
+        low, high = ([getattr(cost.relative, end) for cost in costs] for end in ("low", "high"))
+        axes.fill_between(tokens, low, high, alpha=0.25)
     axes.plot(tokens, tokens, linestyle=":", color="grey", label="one by one")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
     axes.set_xticks(tokens, [str(count) for count in tokens])
     axes.set_xlabel("tokens in the pass")
-    axes.set_ylabel("time relative to one token")
+    axes.set_ylabel("time relative to one token of the same side")
     axes.set_title(f"{report.model}, {report.isa}, {report.threads} threads")
     axes.grid(alpha=0.3)
     axes.legend()
