@@ -157,10 +157,16 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
 
 
 def _memory(name: str, side: Measured) -> str:
-    parts = [f"{size(count)} {part.replace('_', ' ')}" for part, count in side.planned_bytes.items()]
+    planned = " + ".join(
+        f"{part.replace('_', ' ')} {_megabytes(count)}" for part, count in side.planned_bytes.items()
+    )
     above = side.surplus_bytes
-    sign = "-" if above < 0 else "+"
-    return f"{name}: {size(side.peak_rss_bytes)} = {' + '.join(parts)} {sign} {size(abs(above))} for the rest"
+    rest = f"+ {_megabytes(above)}" if above >= 0 else f"- {_megabytes(-above)} (not all were touched)"
+    return f"{name}: peak {_megabytes(side.peak_rss_bytes)} = {planned} {rest}"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
 
 
 def _cell(values: dict[str, float], digits: int) -> str:
