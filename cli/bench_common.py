@@ -1,11 +1,10 @@
-"""What the measurements share: options, progress, and finding the files they need."""
+"""What the measurements share beside options: progress, and finding the files they need."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,28 +16,10 @@ from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from edgedec.bench.worker import Side
+    from edgedec.cli.bench_options import Shared
     from edgedec.core.manifest import Manifest
 
 Steps = Callable[[str, int, int], None]
-
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N",
-    help="Threads to compute with, on every side (default: one per core).",
-)  # fmt: skip
-isa_option = click.option(
-    "--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
-)
-plot_option = click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
-)
-gguf_option = click.option(
-    "--gguf", type=click.Path(path_type=Path), metavar="FILE",
-    help="The GGUF file the model was made of (default: -m, if that is one).",
-)  # fmt: skip
-peer_python_option = click.option(
-    "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH",
-    help="Python interpreter that has the other runtimes, or the one of this name (default: this one).",
-)  # fmt: skip
 
 
 def find_bundle(ctx: click.Context, model: str) -> Path:
@@ -67,25 +48,6 @@ def find_gguf(model: str, gguf: Path | None, manifest: Manifest) -> Path:
     return path
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What all sides get alike, and where the others' interpreter is."""
-
-    threads: int
-    context: int
-    isa: str | None
-    peer_pythons: Sequence[str]
-
-    def python(self, name: str) -> str | None:
-        """The interpreter given for this runtime, else the one given for all; None: ours."""
-        from edgedec.bench.sides import PEERS
-
-        split = {given: given.partition("=") for given in self.peer_pythons}
-        named = {prefix: path for prefix, _, path in split.values() if prefix in PEERS}
-        general = [given for given, (prefix, _, _) in split.items() if prefix not in PEERS]
-        return named.get(name) or (general[-1] if general else None)
-
-
 def check_context(manifest: Manifest, context: int) -> None:
     """Raises UsageError when a model was not made for ``context`` tokens."""
     if context > manifest.spec.context_length:
@@ -95,43 +57,27 @@ def check_context(manifest: Manifest, context: int) -> None:
         )
 
 
-def peer_names(peers: str | None, *, logits: bool = False) -> list[str]:
-    """The comma-separated names of --peer. Raises UsageError for one that is unknown or given twice, or that
-    does not show its ``logits`` where they are needed.
-    """
-    from edgedec.bench.sides import PEERS, WITH_LOGITS
-
-    names = [name.strip() for name in peers.split(",")] if peers else []
-    for index, name in enumerate(names):
-        if name not in PEERS:
-            raise UsageError(f"--peer {name}: no such peer", hint=f"known: {', '.join(PEERS)}")
-        if name in names[:index]:
-            raise UsageError(f"--peer names {name} twice")
-        if logits and name not in WITH_LOGITS:
-            raise UsageError(f"{name} does not show its logits", hint=f"these do: {', '.join(WITH_LOGITS)}")
-    return names
-
-
-def all_sides(
-    bundle: Path, gguf: Path | None, names: Sequence[str], setting: Setting, *, all_rows: bool = False
+def all_peers(
+    ctx: click.Context,
+    shared: Shared,
+    manifest: Manifest,
+    names: Sequence[str],
+    *,
+    context: int,
+    all_rows: bool = False,
 ) -> list[Side]:
-    """EdgeDec, and the peers of these ``names`` on the GGUF file."""
+    """The peers of these ``names`` on the GGUF file, which is checked, if there are any."""
     from edgedec.bench import sides
 
-    out = [sides.ours(bundle, threads=setting.threads, context=setting.context, isa=setting.isa)]
-    for name in names:
-        assert gguf is not None
-        peer = sides.peer(name, gguf, python=setting.python(name), threads=setting.threads,
-                          context=setting.context, all_rows=all_rows)  # fmt: skip
-        out.append(peer)
-    return out
-
-
-def chosen_threads(threads: int | None) -> int:
-    """As many as the backend would choose, so that every side gets the same."""
-    from edgedec.backends.onnx_session import physical_cores
-
-    return threads or physical_cores()
+    if not names:
+        return []
+    gguf = find_gguf(shared.model, shared.gguf, manifest)
+    cache = seams(ctx).store().home / "peers" / str(manifest.source["sha256"])[:16]
+    return [
+        sides.peer(name, gguf, python=shared.python(name), threads=shared.chosen_threads, context=context,
+                   all_rows=all_rows, cache=cache)
+        for name in names
+    ]  # fmt: skip
 
 
 @contextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.bench.sides import WITH_LOGITS
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
+from edgedec.cli.bench_options import Shared, shared_options
 from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
         "edgedec bench faithful -m qwen.gguf --text a.txt --reference transformers --peer llama.cpp --json",
     ),
 )
-@opt.model_option
+@shared_options(WITH_LOGITS)
 @click.option(
     "--text", "texts", type=click.Path(path_type=Path), multiple=True, required=True, metavar="FILE",
     help="UTF-8 text, or .jsonl prompts; of several files an equal share of tokens is taken.",
@@ -45,30 +47,15 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="What computes the float32 logits from the GGUF file: numpy or transformers.",
 )  # fmt: skip
-@click.option(
-    "--peer", "peers", metavar="NAME",
-    help="Compare these with the reference too, by comma: llama.cpp, transformers.",
-)  # fmt: skip
-@common.gguf_option
-@common.peer_python_option
-@common.threads_option
-@common.isa_option
-@opt.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    model: str,
     texts: Sequence[Path],
     tokens: int,
     window: int,
     reference: str,
-    peers: str | None,
-    gguf: Path | None,
-    peer_pythons: Sequence[str],
-    threads: int | None,
-    isa: str | None,
-    as_json: bool,
+    **given: Any,
 ) -> None:
     """Feed real text to EdgeDec and to a float32 run of the same weights, and compare every prediction.
 
@@ -79,20 +66,20 @@ def command(
     from edgedec.bench import faithful, sides
     from edgedec.core.manifest import Manifest
 
-    names = common.peer_names(peers, logits=True)
-    bundle = common.find_bundle(ctx, model)
+    shared = Shared(**given)
+    names = shared.names(WITH_LOGITS, "does not show its logits")
+    bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
-    setting = common.Setting(common.chosen_threads(threads), window, isa, peer_pythons)
+    threads = shared.chosen_threads
     common.check_context(manifest, window)
     windows = _windows(bundle, manifest, texts, tokens, window)
-    file = common.find_gguf(model, gguf, manifest)
-    exact = sides.reference(
-        reference, file, python=setting.python(reference), threads=setting.threads, context=setting.context
-    )
-    everyone = common.all_sides(bundle, file, names, setting, all_rows=True)
+    file = common.find_gguf(shared.model, shared.gguf, manifest)
+    exact = sides.reference(reference, file, python=shared.python(reference), threads=threads, context=window)
+    everyone = [sides.ours(bundle, threads=threads, context=window, isa=shared.isa)]
+    everyone += common.all_peers(ctx, shared, manifest, names, context=window, all_rows=True)
     with common.steps() as progress:
         report = faithful.compare(exact, everyone, windows, progress=progress)
-    if as_json:
+    if shared.as_json:
         click.echo(json.dumps({"model": manifest.name, **report.as_json()}, ensure_ascii=False))
     else:
         _print(report, manifest.name)

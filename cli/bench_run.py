@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.bench.sides import PEERS
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
+from edgedec.cli.bench_options import Shared, plot_option, shared_options
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.bench.versus import VersusReport
+    from edgedec.bench.versus import Measured, VersusReport
     from edgedec.core.manifest import Manifest
 
 _WIDTH = 120
@@ -27,16 +28,12 @@ _WIDTH = 120
         "edgedec bench run -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
         "edgedec bench run -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python --threads 4",
         "edgedec bench run -m model.gguf --peer transformers,openvino-genai --plot speed.png",
+        "edgedec bench run -m a.gguf --peer onnxruntime-genai --peer-python onnxruntime-genai=~/og/python",
         "edgedec bench run --prompts prompts.jsonl --limit 20 --max-tokens 128 --json",
     ),
 )
-@opt.model_option
-@click.option(
-    "--peer", "peers", metavar="NAME",
-    help="Runtimes to compare with, by comma: llama.cpp, transformers, openvino-genai.",
-)  # fmt: skip
-@common.gguf_option
-@common.peer_python_option
+@shared_options(PEERS)
+@plot_option
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns.",
@@ -60,59 +57,52 @@ _WIDTH = 120
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds."
 )
-@common.threads_option
-@common.isa_option
-@common.plot_option
-@opt.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    model: str,
-    peers: str | None,
-    gguf: Path | None,
-    peer_pythons: Sequence[str],
     prompts: Path | None,
     limit: int,
     prompt_tokens: int | None,
     max_tokens: int,
     repeat: int,
-    threads: int | None,
-    isa: str | None,
     plot: Path | None,
-    as_json: bool,
+    **given: Any,
 ) -> None:
     """Measure plain greedy decoding and prefill, alone or beside other runtimes in the same run.
 
     All sides get the same weights, token ids and threads, run in processes of their own and take turns on
     every prompt. Ratios are medians over these neighbouring measurements, with quartiles; load time includes
-    a runtime's imports and is measured in fresh processes.
+    a runtime's imports and is measured in fresh processes. For onnxruntime-genai the weights are
+    quantised again, once, by its own model builder, which needs memory for them as float32; the result
+    is kept in EDGEDEC_HOME/peers.
     """
-    from edgedec.bench import versus
+    from edgedec.bench import sides, versus
     from edgedec.bench.plot import check_plot, draw_versus
     from edgedec.core.manifest import Manifest
 
+    shared = Shared(**given)
     if plot:
         check_plot(plot)
-    names = common.peer_names(peers)
-    bundle = common.find_bundle(ctx, model)
+    names = shared.names(PEERS, "cannot be run")
+    bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
+    threads = shared.chosen_threads
     ids = _prompt_ids(bundle, manifest, prompts, limit, prompt_tokens)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
-    setting = common.Setting(common.chosen_threads(threads), context, isa, peer_pythons)
-    file = common.find_gguf(model, gguf, manifest) if names else None
-    everyone = common.all_sides(bundle, file, names, setting)
+    everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa)]
+    everyone += common.all_peers(ctx, shared, manifest, names, context=context)
     plan = versus.Plan(tuple(ids), max_tokens, repeat)
     with common.steps() as progress:
         report = versus.compare(everyone, plan, progress=progress)
     if plot:
-        draw_versus(report, plot, model=manifest.name, threads=setting.threads)
-    if as_json:
-        facts = {"model": manifest.name, "threads": setting.threads, **report.as_json()}
+        draw_versus(report, plot, model=manifest.name, threads=threads)
+    if shared.as_json:
+        facts = {"model": manifest.name, "threads": threads, **report.as_json()}
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
-        _print(report, manifest.name, setting.threads)
+        _print(report, manifest.name, threads)
 
 
 def _prompt_ids(
@@ -159,6 +149,24 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
     console.print(table)
     for name, side in report.sides.items():
         console.print(f"{name}: {side.version}, {side.isa}", soft_wrap=True)
+        if side.planned_bytes:
+            console.print(_memory(name, side), soft_wrap=True)
+    console.print(
+        "peak RSS: VmHWM of each side's process, its interpreter and the pages of mapped files included"
+    )
+
+
+def _memory(name: str, side: Measured) -> str:
+    planned = " + ".join(
+        f"{part.replace('_', ' ')} {_megabytes(count)}" for part, count in side.planned_bytes.items()
+    )
+    above = side.surplus_bytes
+    rest = f"+ {_megabytes(above)}" if above >= 0 else f"- {_megabytes(-above)} (not all were touched)"
+    return f"{name}: peak {_megabytes(side.peak_rss_bytes)} = {planned} {rest}"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
 
 
 def _cell(values: dict[str, float], digits: int) -> str:

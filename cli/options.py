@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import click
 
+from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
 
 F = TypeVar("F", bound=Callable[..., Any])
-DEFAULT_MODEL = "smollm2-135m"
 
 model_option = click.option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME",

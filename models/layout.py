@@ -4,6 +4,7 @@ models/<name>/            installed bundles
 downloads/<name>/         partial downloads, gone after a successful pull
 downloads/<name>.lock     held while a process works on <name>
 gguf/<name>/<file>.gguf   source files kept on request
+peers/<sha256>/           what other runtimes make of a GGUF file for `edgedec bench`; may be deleted
 local-files.json          which bundle a local GGUF was exported to
 """
 

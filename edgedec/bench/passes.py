@@ -5,16 +5,22 @@ Drafted tokens are checked in one pass, so this curve decides how many are worth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from edgedec.bench.summary import Spread, rounded, spread
+from edgedec.bench.turns import settle, turns
+from edgedec.bench.worker import Worker
 from edgedec.core.errors import UsageError
 from edgedec.core.types import ALL_ROWS, Forward
 
 Progress = Callable[[int, int], None]
+Times = Mapping[int, Sequence[float]]
+"""Tokens in a pass to its time in s in every round."""
+OURS = "edgedec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,27 @@ class PassCost:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerCost:
+    """The same pass of a peer. ``ratio``: its time by ours in the same round; above 1 ours is faster."""
+
+    cost: PassCost
+    ratio: Spread
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            **self.cost.as_json(),
+            "ratio": rounded(self.ratio.median),
+            "ratio_low": rounded(self.ratio.low),
+            "ratio_high": rounded(self.ratio.high),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class KernelReport:
-    """Costs of passes of one model on one kernel row. ``weight_bytes`` are read once per pass."""
+    """Costs of passes of one model on one kernel row. ``weight_bytes`` are read once per pass.
+
+    ``peers``: the same passes of other runtimes, by name; ``versions`` what those are and run on.
+    """
 
     model: str
     isa: str
@@ -48,6 +73,8 @@ class KernelReport:
     weight_bytes: int
     bandwidth_gb_s: float
     passes: tuple[PassCost, ...]
+    peers: Mapping[str, tuple[PeerCost, ...]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bandwidth_fraction(self) -> float:
@@ -65,7 +92,45 @@ class KernelReport:
             "bandwidth_gb_s": rounded(self.bandwidth_gb_s),
             "bandwidth_fraction": rounded(self.bandwidth_fraction),
             "passes": [cost.as_json() for cost in self.passes],
+            "peers": {name: [cost.as_json() for cost in costs] for name, costs in self.peers.items()},
+            "versions": dict(self.versions),
         }
+
+
+class _Side(Protocol):
+    def run(self, size: int) -> float:
+        """Time in s of a pass over ``size`` tokens, after which the cache is as before."""
+
+
+class _Local:
+    """Passes of a ``Forward`` in this process."""
+
+    def __init__(
+        self, forward: Forward, tokens: Sequence[int], resident: int, clock: Callable[[], float]
+    ) -> None:
+        self._forward, self._clock, self._resident = forward, clock, resident
+        self._new = tokens[resident:]
+        forward.rewind(0)
+        for start in range(0, resident, forward.caps.max_pass):
+            forward.extend(tokens[start : min(start + forward.caps.max_pass, resident)])
+
+    def run(self, size: int) -> float:
+        started = self._clock()
+        self._forward.extend(self._new[:size], rows=ALL_ROWS)
+        took = self._clock() - started
+        self._forward.rewind(self._resident)
+        return took
+
+
+class _Remote:
+    """Passes of a peer in a process of its own, which holds the clock."""
+
+    def __init__(self, worker: Worker, tokens: Sequence[int], resident: int) -> None:
+        self._worker, self._new = worker, tokens[resident:]
+        worker.request("fill", tokens=list(tokens[:resident]))
+
+    def run(self, size: int) -> float:
+        return float(self._worker.request("extend", tokens=list(self._new[:size]))["seconds"])
 
 
 def measure_passes(
@@ -76,31 +141,51 @@ def measure_passes(
     repeat: int,
     clock: Callable[[], float],
     progress: Progress,
-) -> tuple[PassCost, ...]:
+    peers: Sequence[Worker] = (),
+    settle: Callable[[], None] = settle,
+) -> dict[str, Times]:
     """Time passes over each of ``counts`` tokens (and 1) with ``resident`` tokens in the cache, heads of all
-    rows included. Each of ``repeat`` rounds goes through all counts, the next one starting further on, so
-    that a slow moment of the machine does not fall on one of them. Raises UsageError when it does not fit.
+    rows included, of ours and of ``peers``, by the side's name. Each of ``repeat`` rounds goes through all
+    counts, the next one starting further on, so that a slow moment of the machine does not fall on one of
+    them; at each count the sides take turns. Raises UsageError when it does not fit, and what Worker does.
     """
     sizes = sorted({1, *counts})
     _check(forward, sizes, resident)
     tokens = np.random.default_rng(0).integers(0, forward.spec.vocab_size, resident + sizes[-1]).tolist()
-    _fill(forward, tokens[:resident])
-    times: dict[int, list[float]] = {size: [] for size in sizes}
+    sides: dict[str, _Side] = {OURS: _Local(forward, tokens, resident, clock)}
+    sides |= {worker.side.name: _Remote(worker, tokens, resident) for worker in peers}
+    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in sizes} for name in sides}
     for round in range(repeat + 1):  # the first one warms up: buffers are made, pages touched
         for index in range(len(sizes)):
             size = sizes[(round + index) % len(sizes)]
-            started = clock()
-            forward.extend(tokens[resident : resident + size], rows=ALL_ROWS)
-            took = clock() - started
-            forward.rewind(resident)
-            if round:
-                times[size].append(took)
+            for name in turns(list(sides), round + index):
+                if peers:
+                    settle()
+                    sides[name].run(1)  # wakes its threads, and takes the caches back from the other
+                took = sides[name].run(size)
+                if round:
+                    times[name][size].append(took)
             progress(round * len(sizes) + index + 1, (repeat + 1) * len(sizes))
-    ones = times[1]
+    return dict(times)
+
+
+def costs(times: Times) -> tuple[PassCost, ...]:
+    """What the passes of one side cost, fewest tokens first."""
     return tuple(
-        PassCost(size, spread(1e3 * t for t in took), spread(a / b for a, b in zip(took, ones, strict=True)))
+        PassCost(size, spread(1e3 * t for t in took), spread(_ratios(took, times[1])))
         for size, took in times.items()
     )
+
+
+def peer_costs(theirs: Times, ours: Times) -> tuple[PeerCost, ...]:
+    """What the passes of a peer cost, and how much longer they take than ours."""
+    return tuple(
+        PeerCost(cost, spread(_ratios(theirs[cost.tokens], ours[cost.tokens]))) for cost in costs(theirs)
+    )
+
+
+def _ratios(some: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [a / b for a, b in zip(some, others, strict=True)]
 
 
 def _check(forward: Forward, sizes: Sequence[int], resident: int) -> None:
@@ -111,9 +196,3 @@ def _check(forward: Forward, sizes: Sequence[int], resident: int) -> None:
             f"{resident} resident tokens and {sizes[-1]} new ones do not fit in {forward.capacity}",
             hint="choose a smaller --resident or smaller passes",
         )
-
-
-def _fill(forward: Forward, tokens: Sequence[int]) -> None:
-    forward.rewind(0)
-    for start in range(0, len(tokens), forward.caps.max_pass):
-        forward.extend(tokens[start : start + forward.caps.max_pass])

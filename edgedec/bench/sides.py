@@ -12,9 +12,12 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 
 _PROGRAMS = Path(__file__).parent / "peers"
-PEERS = ("llama.cpp", "transformers", "openvino-genai")
+PEERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
+_CONVERTING = ("onnxruntime-genai",)
 WITH_LOGITS = ("llama.cpp", "transformers")
 """The peers that show whole rows of logits."""
+WITH_PASSES = ("llama.cpp",)
+"""The peers that run a pass over given tokens and take them back."""
 REFERENCES = ("numpy", "transformers")
 
 LLAMA_ADVICE = (
@@ -29,8 +32,13 @@ _TRANSFORMERS_ADVICE = (
 _OPENVINO_ADVICE = (
     "install it with `pip install openvino-genai`, or name a Python that has it with --peer-python"
 )
+_GENAI_ADVICE = (
+    "install it and what its model builder needs with `pip install onnxruntime-genai onnx_ir gguf"
+    " 'edgedec[bench]'`, or name a Python that has them with --peer-python"
+)
 _ADVICE = {
     "llama.cpp": LLAMA_ADVICE,
+    "onnxruntime-genai": _GENAI_ADVICE,
     "transformers": _TRANSFORMERS_ADVICE,
     "openvino-genai": _OPENVINO_ADVICE,
 }
@@ -48,9 +56,18 @@ def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) ->
 
 
 def peer(
-    name: str, gguf: Path, *, python: str | None, threads: int, context: int, all_rows: bool = False
+    name: str,
+    gguf: Path,
+    *,
+    python: str | None,
+    threads: int,
+    context: int,
+    cache: Path,
+    all_rows: bool = False,
 ) -> Side:
-    """Another runtime, one of ``PEERS``, on the GGUF file the bundle was made of."""
+    """Another runtime, one of ``PEERS``, on the GGUF file the bundle was made of; ``cache`` is a folder for
+    what is made of this file and no other.
+    """
     return Side(
         name=name,
         program=_PROGRAMS / f"{name.replace('.', '_').replace('-', '_')}_peer.py",
@@ -58,6 +75,8 @@ def peer(
         python=python or sys.executable,
         settings={"threads": threads, "context": context, "all_rows": all_rows},
         advice=_ADVICE[name],
+        environment={"HF_HUB_OFFLINE": "1"},
+        cache=cache if name in _CONVERTING else None,
     )
 
 

@@ -6,20 +6,17 @@ each prompt's pair of neighbouring measurements, not two averages from different
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from edgedec.bench.prepare import prepared
 from edgedec.bench.summary import Spread, rounded, spread
+from edgedec.bench.turns import settle, turns
 from edgedec.bench.worker import Side, Worker
 
 Progress = Callable[[str, int, int], None]
-T = TypeVar("T")
-
-SETTLE_S = 0.05
-"""Pause before a side's turn, in which the other's threads stop spinning."""
 _WARM_UP_TOKENS = 4
 
 
@@ -34,7 +31,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Measured:
-    """Everything one side was measured at, in the order of the prompts; rates are tokens per second."""
+    """Everything one side was measured at, in the order of the prompts; rates are tokens per second.
+
+    ``peak_rss_bytes``: VmHWM of the side's process, interpreter and mapped pages of files included.
+    ``planned_bytes``: what a side says its memory is for (ours: ``weights`` and ``kv_cache``), or nothing.
+    """
 
     version: str = ""
     isa: str = ""
@@ -42,8 +43,15 @@ class Measured:
     prefill: list[float] = field(default_factory=list)
     decode: list[float] = field(default_factory=list)
     peak_rss_bytes: int = 0
+    planned_bytes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def surplus_bytes(self) -> int:
+        """What the peak is above what was planned; negative where planned pages were never touched."""
+        return self.peak_rss_bytes - sum(self.planned_bytes.values())
 
     def as_json(self) -> dict[str, Any]:
+        memory = {**self.planned_bytes, "surplus": self.surplus_bytes}
         return {
             "version": self.version,
             "isa": self.isa,
@@ -51,6 +59,7 @@ class Measured:
             "prefill_tokens_per_s": spread(self.prefill).as_json(),
             "load_s": spread(self.load_s).as_json(),
             "peak_rss_bytes": self.peak_rss_bytes,
+            **({"memory_bytes": memory} if self.planned_bytes else {}),
         }
 
 
@@ -112,27 +121,29 @@ def compare(
     plan: Plan,
     *,
     progress: Progress,
-    settle: Callable[[], None] = lambda: time.sleep(SETTLE_S),
+    settle: Callable[[], None] = settle,
 ) -> VersusReport:
-    """Load every side ``repeat`` times in fresh processes, then let the last ones take turns on the prompts.
-
-    Raises what ``Worker`` raises.
+    """Load every side ``repeat`` times in fresh processes, one after the other, then let the last ones take
+    turns on the prompts. Raises what ``prepared`` and ``Worker`` raise.
     """
+    sides = prepared(sides, progress)
     measured = {side.name: Measured() for side in sides}
     loads = plan.repeat * len(sides)
     for round in range(plan.repeat - 1):
-        for number, side in enumerate(_turns(sides, round)):
+        for number, side in enumerate(turns(sides, round)):
             progress("loading", round * len(sides) + number, loads)
             with Worker(side) as worker:
-                measured[side.name].load_s.append(worker.open()["load_s"])
+                _open(worker, measured[side.name])
+    workers: dict[str, Worker] = {}
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(side)) for side in sides]
-        for worker in workers:
-            _open(worker, measured[worker.side.name])
+        # Loading can take much more memory than what is loaded: the largest goes first, while there is most.
+        for side in sorted(sides, key=lambda side: -measured[side.name].peak_rss_bytes):
+            workers[side.name] = stack.enter_context(Worker(side))
+            _open(workers[side.name], measured[side.name])
         progress("loading", loads, loads)
-        _measure(workers, plan, measured, progress, settle)
-        for worker in workers:
-            measured[worker.side.name].peak_rss_bytes = worker.request("memory")["peak_rss_bytes"]
+        _measure([workers[side.name] for side in sides], plan, measured, progress, settle)
+        for name, worker in workers.items():
+            measured[name].peak_rss_bytes = _peak(worker)
     return VersusReport(plan, measured)
 
 
@@ -140,6 +151,12 @@ def _open(worker: Worker, into: Measured) -> None:
     facts = worker.open()
     into.load_s.append(facts["load_s"])
     into.version, into.isa = facts["version"], facts["isa"]
+    into.planned_bytes = facts.get("planned_bytes", {})
+    into.peak_rss_bytes = _peak(worker)
+
+
+def _peak(worker: Worker) -> int:
+    return int(worker.request("memory")["peak_rss_bytes"])
 
 
 def _measure(
@@ -156,16 +173,10 @@ def _measure(
         progress("measuring", turn, total)
         prompt = plan.prompts[turn % len(plan.prompts)]
         # a new round also begins with another side, so that each prompt is begun by each
-        for worker in _turns(workers, turn + turn // len(plan.prompts)):
+        for worker in turns(workers, turn + turn // len(plan.prompts)):
             settle()
             took = worker.request("generate", tokens=list(prompt), max_tokens=plan.max_tokens)
             into = measured[worker.side.name]
             into.prefill.append(len(prompt) / took["prefill_s"])
             into.decode.append((plan.max_tokens - 1) / took["decode_s"])
     progress("measuring", total, total)
-
-
-def _turns(sides: Sequence[T], turn: int) -> list[T]:
-    """The sides in the order of one turn: the first one moves on by one each time."""
-    start = turn % len(sides)
-    return [*sides[start:], *sides[:start]]

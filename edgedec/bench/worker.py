@@ -18,6 +18,7 @@ from edgedec.core.errors import BackendError, UsageError
 _SERVE = Path(__file__).parent / "peers" / "serve.py"
 _PATIENCE_S = 10.0
 _MOST_ENDING = 4096
+_KILLED = "the system kills what takes too much memory; measure fewer peers at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Side:
 
     ``settings`` are the arguments of its ``open``; ``modules`` what it imports and the user may lack;
     ``advice`` what to do when it cannot be imported or crashes; ``environment`` is added to ours.
+    ``cache``: where it keeps the model that it has to make of ``model`` first (see ``prepare``).
     """
 
     name: str
@@ -35,6 +37,7 @@ class Side:
     settings: dict[str, Any] = field(default_factory=dict)
     advice: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    cache: Path | None = None
 
 
 class Worker:
@@ -109,9 +112,8 @@ class Worker:
         self._errors.seek(max(0, self._errors.tell() - _MOST_ENDING))
         lines = self._errors.read().decode("utf-8", errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return BackendError(
-            f"{self.side.name} {how}" + (f": {last[:200]}" if last else ""), hint=self.side.advice
-        )
+        hint = _KILLED if status == -signal.SIGKILL else self.side.advice
+        return BackendError(f"{self.side.name} {how}" + (f": {last[:200]}" if last else ""), hint=hint)
 
 
 def _signal_name(number: int) -> str:

@@ -53,11 +53,11 @@ class Tokenizer:
         path = bundle_dir / FILE_NAME
         hint = "export or pull the model again"
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            content = path.read_bytes()
+        except OSError as error:
             raise BadFileError(f"cannot read {path}: {error}", hint=hint) from error
         try:
-            backend = Backend.from_str(text)
+            backend = Backend.from_buffer(content)  # a str of 262,144 pieces would take 50 MB more
         except Exception as error:  # the library raises bare Exception
             raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=hint) from error
         check_steps(backend)

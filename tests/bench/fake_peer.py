@@ -1,7 +1,7 @@
 """A runtime that computes nothing: it notes what it is asked, and can be told to misbehave.
 
 Environment: FAKE_LOG (file that gets a line per request), FAKE_NAME, FAKE_SECONDS (what a request "takes"),
-FAKE_TROUBLE (missing | crash | error | exit).
+FAKE_TROUBLE (missing | crash | killed | error | exit), FAKE_MB (memory that it takes).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Peer:
 
     def open(self, **settings: Any) -> dict[str, Any]:
         self.note("open", **settings)
+        self.ballast = b"x" * (int(os.environ.get("FAKE_MB", "0")) << 20)
         return {"version": "fake 1.0", "isa": "none", "load_s": self.seconds}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
@@ -35,6 +36,8 @@ class Peer:
             sys.stderr.write("first line\nthe last words\n")
             sys.stderr.flush()
             os.kill(os.getpid(), signal.SIGSEGV)
+        if self.trouble == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.trouble == "exit":
             os._exit(3)
         if self.trouble == "error":
@@ -46,6 +49,18 @@ class Peer:
         rows = np.eye(VOCAB, dtype=np.float32)[np.array(tokens) % VOCAB] * np.float32(self.seconds)
         np.save(path, rows)
         return {}
+
+    def prepare(self, model: str, folder: str) -> dict[str, Any]:
+        self.note("prepare", model=model, folder=folder)
+        return {"model": f"{model}-made"}
+
+    def fill(self, tokens: list[int]) -> dict[str, Any]:
+        self.note("fill", tokens=tokens)
+        return {}
+
+    def extend(self, tokens: list[int]) -> dict[str, Any]:
+        self.note("extend", tokens=tokens)
+        return {"seconds": self.seconds}
 
     def note(self, op: str, **arguments: Any) -> None:
         with open(os.environ["FAKE_LOG"], "a", encoding="utf-8") as log:

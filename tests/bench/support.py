@@ -17,14 +17,24 @@ class Fakes:
     def __init__(self, folder: Path) -> None:
         self._log = folder / "log"
 
-    def side(self, name: str, *, seconds: float = 1.0, trouble: str = "", advice: str | None = None) -> Side:
+    def side(
+        self,
+        name: str,
+        *,
+        seconds: float = 1.0,
+        trouble: str = "",
+        advice: str | None = None,
+        cache: Path | None = None,
+        megabytes: int = 0,
+    ) -> Side:
         environment = {
             "FAKE_LOG": str(self._log),
             "FAKE_NAME": name,
             "FAKE_SECONDS": str(seconds),
             "FAKE_TROUBLE": trouble,
+            "FAKE_MB": str(megabytes),
         }
-        return Side(name, PROGRAM, Path("model"), advice=advice, environment=environment)
+        return Side(name, PROGRAM, Path("model"), advice=advice, environment=environment, cache=cache)
 
     def asked(self, op: str | None = None) -> list[dict[str, Any]]:
         """Every request in the order of time, or those of one kind."""

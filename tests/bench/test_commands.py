@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +14,11 @@ from click.testing import Result
 
 from edgedec.bench import sides
 from edgedec.bench.weights import bytes_per_pass
-from edgedec.cli.bench_common import Setting
+from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import Seams
 from edgedec.export import export_gguf
 from edgedec.models import Store
+from tests.bench.support import Fakes
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
 
@@ -93,6 +95,54 @@ def test_run_alone_with_prompts_of_a_given_length(folder: Path) -> None:
     assert "1 prompts of 10 to 10 tokens" in table
 
 
+@pytest.fixture
+def fake_peers(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    """Every peer of the commands is a fake that takes 1 s for everything."""
+    monkeypatch.setattr(sides, "peer", lambda name, gguf, **settings: fakes.side(name))
+    return fakes
+
+
+def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
+    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args += ["--repeat", "1", "--max-tokens", "3", "--limit", "2", "--peer", ",".join(sides.PEERS)]
+    if find_spec("matplotlib"):
+        args += ["--plot", str(tmp_path / "bars.svg")]
+    facts = report(bench(folder, "run", *args, "--json"))
+    assert list(facts["sides"]) == ["edgedec", *sides.PEERS]
+    assert list(facts["ratios"]) == list(sides.PEERS)
+    for name in sides.PEERS:
+        assert facts["sides"][name]["decode_tokens_per_s"]["median"] == 2.0
+        assert set(facts["ratios"][name]) == {"decode", "prefill", "load", "peak_rss"}
+        assert "memory_bytes" not in facts["sides"][name]
+    memory = facts["sides"]["edgedec"]["memory_bytes"]
+    assert memory["weights"] == (folder / "bundle" / "weights.bin").stat().st_size
+    assert sum(memory.values()) == facts["sides"]["edgedec"]["peak_rss_bytes"]
+    assert len(fake_peers.asked("generate")) == (1 + 2) * len(sides.PEERS)
+    table = bench(folder, "run", *args).stdout
+    assert all(f"ratio to {name}" in table for name in sides.PEERS)
+    assert re.search(
+        r"^edgedec: peak [0-9.]+ MB = weights 0\.. MB \+ kv cache 0\.. MB \+ [0-9.]+ MB$", table, re.M
+    )
+    assert "peak RSS: VmHWM of each side's process" in table
+    assert not find_spec("matplotlib") or "openvino-genai" in (tmp_path / "bars.svg").read_text("utf-8")
+
+
+def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
+    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args += ["--repeat", "2", "--resident", "8", "--tokens", "2", "--peer", "llama.cpp"]
+    if find_spec("matplotlib"):
+        args += ["--plot", str(tmp_path / "curve.svg")]
+    facts = report(bench(folder, "kernels", *args, "--json"))
+    theirs = facts["peers"]["llama.cpp"]
+    assert [(cost["tokens"], cost["ms"], cost["relative"]) for cost in theirs] == [(1, 1e3, 1), (2, 1e3, 1)]
+    assert theirs[0]["ratio"] > 1
+    assert facts["versions"] == {"llama.cpp": "fake 1.0"}
+    table = bench(folder, "kernels", *args).stdout
+    assert "llama.cpp ms" in table
+    assert "llama.cpp: fake 1.0" in table
+    assert not find_spec("matplotlib") or "<!-- llama.cpp" in (tmp_path / "curve.svg").read_text("utf-8")
+
+
 def test_faithful(folder: Path) -> None:
     args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--text", str(folder / "text.txt"), "--tokens", "50", "--window", "32"]
@@ -105,7 +155,12 @@ def test_faithful(folder: Path) -> None:
     assert "same top-1" in bench(folder, "faithful", *args).stdout
 
 
-PEER_MODULES = {"llama.cpp": "llama_cpp", "transformers": "torch", "openvino-genai": "openvino_genai"}
+PEER_MODULES = {
+    "llama.cpp": "llama_cpp",
+    "onnxruntime-genai": "onnxruntime_genai",
+    "openvino-genai": "openvino_genai",
+    "transformers": "torch",
+}
 
 
 def without(peer: str) -> list[str]:
@@ -122,6 +177,8 @@ def without(peer: str) -> list[str]:
         (["kernels", "--tokens", "513"], 2, ["a context of 641 tokens"]),
         (["kernels", "--isa", "mmx"], 2, ["EDGEDEC_ISA=mmx"]),
         (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
+        (["kernels", "--peer", "transformers"], 2, ["transformers cannot take tokens back", "llama.cpp"]),
+        (["kernels", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
         (["run", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: llama.cpp"]),
         (["run", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp twice"]),
         (["run", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
@@ -154,7 +211,10 @@ def test_too_little_text_is_one_line(folder: Path) -> None:
 
 
 def test_interpreters_of_peers() -> None:
-    one = Setting(1, 1, None, ["python", "transformers=/a=b/python", "other"])
-    assert [one.python(name) for name in sides.PEERS] == ["other", "/a=b/python", "other"]
-    assert Setting(1, 1, None, []).python("transformers") is None
-    assert Setting(1, 1, None, ["/x=y/python"]).python("llama.cpp") == "/x=y/python"
+    def given(*pythons: str) -> Shared:
+        return Shared("model", None, None, pythons, None, None, False)
+
+    one = given("python", "transformers=/a=b/python", "other")
+    assert [one.python(name) for name in sides.PEERS] == ["other", "other", "other", "/a=b/python"]
+    assert given().python("transformers") is None
+    assert given("/x=y/python").python("llama.cpp") == "/x=y/python"

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.bench.passes import KernelReport, PassCost, measure_passes
+from edgedec.bench.passes import OURS, KernelReport, PassCost, costs, measure_passes, peer_costs
 from edgedec.bench.summary import Spread
+from edgedec.bench.worker import Worker
 from edgedec.core.errors import UsageError
 from edgedec.core.types import LAST_ROW, HeadRows, Rows
+from tests.bench.support import Fakes
 
 
 class Slow(MarkovForward):
@@ -34,7 +36,7 @@ class Slow(MarkovForward):
 def measure(
     forward: Slow, counts: Sequence[int], *, resident: int = 5, repeat: int = 3
 ) -> tuple[PassCost, ...]:
-    return measure_passes(
+    times = measure_passes(
         forward,
         counts,
         resident=resident,
@@ -42,6 +44,8 @@ def measure(
         clock=lambda: forward.now,
         progress=lambda done, total: None,
     )
+    assert list(times) == [OURS]
+    return costs(times[OURS])
 
 
 def test_every_round_has_every_size_with_all_heads_at_the_same_context() -> None:
@@ -84,3 +88,37 @@ def test_the_fraction_of_the_bandwidth() -> None:
             "relative_low": 1.0, "relative_high": 1.0,
         }
     ]  # fmt: skip
+    assert facts["peers"] == facts["versions"] == {}
+
+
+def test_peers_take_turns_in_the_same_rounds_on_the_same_tokens(fakes: Fakes) -> None:
+    forward, settled = Slow(), []
+    with Worker(fakes.side("theirs", seconds=0.022)) as worker:
+        worker.open()
+        times = measure_passes(
+            forward,
+            [4],
+            resident=5,
+            repeat=3,
+            clock=lambda: forward.now,
+            progress=lambda done, total: None,
+            peers=[worker],
+            settle=lambda: settled.append(len(forward.fed)),
+        )
+    asked = fakes.asked()[1:]
+    assert (asked[0]["op"], len(asked[0]["tokens"])) == ("fill", 5)
+    extended = [line["tokens"] for line in asked[1:]]
+    # each pass that counts comes after one over a single token, which does not
+    assert [len(tokens) for tokens in extended] == [1, 1, 1, 4, 1, 4, 1, 1, 1, 1, 1, 4, 1, 4, 1, 1]
+    assert [rows for _, rows, _ in forward.fed[1:]] == [len(tokens) for tokens in extended]
+    assert all(tokens == extended[3][: len(tokens)] for tokens in extended)
+    # ours first, theirs first, ... : how many passes of ours were done before each turn
+    assert [done - 1 for done in settled[:6]] == [0, 2, 2, 2, 4, 4]
+    (one, four), ours = peer_costs(times["theirs"], times[OURS]), costs(times[OURS])
+    assert (one.cost.tokens, four.cost.tokens) == (1, 4)
+    assert (one.cost.ms.median, four.cost.relative.median) == (pytest.approx(22), 1.0)
+    assert four.ratio.median == pytest.approx(22 / ours[1].ms.median)
+    report = KernelReport("m", "avx2", 2, 5, 1, 1.0, ours, {"theirs": (one, four)}, {"theirs": "fake 1.0"})
+    (first, second) = report.as_json()["peers"]["theirs"]  # type: ignore[index]
+    assert (first["tokens"], first["ms"], first["relative"], second["relative"]) == (1, 22.0, 1.0, 1.0)
+    assert set(first) == set(ours[0].as_json()) | {"ratio", "ratio_low", "ratio_high"}

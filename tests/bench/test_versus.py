@@ -9,7 +9,7 @@ import pytest
 
 from edgedec.bench.plot import check_plot, draw_versus
 from edgedec.bench.summary import spread
-from edgedec.bench.versus import Plan, VersusReport, compare
+from edgedec.bench.versus import Measured, Plan, VersusReport, compare
 from edgedec.core.errors import UsageError
 from tests.bench.support import Fakes
 
@@ -44,6 +44,36 @@ def test_loads_are_measured_in_fresh_processes(fakes: Fakes) -> None:
     names = [line["name"] for line in fakes.asked("open")]
     assert sorted(names) == ["ours"] * 3 + ["theirs"] * 3
     assert report.sides["theirs"].load_s == [2.0] * 3
+
+
+def test_the_largest_is_loaded_first_while_there_is_most_memory(fakes: Fakes) -> None:
+    sides = [fakes.side("ours"), fakes.side("large", megabytes=100), fakes.side("middle", megabytes=50)]
+    report = compare(sides, PLAN, progress=lambda stage, done, total: None, settle=lambda: None)
+    assert [line["name"] for line in fakes.asked("open")[-3:]] == ["large", "middle", "ours"]
+    assert [line["name"] for line in fakes.asked("generate")[:3]] == ["ours", "large", "middle"]
+    peaks = {name: side.peak_rss_bytes for name, side in report.sides.items()}
+    assert peaks["large"] - peaks["ours"] > 80 << 20
+    assert report.sides["ours"].planned_bytes == {}
+
+
+def test_a_side_that_makes_its_own_model_does_so_once_and_apart(fakes: Fakes, tmp_path: Path) -> None:
+    sides = [fakes.side("ours"), fakes.side("theirs", cache=tmp_path / "cache" / "hash")]
+    stages: list[tuple[str, int, int]] = []
+    compare(sides, PLAN, progress=lambda *step: stages.append(step), settle=lambda: None)
+    asked = fakes.asked("prepare")
+    assert asked == fakes.asked()[:1]
+    assert (asked[0]["name"], asked[0]["model"]) == ("theirs", "model")
+    assert asked[0]["folder"] == str(tmp_path / "cache" / "hash")
+    opened = {line["name"]: line["model"] for line in fakes.asked("open")}
+    assert opened == {"ours": "model", "theirs": "model-made"}
+    assert stages[:2] == [("preparing theirs", 0, 1), ("preparing theirs", 1, 1)]
+    assert list((tmp_path / "cache" / "hash").iterdir()) == []  # the lock is gone
+
+
+def test_memory_above_what_was_planned() -> None:
+    side = Measured("1", "none", [1.0], [1.0], [1.0], 300, {"weights": 200, "kv_cache": 30})
+    assert side.surplus_bytes == 70
+    assert side.as_json()["memory_bytes"] == {"weights": 200, "kv_cache": 30, "surplus": 70}
 
 
 def test_rates_and_ratios(fakes: Fakes) -> None:

@@ -44,6 +44,7 @@ def test_the_process_ends_with_the_context(fakes: Fakes) -> None:
     [
         ("missing", UsageError, ["has no module llama_cpp", "--peer-python", "CMAKE_ARGS="]),
         ("crash", BackendError, ["other crashed (SIGSEGV): the last words", "CMAKE_ARGS="]),
+        ("killed", BackendError, ["other crashed (SIGKILL)", "too much memory"]),
         ("exit", BackendError, ["other ended with status 3"]),
         ("error", BackendError, ["other failed: RuntimeError: two lines"]),
     ],

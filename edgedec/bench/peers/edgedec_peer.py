@@ -27,7 +27,7 @@ class Peer:
         manifest = Manifest.load(Path(model))
         self._forward = OnnxForward(Path(model), manifest, threads=threads, capacity=context)
         self._engine = Engine(self._forward)
-        return {"version": __version__, "isa": isa()}
+        return {"version": __version__, "isa": isa(), "planned_bytes": self._forward.nbytes()}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""

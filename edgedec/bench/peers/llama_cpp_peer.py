@@ -67,6 +67,26 @@ class Peer:
         rows.flush()
         return {"shape": list(rows.shape)}
 
+    def fill(self, tokens: list[int]) -> dict[str, Any]:
+        """Make ``tokens`` the ones in the cache."""
+        self._clear()
+        self._decode(tokens)
+        self._resident = len(tokens)
+        self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+        return {}
+
+    def extend(self, tokens: list[int]) -> dict[str, Any]:
+        """Time in s of a pass over ``tokens`` after those of ``fill``, with all logits; then they go."""
+        _fill(self._batch, tokens, self._resident)
+        started = time.perf_counter()
+        self._run(self._batch)
+        llama_cpp.llama_synchronize(self._context)
+        took = time.perf_counter() - started
+        memory = llama_cpp.llama_get_memory(self._context)
+        if not llama_cpp.llama_memory_seq_rm(memory, 0, self._resident, -1):
+            raise RuntimeError("llama.cpp cannot take tokens back from the cache of this model")
+        return {"seconds": took}
+
     def _clear(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 

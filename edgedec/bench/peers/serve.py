@@ -1,7 +1,7 @@
 """Serves one peer over pipes: a request is a line of JSON on standard input, its answer one on the output.
 
-``python serve.py PEER.py``: the file defines ``class Peer`` with ``open``, ``generate`` and ``logits`` (or
-some of them), whose arguments and results are plain JSON. ``{"op": "open", "model": ...}`` is answered by
+``python serve.py PEER.py``: the file defines ``class Peer`` with some of ``OPS``, whose arguments and results
+are plain JSON; ``memory`` is answered here. ``{"op": "open", "model": ...}`` is answered by
 ``{"result": {...}}`` or ``{"error": "one line", "missing": "module" or null}``.
 Needs nothing but the standard library, so that any interpreter can run it.
 """
@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-OPS = ("open", "generate", "logits", "memory")
+OPS = ("prepare", "open", "generate", "logits", "fill", "extend", "memory")
 
 
 def load(path: str) -> Any:
@@ -67,6 +67,8 @@ class Server:
     def _do(self, op: str, request: dict[str, Any]) -> Any:
         if op == "memory":
             return {"peak_rss_bytes": peak_rss_bytes()}
+        if op == "prepare":
+            return load(self._path).prepare(**request)
         if op != "open":
             return getattr(self._peer, op)(**request)
         started = time.perf_counter()

@@ -1,0 +1,70 @@
+"""Real runtimes on a real model, all in one run: that they do what is asked, not how fast.
+
+Needs EDGEDEC_TEST_GGUF, a directory with smollm2.gguf, and EDGEDEC_TEST_PEERS: what would be given as
+--peer-python, by comma.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.bench.sides import PEERS
+from edgedec.cli.seams import Seams
+from edgedec.export import export_gguf
+from edgedec.models import Store
+from tests.cli.support import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("peers")
+    export_gguf(_gguf(), folder / "bundle")
+    return folder
+
+
+def _gguf() -> Path:
+    folder = os.environ.get("EDGEDEC_TEST_GGUF")
+    assert folder, "set EDGEDEC_TEST_GGUF to the directory of the real models"
+    return Path(folder) / "smollm2.gguf"
+
+
+def bench(folder: Path, *args: str) -> dict[str, Any]:
+    pythons = os.environ.get("EDGEDEC_TEST_PEERS")
+    assert pythons, "set EDGEDEC_TEST_PEERS to the interpreters of the peers"
+    given = [word for python in pythons.split(",") for word in ("--peer-python", python)]
+    seams = Seams(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
+    model = ["-m", str(folder / "bundle"), "--gguf", str(_gguf()), "--repeat", "2", "--json"]
+    result = run(seams, "bench", *args, *model, *given)
+    assert result.exit_code == 0, result.output
+    facts: dict[str, Any] = json.loads(result.stdout)
+    return facts
+
+
+def test_all_peers_run_prompts_of_700_tokens(folder: Path) -> None:
+    args = ["--peer", ",".join(PEERS), "--limit", "1", "--prompt-tokens", "700", "--max-tokens", "4"]
+    facts = bench(folder, "run", *args)
+    assert facts["prompt_tokens"] == [700]
+    assert list(facts["ratios"]) == list(PEERS)
+    for side in facts["sides"].values():
+        assert side["prefill_tokens_per_s"]["median"] > side["decode_tokens_per_s"]["median"] > 0
+        assert side["peak_rss_bytes"] > 80e6  # no less than the weights
+    assert facts["sides"]["transformers"]["peak_rss_bytes"] > 4 * 134e6
+    assert facts["sides"]["edgedec"]["memory_bytes"]["surplus"] < 120e6
+    assert "quantised again" in facts["sides"]["onnxruntime-genai"]["isa"]
+    made = list((folder / "home" / "peers").glob("*/*"))
+    assert [path.name.startswith("onnxruntime-genai-") for path in made] == [True]
+
+
+def test_passes_of_llama_cpp(folder: Path) -> None:
+    facts = bench(folder, "kernels", "--peer", "llama.cpp", "--tokens", "1,64", "--resident", "600")
+    one, many = facts["peers"]["llama.cpp"]
+    assert many["ms"] > one["ms"] > 0
+    assert one["ratio"] > 0
+    assert facts["versions"]["llama.cpp"].startswith("llama-cpp-python")
