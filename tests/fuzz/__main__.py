@@ -54,7 +54,10 @@ def table(summary: Summary) -> str:
     lines = []
     for name, tally in summary.tallies.items():
         outcomes = ", ".join(f"{kind} {count}" for kind, count in tally.outcomes.most_common())
-        lines.append(f"{name:13}{tally.inputs:7} inputs, slowest {tally.slowest_s:5.2f} s: {outcomes}")
+        lines.append(
+            f"{name:13}{tally.inputs:7} inputs, slowest {tally.slowest_s:5.2f} s, "
+            f"most {tally.most_bytes >> 20:4} MiB: {outcomes}"
+        )
     for found in summary.findings:
         where = f" at {found.where}" if found.where else ""
         again = f"--seed {found.seed} input {found.index} steps {list(found.steps)}"
