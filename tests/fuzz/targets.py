@@ -28,6 +28,8 @@ from tests.fuzz.target import (
 )
 
 GGUF, TALK = "model.gguf", "talk.json"
+_MODEL_PARTS = ("GGUF", "gguf", "tensor", "token", "template", "metadata", "model", "bundle", ".json", "rope")
+_OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", MODEL, op_cases.CALL)
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
@@ -112,24 +114,28 @@ def read_talk(folder: Path) -> None:
     model.tokenizer.decode(session.prompts.seen.ids)
 
 
-TARGETS: Mapping[str, Target] = {
-    target.name: target
-    for target in (
-        Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf),
-        Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read),
-        Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle),
-        Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read),
-        Target("op", op_cases.seeds, op_cases.mutate, read_op),
-        Target("manifest", parts_of_bundles(MANIFEST), alone(MANIFEST, mutate_json), read_manifest),
-        Target("tokenizer", parts_of_bundles(TOKENIZER), alone(TOKENIZER, mutate_json), read_tokenizer),
-        Target("template", parts_of_bundles(CHAT_TEMPLATE), alone(CHAT_TEMPLATE, mutate_template), read_template),
-        Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk),
-        Target("store", store.store_seeds, store.mutate_store, store.read_store),
-        Target("wheel", store.wheel_seeds, store.mutate_wheel, store.read_wheel),
-        Target("page", store.page_seeds, store.mutate_page, store.read_page),
-        Target("download", store.answer_seeds, store.mutate_answer, store.read_answer),
-    )
-}
+_ALL = (
+    Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
+    Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
+    Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
+    Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
+    Target("op", op_cases.seeds, op_cases.mutate, read_op, _OP_PARTS),
+    Target("manifest", parts_of_bundles(MANIFEST), alone(MANIFEST, mutate_json), read_manifest, _MODEL_PARTS),
+    Target("tokenizer", parts_of_bundles(TOKENIZER), alone(TOKENIZER, mutate_json), read_tokenizer, ("token",)),
+    Target(
+        "template",
+        parts_of_bundles(CHAT_TEMPLATE),
+        alone(CHAT_TEMPLATE, mutate_template),
+        read_template,
+        ("template",),
+    ),
+    Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
+    Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),
+    Target("wheel", store.wheel_seeds, store.mutate_wheel, store.read_wheel, (store.WHEEL, "toy.gguf")),
+    Target("page", store.page_seeds, store.mutate_page, store.read_page, ("index",)),
+    Target("download", store.answer_seeds, store.mutate_answer, store.read_answer, ("toy.whl",)),
+)
+TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
 
 
 def damaged(
