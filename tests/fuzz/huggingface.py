@@ -16,12 +16,40 @@ from tests.fuzz.target import MODELS, OUTSIDE, Files, Link, run_bundle, tiny_ggu
 
 _STORED = (("F32", 1), ("BF16", 2), ("F16", 3))
 _DTYPES = ("F32", "F16", "BF16", "F64", "I64", "U8", "BOOL", "F8_E4M3", "I32", "f32", "", "X" * 300)
-_NUMBERS = (-1, 0, 1, 3, 7, 2**24, 2**31, 2**53, 2**64, -(2**63), 10**400, 0.5, 1e300, True, False, None, "32", [])
+_NAMES = (
+    "",
+    "../x",
+    "x\n\x1b[31m",
+    "a" * 5000,
+    "model.layers.9.mlp.up_proj.weight",
+    "model.layers.²0.mlp.up_proj.weight",
+    "__metadata__",
+)
+_NUMBERS: tuple[Any, ...] = (
+    -1,
+    0,
+    1,
+    3,
+    7,
+    2**24,
+    2**31,
+    2**53,
+    2**64,
+    -(2**63),
+    10**400,
+    0.5,
+    1e300,
+    True,
+    False,
+    None,
+    "32",
+    [],
+)
 
 
 def seeds(folder: Path) -> list[tuple[Files, Files]]:
     """A model of each kind, as other types of floats and over several files."""
-    out = []
+    out: list[tuple[Files, Files]] = []
     for (architecture, formats), (dtype, shards) in zip(MODELS, _STORED, strict=True):
         gguf, directory = tiny_gguf(folder, architecture, formats), folder / f"{architecture}-hf"
         if not directory.exists():
@@ -112,13 +140,12 @@ def _header(header: dict[str, Any], rng: random.Random) -> bytes:
     elif action == "overlap":
         entry["data_offsets"] = header[other]["data_offsets"]
     elif action == "rename":
-        header[rng.choice((other, "", "../x", "x\n\x1b[31m", "a" * 5000, "model.layers.9.mlp.up_proj.weight",
-                           "model.layers.²0.mlp.up_proj.weight", "__metadata__"))] = header.pop(name)  # fmt: skip
+        header[rng.choice((other, *_NAMES))] = header.pop(name)
     elif action == "extra":
         header["x" * rng.choice((1, 3000))] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     text = json.dumps(header)
     if action == "again":
-        text = text[:-1] + f', {json.dumps(name)}: {json.dumps(header[other])}}}'
+        text = text[:-1] + f", {json.dumps(name)}: {json.dumps(header[other])}}}"
     return text.encode()
 
 

@@ -83,7 +83,9 @@ def mutate_bundle(files: dict[str, bytes], rng: random.Random) -> None:
 
 def mutate_node(data: bytes, rng: random.Random) -> bytes:
     """Change a graph that has no weights of its own."""
-    return _changed(data, rng, (_attribute, _attribute, _attribute, _wiring, _wiring, _node, _interface, _other))
+    return _changed(
+        data, rng, (_attribute, _attribute, _attribute, _wiring, _wiring, _node, _interface, _other)
+    )
 
 
 def mutate_places(data: bytes, rng: random.Random) -> bytes:
@@ -106,7 +108,7 @@ def _changed(data: bytes, rng: random.Random, changes: Sequence[_Change]) -> byt
     change = rng.choice(changes)
     if change in (_weight, _elsewhere) and not model.graph.initializer:
         return mutate_bytes(data, rng)
-    with suppress(UnicodeDecodeError):  # an earlier step damaged a name
+    with suppress(ValueError):  # an earlier step damaged a name, or left a number that can not grow
         change(model, rng)
     return model.SerializeToString()
 

@@ -29,6 +29,10 @@ _SIZES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 48, 64, 255, 256, 257, 1023, (1 <<
 Tensor = dict[str, Any]
 
 
+Case = tuple[str, dict[str, Any], list[Tensor | None]]
+"""An op, its attributes, its inputs."""
+
+
 def tensor(kind: str, *shape: int, values: list[float] | None = None) -> Tensor:
     """``values`` are repeated to fill the shape; without them they are random."""
     return {"type": kind, "shape": list(shape), "values": values, "shift": 0}
@@ -40,7 +44,7 @@ def weight(format: str, rows: int, cols: int) -> Tensor:
 
 def seeds(folder: Path) -> list[tuple[Files, Files]]:
     """A graph of one node, and what it is called with; for each op and several formats."""
-    cases = [
+    cases: list[Case] = [
         ("RMSNorm", {"epsilon": 1e-6}, [tensor("f32", 33, 48), tensor("f32", 48), tensor("f32", 33, 48)]),
         ("RotaryTable", {}, [tensor("i64", 3, values=[0, 7, 99]), tensor("f32", 8, values=[1.0, 0.1])]),
         _attention(heads=4, kv_heads=2, window=0),
@@ -50,10 +54,10 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
         cases += _quantised(format, cols)
-    return [({GRAPH: _graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
+    return [({GRAPH: graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
 
 
-def _attention(heads: int, kv_heads: int, **more: float) -> tuple[str, dict[str, Any], list[Tensor | None]]:
+def _attention(heads: int, kv_heads: int, **more: float) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
     inputs: list[Tensor | None] = [
         tensor("f32", 5, (heads + 2 * kv_heads) * 16),
@@ -67,7 +71,7 @@ def _attention(heads: int, kv_heads: int, **more: float) -> tuple[str, dict[str,
     return "TreeAttention", attributes | more, inputs
 
 
-def _quantised(format: str, cols: int) -> list[tuple[str, dict[str, Any], list[Tensor | None]]]:
+def _quantised(format: str, cols: int) -> list[Case]:
     sizes = {"format": format, "rows": 33, "cols": cols}
     linear = {"formats": f"{format},q8_0", "rows": [33, 16], "cols": cols, "terms": 2}
     gated = {"formats": f"{format},{format}", "rows": 32, "cols": cols, "activation": "silu"}
@@ -85,11 +89,12 @@ def _quantised(format: str, cols: int) -> list[tuple[str, dict[str, Any], list[T
     ]
 
 
-def _graph(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> onnx.ModelProto:
+def graph(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> onnx.ModelProto:
+    """A model of this one node; its inputs are called in0, in1, ..., but for those that are None."""
     names = ["" if given is None else f"in{i}" for i, given in enumerate(inputs)]
     outputs = [f"out{i}" for i, _ in enumerate(_OUTPUTS.get(op, ("f32",)))]
     node = helper.make_node(op, names, outputs, domain="ai.edgedec", **attributes)
-    graph = helper.make_graph(
+    body = helper.make_graph(
         [node],
         op,
         [helper.make_tensor_value_info(f"in{i}", TYPES[t["type"]], None) for i, t in enumerate(inputs) if t],
@@ -99,7 +104,7 @@ def _graph(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> 
         ],
     )
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.edgedec", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return helper.make_model(body, opset_imports=opsets, ir_version=10)
 
 
 def _call(inputs: list[Tensor | None]) -> bytes:

@@ -41,7 +41,9 @@ class Fenced:
             return
         page = mmap.PAGESIZE
         whole = -(-size // page) * page + page
-        start = _C.mmap(None, whole, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANON, -1, 0)
+        start = _C.mmap(
+            None, whole, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANON, -1, 0
+        )
         if start in (None, ctypes.c_void_p(-1).value):
             raise MemoryError(f"{whole} bytes")
         self._start, self._mapped = start, whole

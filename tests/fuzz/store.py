@@ -22,6 +22,28 @@ _FOLDER, _MTIME = "@folder@", 1_700_000_000
 _WHEEL = Wheel("toy-model", "1.0", "toy_model/data/toy.bin")
 WHEEL, PAGE_JSON, PAGE_HTML = "toy_model-1.0-py3-none-any.whl", "page.json", "page.html"
 ANSWERS, PART, BODY = "answers.json", "toy.whl.part", b"0123456789" * 30
+_URLS = (
+    b"http://[",
+    b"//[::1]x",
+    b"file:///etc/passwd#",
+    b"https://a:b@c:99999999/",
+    b"http://u:p@[v1.x]/",
+    b"\xff",
+    b"%00",
+    b"..%2f..%2fx.whl",
+    b"x" * 5000,
+    b"https://\xe2\x84\x80@",
+    b"\n",
+    b"%",
+    b"\x00",
+    b"&#0;",
+    b"<!--",
+    b"<![CDATA[",
+    b"<!x",
+    b"http://xn--a/",
+    b"http://e\xcc\x81.\xe3\x80\x82/",
+    b"https://h:x/",
+)
 _CONTENT = b"GGUF" + bytes(range(256)) * 8
 
 
@@ -87,11 +109,14 @@ def read_store(folder: Path) -> None:
 
 def wheel_seeds(folder: Path) -> list[tuple[Files, Files]]:
     """A wheel with a piece of a model, and the pages that name it."""
-    out = []
+    out: list[tuple[Files, Files]] = []
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         stream = BytesIO()
         with zipfile.ZipFile(stream, "w", method) as archive:
-            for name in (_WHEEL.member, "toy_model-1.0.dist-info/METADATA"):  # dates as ever, for the same bytes
+            for name in (
+                _WHEEL.member,
+                "toy_model-1.0.dist-info/METADATA",
+            ):  # dates as ever, for the same bytes
                 archive.writestr(zipfile.ZipInfo(name), _CONTENT, compress_type=method)
         out.append(({WHEEL: stream.getvalue()}, {}))
     return out
@@ -120,7 +145,9 @@ def page_seeds(folder: Path) -> list[tuple[Files, Files]]:
     url = f"https://files.example.org/{WHEEL}"
     entry = {"filename": WHEEL, "url": url, "hashes": {"sha256": "0" * 64}, "size": 300}
     document = {"meta": {"api-version": "1.0"}, "name": "toy-model", "files": [entry, entry]}
-    html = f'<!DOCTYPE html><html><base href="/x/"><body><a href="{url}#sha256={"0" * 64}">w</a></body></html>'
+    html = (
+        f'<!DOCTYPE html><html><base href="/x/"><body><a href="{url}#sha256={"0" * 64}">w</a></body></html>'
+    )
     return [({PAGE_JSON: json.dumps(document).encode()}, {}), ({PAGE_HTML: html.encode()}, {})]
 
 
@@ -128,18 +155,17 @@ def mutate_page(files: Files, rng: random.Random) -> None:
     """Other values, or URLs that only look like some."""
     for name, data in files.items():
         if rng.random() < 0.4:
-            old, new = rng.choice((b"https://", b"files.example.org", WHEEL.encode(), b"href", b"0" * 64)), _url(rng)
+            old, new = (
+                rng.choice((b"https://", b"files.example.org", WHEEL.encode(), b"href", b"0" * 64)),
+                _url(rng),
+            )
             files[name] = data.replace(old, new, 1)
         else:
             files[name] = (mutate_json if name == PAGE_JSON else mutate_bytes)(data, rng)
 
 
 def _url(rng: random.Random) -> bytes:
-    return rng.choice(
-        (b"http://[", b"//[::1]x", b"file:///etc/passwd#", b"https://a:b@c:99999999/", b"http://u:p@[v1.x]/",
-         b"\xff", b"%00", b"..%2f..%2fx.whl", b"x" * 5000, b"https://\xe2\x84\x80@", b"\n", b"%", b"\x00", b"&#0;",
-         b"<!--", b"<![CDATA[", b"<!x", b"http://xn--a/", b"http://e\xcc\x81.\xe3\x80\x82/", b"https://h:x/")
-    )  # fmt: skip
+    return rng.choice(_URLS)
 
 
 def read_page(folder: Path) -> None:
@@ -188,7 +214,9 @@ def mutate_answer(files: Files, rng: random.Random) -> None:
     elif action == "header":
         name = rng.choice(("content-range", "content-length", "retry-after", "content-encoding", "location"))
         number = rng.choice((str(integer(rng)), "²", "-1", "9" * 5000, "", "1e5", "*", "\xff"))
-        answer["headers"][name] = rng.choice((number, f"bytes {number}-5/{number}", f"bytes 0-9/{number}", "gzip"))
+        answer["headers"][name] = rng.choice(
+            (number, f"bytes {number}-5/{number}", f"bytes 0-9/{number}", "gzip")
+        )
     elif action == "more":
         answers.append(rng.choice(answers))
     else:

@@ -121,7 +121,9 @@ _ALL = (
     Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
     Target("op", op_cases.seeds, op_cases.mutate, read_op, _OP_PARTS),
     Target("manifest", parts_of_bundles(MANIFEST), alone(MANIFEST, mutate_json), read_manifest, _MODEL_PARTS),
-    Target("tokenizer", parts_of_bundles(TOKENIZER), alone(TOKENIZER, mutate_json), read_tokenizer, ("token",)),
+    Target(
+        "tokenizer", parts_of_bundles(TOKENIZER), alone(TOKENIZER, mutate_json), read_tokenizer, ("token",)
+    ),
     Target(
         "template",
         parts_of_bundles(CHAT_TEMPLATE),

@@ -1,4 +1,4 @@
-"""What an input does besides answering: files it writes, processes and connections it starts, memory it takes."""
+"""What an input does besides answering: files it writes, processes it starts, memory it takes."""
 
 from __future__ import annotations
 
