@@ -124,14 +124,18 @@ class _Keys:
 
 def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
     if heads % kv_heads:
-        raise BadFileError(f"{heads} query heads can not share {kv_heads} key heads")
+        raise BadFileError(f"the model's {heads} query heads can not share {kv_heads} key heads")
     if keys.size("attention.value_length", head_dim) != head_dim:
-        raise UnsupportedError("keys and values of different sizes are not supported")
+        raise UnsupportedError("the model has keys and values of different sizes, which are not supported")
     rotary = keys.size("rope.dimension_count", head_dim)
     if rotary != head_dim:
-        raise UnsupportedError(f"partial rotary positions ({rotary} of {head_dim}) are not supported")
+        raise UnsupportedError(
+            f"the model has partial rotary positions ({rotary} of {head_dim}), which are not supported"
+        )
     if head_dim % 16:
-        raise UnsupportedError(f"a head size of {head_dim} is not supported", hint="multiples of 16 are")
+        raise UnsupportedError(
+            f"the model has a head size of {head_dim}, which is not supported", hint="multiples of 16 are"
+        )
 
 
 def _context(keys: _Keys, architecture: Architecture) -> int:
@@ -186,7 +190,7 @@ def _windows(keys: _Keys, architecture: Architecture, layers: int) -> tuple[int,
     pattern = keys.get("attention.sliding_window_pattern")
     if isinstance(pattern, list):
         if len(pattern) != layers or not all(isinstance(local, bool) for local in pattern):
-            raise BadFileError("attention.sliding_window_pattern does not fit the layers")
+            raise BadFileError("attention.sliding_window_pattern of the model does not fit the layers")
         return tuple(window if local else 0 for local in pattern)
     period = keys.size("attention.sliding_window_pattern", architecture.global_period)
     return tuple(window if (layer + 1) % period else 0 for layer in range(layers))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.files import atomic_path
+from edgedec.models.layout import slug
 
 
 class LocalIndex:
@@ -19,7 +20,8 @@ class LocalIndex:
         """The store's name for this file, if it was seen and has not changed since."""
         entry = self._read().get(str(gguf.resolve()))
         if isinstance(entry, list) and len(entry) == 3 and entry[:2] == _stamp(gguf):
-            return str(entry[2])
+            name = entry[2]
+            return name if isinstance(name, str) and name == slug(name) else None
         return None
 
     def remember(self, gguf: Path, name: str) -> None:
@@ -32,7 +34,7 @@ class LocalIndex:
     def _read(self) -> dict[str, Any]:
         try:
             entries = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return entries if isinstance(entries, dict) else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ _OUTPUTS = {"values", "ids", "logsumexp", "entropy", "logits"}
 _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
 _AGAIN = "verify the bundle, or pull or export the model again"
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
@@ -99,7 +101,7 @@ def one_line_errors(*, loading: bool = False) -> Iterator[None]:
 
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
-    what = (str(error).strip() or type(error).__name__).splitlines()[0].split(" : ")[-1]
+    what = _CODE.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
     hint = _AGAIN if kind is BadFileError else None
     return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
 

@@ -17,6 +17,14 @@ _CHUNK = 1 << 20
 
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_IN_THE_WAY = {
+    errno.EEXIST: "a file is in the way",
+    errno.ENOTDIR: "a file is in the way",
+    errno.EISDIR: "a directory is in the way",
+    errno.ENOTEMPTY: "a directory is in the way",
+    errno.ELOOP: "a symbolic link is in the way",
+    errno.ENAMETOOLONG: "the name is too long",
+}
 
 
 @contextmanager
@@ -34,8 +42,8 @@ def storage_errors(what: str, *, elsewhere: str = "choose another directory") ->
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise StorageError(f"no permission to write {what}", hint=elsewhere) from error
-        if error.errno in (errno.EEXIST, errno.ENOTDIR):
-            raise StorageError(f"cannot write {what}: a file is in the way", hint=elsewhere) from error
+        if error.errno in _IN_THE_WAY:
+            raise StorageError(f"cannot write {what}: {_IN_THE_WAY[error.errno]}", hint=elsewhere) from error
         raise
 
 

@@ -106,7 +106,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _MOST_BYTES:
             raise BadFileError(f"{path} is too large for a saved conversation")
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # an integer of too many digits is only a ValueError
         raise BadFileError(f"{path} is not a saved conversation (not JSON)") from error
     except OSError as error:
         raise EdgeDecError(f"cannot read {path}: {error.strerror}") from error

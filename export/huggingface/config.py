@@ -108,7 +108,7 @@ def _family(fields: Fields) -> _Family:
     if activation not in _ACTIVATIONS[family.architecture.activation]:
         raise UnsupportedError(f"the activation {activation[:40]!r} is not supported in a {kind} model")
     if fields.flag("use_bidirectional_attention", False):
-        raise UnsupportedError("attention in both directions is not supported")
+        raise UnsupportedError("the model attends in both directions, which is not supported")
     return family
 
 
@@ -122,7 +122,9 @@ def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:
     """Keys of the sliding windows, by whichever of three generations of fields the model has."""
     types = fields.data.get("layer_types") or []
     if not isinstance(types, list) or not set(map(str, types)) <= {"full_attention", "sliding_attention"}:
-        raise UnsupportedError("layers of another kind than full and sliding attention are not supported")
+        raise UnsupportedError(
+            "config.json has layers of another kind than full and sliding attention, which are not supported"
+        )
     if architecture.windows_everywhere:
         window = fields.data.get("sliding_window")
         return {} if window is None else {"attention.sliding_window": fields.size("sliding_window")}

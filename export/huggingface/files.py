@@ -14,6 +14,8 @@ _AGAIN = "download the model again"
 
 def read_bytes(path: Path) -> bytes | None:
     """The content of a file, None when there is none. Raises BadFileError."""
+    if path.exists() and not path.is_file():  # to open a pipe would be to wait for ever
+        raise BadFileError(f"{path.name} is not a file", hint=_AGAIN)
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)

@@ -31,7 +31,7 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
     if architecture.local_rope_base is not None:
         metadata["rope.freq_base_swa"] = local.positive("rope_theta", architecture.local_rope_base)
         if _kind(local) != "default":
-            raise UnsupportedError("a scaling of the rotary positions of sliding windows is not supported")
+            raise UnsupportedError("rope scaling in sliding windows is not supported")
     partial = rope.positive("partial_rotary_factor", config.positive("partial_rotary_factor", 1.0))
     metadata["rope.dimension_count"] = max(int(head_dim * partial), 1)
     kind = _kind(rope)
@@ -84,7 +84,7 @@ def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.floa
     factor, context = rope.positive("factor"), rope.positive("original_max_position_embeddings")
     low, high = rope.positive("low_freq_factor"), rope.positive("high_freq_factor")
     if not low < high or math.isinf(factor):
-        raise UnsupportedError("low_freq_factor is not below high_freq_factor")
+        raise UnsupportedError("low_freq_factor in config.json is not below high_freq_factor")
     wavelengths = 2 * math.pi * base ** (np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
     smooth = np.clip((context / wavelengths - low) / (high - low), 0.0, 1.0)
     return (1.0 / ((1.0 - smooth) / factor + smooth)).astype(np.float32)

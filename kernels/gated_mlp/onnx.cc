@@ -19,8 +19,14 @@ struct GatedMlp {
       : linear(quant_linear::find_row(isa())),
         row(gated_mlp::find_row(float_row(isa()))),
         act(activation(info.text("activation"))),
-        gate(info.words("formats").at(0), info.integer("rows"), info.integer("cols")),
-        up(info.words("formats").at(1), info.integer("rows"), info.integer("cols")) {}
+        gate(format(info, 0), info.integer("rows"), info.integer("cols")),
+        up(format(info, 1), info.integer("rows"), info.integer("cols")) {}
+
+  static std::string format(const Info& info, size_t weight) {
+    const auto formats = info.words("formats");
+    if (formats.size() != 2) throw Error("formats must name two");
+    return formats[weight];
+  }
 
   void compute(Context& c) {
     const Weight &g = gate.at(c, 1), &u = up.at(c, 2);

@@ -119,8 +119,12 @@ int Context::rows(size_t input, int64_t columns) const {
 }
 
 size_t Context::elements(size_t input) const {
-  size_t n = 1;
-  for (int64_t d : shape(input)) n *= static_cast<size_t>(d);
+  OrtTensorTypeAndShapeInfo* info;
+  check(api_.GetTensorTypeAndShape()(value(input), &info));
+  size_t n = 0;
+  OrtStatus* counted = api_.GetTensorShapeElementCount()(info, &n);
+  api_.ReleaseTensorTypeAndShapeInfo()(info);
+  check(counted);
   return n;
 }
 
@@ -153,13 +157,12 @@ WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) 
 }
 
 const Weight& WeightInput::at(const Context& context, size_t input) {
-  const auto* data = context.data<uint8_t>(input);
-  if (!data || data != weight_.data) {  // an empty tensor has no address
-    if (context.elements(input) != weight_.bytes())
-      throw Error("packed weight has " + std::to_string(context.elements(input)) + " bytes, its shape needs " +
-                  std::to_string(weight_.bytes()));
-    weight_.data = data;
-  }
+  // Each time: what a graph computes or is handed may be a shorter tensor at the same address.
+  if (const size_t bytes = context.elements(input); bytes != weight_.bytes())
+    throw Error("packed weight has " + std::to_string(bytes) + " bytes, its shape needs " +
+                std::to_string(weight_.bytes()));
+  // Records hold fp16 and fp32 numbers, which are read where they lie.
+  weight_.data = reinterpret_cast<const uint8_t*>(context.data<const float>(input));
   return weight_;
 }
 

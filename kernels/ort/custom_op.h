@@ -43,7 +43,10 @@ class Context : public Parallel {
   bool has(size_t input) const { return input < inputs() && value(input); }
   template <class T>
   T* data(size_t input) const {
-    return static_cast<T*>(raw(value(input)));
+    void* address = raw(value(input));
+    if (reinterpret_cast<uintptr_t>(address) % alignof(T))
+      throw Error("input " + std::to_string(input) + " does not lie where its type may lie in memory");
+    return static_cast<T*>(address);
   }
   template <class T>
   T* optional(size_t input) const {
@@ -69,7 +72,7 @@ class Context : public Parallel {
   OrtKernelContext* context_;
 };
 
-// A packed weight input: its shape is checked the first time, then only its pointer is read.
+// A packed weight input: checked to have the bytes that its shape needs.
 class WeightInput {
  public:
   WeightInput(const std::string& format, int64_t rows, int64_t cols);

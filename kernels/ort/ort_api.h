@@ -73,6 +73,7 @@ constexpr uint32_t kApiVersion = 18;
   X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                              \
   X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                        \
   X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                    \
+  X(GetTensorShapeElementCount, 64, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                \
   X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                  \
   X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))              \
   X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))            \

@@ -21,6 +21,8 @@ Report = Callable[[int, int | None], None]
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _LONGEST_PAUSE = 30.0
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 
 
 class _InterruptedError(Exception):
@@ -117,11 +119,11 @@ def _extent(response: httpx.Response) -> tuple[int, int | None]:
     """(first byte of the body, bytes of the whole file or None): a server that ignores Range sends it all."""
     length = response.headers.get("content-length", "")
     if response.status_code == 206:
-        match = re.match(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("content-range", ""))
+        match = _RANGE.match(response.headers.get("content-range", ""))
         if match is None:
             return -1, None
         return int(match[1]), None if match[2] == "*" else int(match[2])
-    return 0, int(length) if length.isdigit() else None
+    return 0, int(length) if _NUMBER.fullmatch(length) else None
 
 
 def _is_whole(response: httpx.Response, part: Path, offset: int) -> bool:
@@ -139,7 +141,7 @@ def _check_status(response: httpx.Response, link: Link) -> None:
     if status in _RETRIED:
         wait = response.headers.get("retry-after", "")
         raise _InterruptedError(
-            f"{host_of(link.url)} answered {status}", float(wait) if wait.isdigit() else None
+            f"{host_of(link.url)} answered {status}", float(wait) if _NUMBER.fullmatch(wait) else None
         )
     raise RefusedError(f"{host_of(link.url)} answered {status} for {link.file_name}", status)
 

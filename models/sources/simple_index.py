@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -151,34 +152,35 @@ def parse_json(content: bytes, base: str, auth: Auth | None) -> list[Link]:
             )
             for entry in files
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DownloadError(f"{host_of(base)} sent an index page that cannot be read") from error
 
 
 def parse_html(text: str, base: str, auth: Auth | None) -> list[Link]:
-    """Links of a PEP 503 page."""
+    """Links of a PEP 503 page; what is no link to a file is left out."""
     parser = _Anchors()
     parser.feed(text)
-    base = urljoin(base, parser.base) if parser.base else base
     links = []
+    with suppress(ValueError):
+        base = urljoin(base, parser.base) if parser.base else base
     for href in parser.hrefs:
-        url, fragment = urldefrag(urljoin(base, href))
-        algorithm, _, digest = fragment.partition("=")
-        name = unquote(urlsplit(url).path.rpartition("/")[2])
-        if _is_plain(name):
+        with suppress(ValueError):  # not a URL
+            url, fragment = urldefrag(urljoin(base, href))
+            algorithm, _, digest = fragment.partition("=")
+            name = unquote(urlsplit(url).path.rpartition("/")[2])
             links.append(_link(url, base, auth, name, {algorithm: digest}, None))
     return links
 
 
-def _link(
-    url: str, base: str, auth: Auth | None, name: str, hashes: dict[str, str], size: int | None
-) -> Link:
-    if not _is_plain(name):
+def _link(url: str, base: str, auth: Auth | None, name: object, hashes: dict[str, str], size: object) -> Link:
+    """Raises ValueError for a name that is none, or a URL that is none."""
+    if not (isinstance(name, str) and _is_plain(name)):
         raise ValueError("a file name on the index has a path in it")
     bare, own = split_credentials(url) if not url.startswith("file:") else (url, None)
     same_host = urlsplit(bare).netloc == urlsplit(base).netloc.rpartition("@")[2]
     digest = next(((kind, hashes[kind].lower()) for kind in _STRONG if hashes.get(kind)), None)
-    return Link(bare, name, digest, size, own or (auth if same_host else None))
+    stated = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
+    return Link(bare, name, digest, stated, own or (auth if same_host else None))
 
 
 def _is_plain(name: str) -> bool:

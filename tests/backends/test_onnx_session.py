@@ -20,6 +20,13 @@ def test_an_old_runtime_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: ob
         onnx_session.open_session(tmp_path)  # type: ignore[arg-type]
 
 
+def test_a_refusal_loses_its_code_and_nothing_else() -> None:
+    what = "Load model failed: Input3 is absent, but not optional. Op : QuantLinear"
+    with pytest.raises(BackendError) as caught, onnx_session.one_line_errors():
+        raise RuntimeError(f"[ONNXRuntimeError] : 1 : FAIL : {what}\nmore")
+    assert caught.value.message == f"ONNX Runtime refused the model: {what}"
+
+
 def test_the_runtime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
     subprocess.run(

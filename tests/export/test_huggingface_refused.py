@@ -5,6 +5,7 @@ bundle.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,14 @@ def test_arguments(single: Path, tmp_path: Path) -> None:
         export_huggingface(single, tmp_path / "out", quant="q9")
     with pytest.raises(UsageError, match="is not empty and is no EdgeDec bundle"):
         export_huggingface(single, single)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json"])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_a_pipe_is_not_waited_for(name: str, single: Path) -> None:
+    (single / name).unlink(missing_ok=True)
+    os.mkfifo(single / name)
+    refused(single, BadFileError, f"{name} is not a file")
 
 
 def test_narrow_heads(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 from tests.conftest import ROOT
 from tests.fuzz.campaign import Plan, Summary, run
 from tests.fuzz.targets import TARGETS
+from tests.kernels.sanitizers import environment
 
 
 def main() -> int:
     """0 when every input ended in success or in one line; 1 with findings."""
     args = _arguments()
+    if args.kernels is not None:
+        os.environ.update(environment(args.kernels))  # for the workers
     plan = Plan(
         targets=tuple(args.target or TARGETS),
         inputs=args.inputs,
@@ -45,6 +48,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=10, help="seconds an input may take")
     parser.add_argument("--memory", type=int, default=1024, help="MiB of address space an input may take")
     parser.add_argument("--save", type=Path, default=ROOT / "build" / "fuzz", help="folder for what is found")
+    parser.add_argument("--kernels", type=Path, help="a kernel library that was built with sanitizers")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -54,7 +58,10 @@ def table(summary: Summary) -> str:
     lines = []
     for name, tally in summary.tallies.items():
         outcomes = ", ".join(f"{kind} {count}" for kind, count in tally.outcomes.most_common())
-        lines.append(f"{name:13}{tally.inputs:7} inputs, slowest {tally.slowest_s:5.2f} s: {outcomes}")
+        lines.append(
+            f"{name:13}{tally.inputs:7} inputs, slowest {tally.slowest_s:5.2f} s, "
+            f"most {tally.most_bytes >> 20:4} MiB: {outcomes}"
+        )
     for found in summary.findings:
         where = f" at {found.where}" if found.where else ""
         again = f"--seed {found.seed} input {found.index} steps {list(found.steps)}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
+from tests.fuzz.target import Link
 from tests.fuzz.targets import TARGETS, damaged
 
 WORKER = ("-m", "tests.fuzz.worker")
@@ -47,6 +48,8 @@ class Tally:
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     slowest_s: float = 0.0
+    most_bytes: int = 0
+    """Resident at the peak of one input, beyond those before it."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Summary:
                 "inputs": t.inputs,
                 "outcomes": dict(t.outcomes.most_common()),
                 "slowest_s": round(t.slowest_s, 3),
+                "most_bytes": t.most_bytes,
             }
             for name, t in self.tallies.items()
         }
@@ -91,7 +95,7 @@ class Died(Exception):  # noqa: N818 - a worker that dies is news, no error
 class _Worker:
     def __init__(self, corpus: Path, plan: Plan) -> None:
         self._limit_s = plan.limit_s
-        command = [sys.executable, *WORKER, str(corpus), str(plan.memory)]
+        command = [sys.executable, *WORKER, str(corpus), str(plan.memory), *plan.targets]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
@@ -133,7 +137,8 @@ class _Worker:
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "")[:300]
+        reports = [line for line in lines if "runtime error:" in line or "ERROR: AddressSanitizer" in line]
+        return next((line for line in [*reports, *reversed(lines)] if line.strip()), "")[:300]
 
     def close(self) -> None:
         self._process.kill()
@@ -202,6 +207,7 @@ class Campaign:
             tally.inputs += 1
             tally.outcomes[answer["outcome"]] += 1
             tally.slowest_s = max(tally.slowest_s, answer.get("seconds", 0.0))
+            tally.most_bytes = max(tally.most_bytes, answer.get("peak", 0))
             if "finding" not in answer:
                 return
             found = Finding(
@@ -249,7 +255,9 @@ class Campaign:
         target = TARGETS[found.target]
         files, rest, _ = damaged(target, self._seeds[found.target], found.seed, found.index, found.steps)
         for name, data in (files | rest).items():
-            (folder / name).write_bytes(data)
+            path = folder / (f"{name}.link" if isinstance(data, Link) else name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         (folder / "finding.json").write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
 
 

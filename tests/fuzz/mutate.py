@@ -40,6 +40,22 @@ INTERESTING = (
 )
 """Edges of the integer types, and sizes whose products wrap around."""
 _LONG, _DEEP = 200_000, 100_000
+_RAW = (
+    "NaN",
+    "-Infinity",
+    "1e999",
+    "-1e-999",
+    "9" * 5000,
+    "0" * 20 + "1",
+    '"\\ud800"',
+    "0x10",
+    "tru",
+    '{"a": 1, "a": [2]}',
+    "[" * 500,
+    "",
+    "\x00",
+)
+"""What is no JSON, or only to some."""
 
 
 def integer(rng: random.Random, bits: int = 64, *, signed: bool = False) -> int:
@@ -81,7 +97,9 @@ def mutate_json(data: bytes, rng: random.Random) -> bytes:
     parent, key = _place(document, rng)
     if parent is None:
         return json.dumps(value(rng)).encode("utf-8", "surrogatepass")
-    action = rng.choice(("replace", "replace", "replace", "remove", "rename", "repeat", "swap", "nest"))
+    action = rng.choice(
+        ("replace", "replace", "replace", "remove", "rename", "repeat", "swap", "nest", "raw", "again")
+    )
     if action == "remove":
         del parent[key]
     elif action == "rename" and isinstance(parent, dict):
@@ -91,11 +109,14 @@ def mutate_json(data: bytes, rng: random.Random) -> bytes:
     elif action == "swap":
         other, place = _place(document, rng)
         parent[key], other[place] = other[place], parent[key]
-    elif action == "nest":
+    elif action in ("nest", "raw"):
         depth = rng.choice((2, 100, 900, _DEEP))
-        parent[key] = "@nest@"
-        text = json.dumps(document)
-        return text.replace('"@nest@"', "[" * depth + "]" * depth).encode()
+        raw = rng.choice(_RAW) if action == "raw" else "[" * depth + "]" * depth
+        parent[key] = "@raw@"
+        return json.dumps(document).replace('"@raw@"', raw).encode()
+    elif action == "again" and isinstance(parent, dict):
+        parent["@again@"] = value(rng)  # the same key twice
+        return json.dumps(document).replace('"@again@"', json.dumps(key)).encode("utf-8", "surrogatepass")
     else:
         parent[key] = value(rng)
     try:

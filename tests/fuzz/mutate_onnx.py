@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 from edgedec.core.manifest import MODEL, WEIGHTS
 from tests.fuzz.mutate import integer, mutate_bytes
 
+_Change = Callable[[onnx.ModelProto, random.Random], None]
 _PLACES = (
     WEIGHTS,
     "",
@@ -27,8 +29,20 @@ _PLACES = (
     f"./{WEIGHTS}",
     f"x/../{WEIGHTS}",
     "link",
+    "../outside/weights.bin",
     "*/_ORT_MEM_ADDR_/*",
     "x" * 5000,
+)
+_OVERFLOWS = (
+    (2**63 - 1, 2),
+    (2**64 - 64, 128),
+    (2**63, 2**63),
+    (-64, 128),
+    (0, -1),
+    (1, 2**64 - 1),
+    (4096, 2**62),
+    (0, 0),
+    (3, 1024),
 )
 _OPS = (
     ("Identity", ""),
@@ -67,16 +81,34 @@ def mutate_bundle(files: dict[str, bytes], rng: random.Random) -> None:
         files[MODEL] = _mutate_graph(files[MODEL], rng)
 
 
+def mutate_node(data: bytes, rng: random.Random) -> bytes:
+    """Change a graph that has no weights of its own."""
+    return _changed(
+        data, rng, (_attribute, _attribute, _attribute, _wiring, _wiring, _node, _interface, _other)
+    )
+
+
+def mutate_places(data: bytes, rng: random.Random) -> bytes:
+    """Say of some weights that they lie elsewhere, or are other than they are."""
+    return _changed(data, rng, (_weight, _weight, _elsewhere))
+
+
 def _mutate_graph(data: bytes, rng: random.Random) -> bytes:
+    return _changed(data, rng, _CHANGES)
+
+
+def _changed(data: bytes, rng: random.Random, changes: Sequence[_Change]) -> bytes:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError:
         return mutate_bytes(data, rng)
-    if not model.graph.node or not model.graph.initializer:
+    if not model.graph.node:
         return mutate_bytes(data, rng)
-    change = rng.choice(_CHANGES)
-    with suppress(UnicodeDecodeError):  # an earlier step damaged a name
+    change = rng.choice(changes)
+    if change in (_weight, _elsewhere) and not model.graph.initializer:
+        return mutate_bytes(data, rng)
+    with suppress(ValueError):  # an earlier step damaged a name, or left a number that can not grow
         change(model, rng)
     return model.SerializeToString()
 
@@ -138,6 +170,36 @@ def _weight(model: onnx.ModelProto, rng: random.Random) -> None:
         )
 
 
+def _elsewhere(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A copy of a weight, with any place, where a reader may not look: in attributes, nested, sparse; or all
+    weights at once at places whose end does not fit 64 bits.
+    """
+    weight = onnx.TensorProto()
+    weight.CopyFrom(rng.choice(model.graph.initializer))
+    offset, length = rng.choice(_OVERFLOWS)
+    location = rng.choice(_PLACES)
+    tensors = [weight] if rng.random() < 0.7 else list(model.graph.initializer)
+    for tensor in tensors:
+        for entry in tensor.external_data:
+            new = {"offset": str(offset), "length": str(length), "location": location}
+            entry.value = new.get(entry.key, entry.value)
+    node, where = rng.choice(model.graph.node), rng.randrange(5)
+    if where == 0:
+        model.graph.node.add(op_type="Constant", output=["nowhere"]).attribute.add(
+            name="value", type=onnx.AttributeProto.TENSOR
+        ).t.CopyFrom(weight)
+    elif where == 1:
+        more = node.attribute.add(name="more", type=onnx.AttributeProto.TENSORS)
+        more.tensors.add().CopyFrom(weight)
+    elif where == 2:
+        body = node.attribute.add(name="body", type=onnx.AttributeProto.GRAPH).g
+        body.initializer.add().CopyFrom(weight)
+    elif where == 3:
+        model.graph.sparse_initializer.add(dims=[8]).values.CopyFrom(weight)
+    else:
+        model.graph.initializer.add().CopyFrom(weight)
+
+
 def _wiring(model: onnx.ModelProto, rng: random.Random) -> None:
     """Names of inputs and outputs are exchanged, dropped, doubled or made up; cycles come of it."""
     node = rng.choice(model.graph.node)
@@ -194,7 +256,8 @@ def _interface(model: onnx.ModelProto, rng: random.Random) -> None:
 
 def _other(model: onnx.ModelProto, rng: random.Random) -> None:
     """Versions, repeated names, nested graphs, functions, sparse weights."""
-    action = rng.choice(("ir", "opset", "domain", "again", "nested", "sparse", "metadata", "value_info"))
+    weights = ("again", "sparse") if model.graph.initializer else ()
+    action = rng.choice(("ir", "opset", "domain", "nested", "metadata", "value_info", *weights))
     if action == "ir":
         model.ir_version = integer(rng, signed=True)
     elif action in ("opset", "domain") and model.opset_import:
@@ -223,4 +286,4 @@ def _other(model: onnx.ModelProto, rng: random.Random) -> None:
         model.graph.value_info.append(helper.make_tensor_value_info(name, rng.randrange(1, 17), shape))
 
 
-_CHANGES = (*[_attribute] * 3, *[_weight] * 3, *[_wiring] * 2, _node, _interface, _other)
+_CHANGES: tuple[_Change, ...] = (*[_attribute] * 3, *[_weight] * 3, *[_wiring] * 2, _node, _interface, _other)

@@ -5,76 +5,39 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, FileEntry, Manifest
-from edgedec.core.types import ALL_ROWS
+from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import export_gguf
-from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fuzz import huggingface, op_cases, places, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
+from tests.fuzz.ops import read_op
+from tests.fuzz.target import (
+    MODELS,
+    Files,
+    Target,
+    alone,
+    parts_of_bundles,
+    run_bundle,
+    tiny_gguf,
+    with_true_sizes,
+)
 
-Files = dict[str, bytes]
 GGUF, TALK = "model.gguf", "talk.json"
-_SHAPE = TinyShape(layers=1, hidden=32, ffn=32, heads=2, kv_heads=1, context=32)
-_MODELS = (("llama", "q4_1"), ("qwen2", "q8_0"), ("gemma3", "q5_0"))
+_MODEL_PARTS = ("GGUF", "gguf", "tensor", "token", "template", "metadata", "model", "bundle", ".json", "rope")
+_OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", MODEL, op_cases.CALL)
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """``read`` gets a folder with the damaged files, and those that a reader needs beside them."""
-
-    name: str
-    seeds: Callable[[Path], list[tuple[Files, Files]]]
-    mutate: Callable[[Files, random.Random], None]
-    read: Callable[[Path], None]
-
-
-def _alone(
-    name: str, mutate: Callable[[bytes, random.Random], bytes]
-) -> Callable[[Files, random.Random], None]:
-    def change(files: Files, rng: random.Random) -> None:
-        files[name] = mutate(files[name], rng)
-
-    return change
-
-
-def _bundle(folder: Path, architecture: str, formats: str) -> Path:
-    """A bundle of a model as small as the kernels allow, made once."""
-    bundle = folder / architecture
-    if not bundle.exists():
-        gguf = write_tiny(folder / f"{architecture}.gguf", architecture, formats=formats, shape=_SHAPE)
-        export_gguf(gguf, bundle)
-    return bundle
-
-
-def _parts(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]]]:
-    """Seeds of a target that damages these files of a bundle."""
-
-    def seeds(folder: Path) -> list[tuple[Files, Files]]:
-        out = []
-        for architecture, formats in _MODELS:
-            bundle = _bundle(folder, architecture, formats)
-            files = {path.name: path.read_bytes() for path in bundle.iterdir()}
-            rest = {name: data for name, data in files.items() if name not in damaged}
-            out.append(({name: files[name] for name in damaged}, rest))
-        return out
-
-    return seeds
-
-
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
-    for architecture, formats in _MODELS:
-        _bundle(folder, architecture, formats)
-    return [({GGUF: (folder / f"{name}.gguf").read_bytes()}, {}) for name, _ in _MODELS]
+    return [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
 
 
 def _talk_seeds(folder: Path) -> list[tuple[Files, Files]]:
@@ -92,24 +55,15 @@ def read_gguf(folder: Path) -> None:
     out = folder / "out"
     try:
         export_gguf(folder / GGUF, out)
-        _run(out, Manifest.load(out))
+        run_bundle(out, Manifest.load(out))
     finally:
         shutil.rmtree(out, ignore_errors=True)
-
-
-def _run(bundle: Path, manifest: Manifest) -> None:
-    from edgedec.backends.onnx import OnnxForward
-
-    capacity = min(16, manifest.spec.context_length)
-    forward = OnnxForward(bundle, manifest, threads=1, capacity=capacity, spin=False)
-    forward.extend([0, 1 % manifest.spec.vocab_size][:capacity], rows=ALL_ROWS)
 
 
 def read_bundle(folder: Path) -> None:
     """The graph and weights, under a manifest that states their true sizes."""
     manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
-    sizes = {name: FileEntry((folder / name).stat().st_size, "0" * 64) for name in manifest.files}
-    _run(folder, Manifest(manifest.name, manifest.spec, manifest.tokenizer, sizes))
+    run_bundle(folder, with_true_sizes(folder, manifest))
 
 
 def read_manifest(folder: Path) -> None:
@@ -160,17 +114,30 @@ def read_talk(folder: Path) -> None:
     model.tokenizer.decode(session.prompts.seen.ids)
 
 
-TARGETS: Mapping[str, Target] = {
-    target.name: target
-    for target in (
-        Target("gguf", _gguf_seeds, _alone(GGUF, mutate_gguf), read_gguf),
-        Target("bundle", _parts(MODEL, WEIGHTS), mutate_bundle, read_bundle),
-        Target("manifest", _parts(MANIFEST), _alone(MANIFEST, mutate_json), read_manifest),
-        Target("tokenizer", _parts(TOKENIZER), _alone(TOKENIZER, mutate_json), read_tokenizer),
-        Target("template", _parts(CHAT_TEMPLATE), _alone(CHAT_TEMPLATE, mutate_template), read_template),
-        Target("conversation", _talk_seeds, _alone(TALK, mutate_json), read_talk),
-    )
-}
+_ALL = (
+    Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
+    Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
+    Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
+    Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
+    Target("op", op_cases.seeds, op_cases.mutate, read_op, _OP_PARTS),
+    Target("manifest", parts_of_bundles(MANIFEST), alone(MANIFEST, mutate_json), read_manifest, _MODEL_PARTS),
+    Target(
+        "tokenizer", parts_of_bundles(TOKENIZER), alone(TOKENIZER, mutate_json), read_tokenizer, ("token",)
+    ),
+    Target(
+        "template",
+        parts_of_bundles(CHAT_TEMPLATE),
+        alone(CHAT_TEMPLATE, mutate_template),
+        read_template,
+        ("template",),
+    ),
+    Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
+    Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),
+    Target("wheel", store.wheel_seeds, store.mutate_wheel, store.read_wheel, (store.WHEEL, "toy.gguf")),
+    Target("page", store.page_seeds, store.mutate_page, store.read_page, ("index",)),
+    Target("download", store.answer_seeds, store.mutate_answer, store.read_answer, ("toy.whl",)),
+)
+TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
 
 
 def damaged(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import sys
 import tempfile
 import time
@@ -21,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.errors import EdgeDecError
-from tests.fuzz.targets import TARGETS, Files, Target, damaged
+from tests.fuzz.target import Files, Target
+from tests.fuzz.targets import TARGETS, damaged
+from tests.fuzz.watch import Memory, Place
 
 _MOST_CHARS = 2500
 Seeds = list[tuple[Files, Files]]
@@ -32,68 +33,73 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
         os.dup2(2, 1)  # what libraries print is no answer
         warnings.simplefilter("ignore")
-        seeds = {target.name: target.seeds(corpus) for target in TARGETS.values()}
-        _warm_up(seeds)
-        _limit(memory)
-        channel.write("ready\n")
-        channel.flush()
+        wanted = [TARGETS[name] for name in sys.argv[3:] or TARGETS]
+        seeds = {target.name: target.seeds(corpus) for target in wanted}
         with tempfile.TemporaryDirectory(prefix="edgedec-fuzz-") as name:
+            place = Place(Path(name))
+            _warm_up(wanted, seeds, place)
+            _limit(memory)
+            channel.write("ready\n")
+            channel.flush()
             for line in sys.stdin:
-                for answer in _answers(json.loads(line), seeds, Path(name)):
+                for answer in _answers(json.loads(line), seeds, place, memory):
                     channel.write(json.dumps(answer) + "\n")
                     channel.flush()
 
 
-def _warm_up(seeds: dict[str, Seeds]) -> None:
+def _warm_up(wanted: list[Target], seeds: dict[str, Seeds], place: Place) -> None:
     """Read every seed undamaged: imports take memory before the limit, and seeds that fail test nothing."""
-    with tempfile.TemporaryDirectory(prefix="edgedec-fuzz-") as name:
-        for target in TARGETS.values():
-            for files, rest in seeds[target.name]:
-                _write(Path(name), files | rest)
-                target.read(Path(name))
+    for target in wanted:
+        for files, rest in seeds[target.name]:
+            place.put(files | rest)
+            target.read(place.folder)
 
 
 def _limit(memory: int) -> None:
-    """At most ``memory`` bytes of address space beyond what is in use, and no core dumps."""
+    """At most ``memory`` bytes of address space beyond what is in use, and no core dumps.
+
+    A sanitizer's shadow takes more than there is; the peak of what is resident is watched all the same.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        return
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     total = pages * resource.getpagesize() + memory
     resource.setrlimit(resource.RLIMIT_AS, (total, total))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answers(request: dict[str, Any], seeds: dict[str, Seeds], folder: Path) -> Iterator[dict[str, Any]]:
-    target = TARGETS[request["target"]]
+def _answers(
+    request: dict[str, Any], seeds: dict[str, Seeds], place: Place, most: int
+) -> Iterator[dict[str, Any]]:
+    target, memory = TARGETS[request["target"]], Memory()
     for index in request["indices"]:
         keep = None if request.get("keep") is None else tuple(request["keep"])
         files, rest, steps = damaged(target, seeds[target.name], request["seed"], index, keep)
-        _write(folder, files | rest)
+        place.put(files | rest)
         started = time.perf_counter()
-        found = _outcome(target, folder)
-        yield {"index": index, "steps": steps, "seconds": time.perf_counter() - started, **found}
-
-
-def _write(folder: Path, files: Files) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    (folder / "link").symlink_to("/etc/passwd")
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
+        with memory.measured(), place.watched():
+            found = _outcome(target, place.folder)
+        seconds = time.perf_counter() - started
+        if "finding" not in found and (misdeed := place.misdeed()):
+            found |= {"finding": "misdeed", "where": "", "error": misdeed}
+        if "finding" not in found and memory.peak > most // 4:
+            found |= {"finding": "hunger", "where": "", "error": f"{memory.peak >> 20} MiB"}
+        yield {"index": index, "steps": steps, "seconds": seconds, "peak": memory.peak, **found}
 
 
 def _outcome(target: Target, folder: Path) -> dict[str, str]:
     try:
         target.read(folder)
     except EdgeDecError as error:
-        text = str(error)
+        text, kind = str(error), type(error).__name__
+        wrong = None
         if not text.strip() or not text.isprintable() or len(text) > _MOST_CHARS:
-            kind, where = type(error).__name__, _where(error)
-            return {
-                "outcome": kind,
-                "finding": "not a readable line",
-                "where": where,
-                "error": repr(text)[:300],
-            }
-        return {"outcome": type(error).__name__}
+            wrong = "not a readable line"
+        elif not any(part in text for part in target.parts):
+            wrong = "names no part"
+        if wrong is None:
+            return {"outcome": kind}
+        return {"outcome": kind, "finding": wrong, "where": _where(error), "error": repr(text)[:300]}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # panics of the tokenizers library are no Exception
@@ -109,9 +115,8 @@ def _outcome(target: Target, folder: Path) -> dict[str, str]:
 
 def _where(error: BaseException) -> str:
     """The innermost line of EdgeDec that was running."""
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}fuzz{os.sep}" not in f.filename
-    ]
+    here = str(Path(__file__).parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
     own = [
         frame
         for frame in frames

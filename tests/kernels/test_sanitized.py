@@ -1,12 +1,9 @@
-"""The kernels built with AddressSanitizer and UndefinedBehaviorSanitizer: the kernel tests, without a report.
-
-Built as anyone can: ``cmake -S . -B FOLDER -DEDGEDEC_SANITIZE=address,undefined``; ``EDGEDEC_KERNELS`` names
-the library to use. Python is not instrumented, so the sanitizers' runtimes have to be loaded before it.
+"""The kernels built with AddressSanitizer and UndefinedBehaviorSanitizer: the kernel tests, and hostile calls
+of the ops, without a report.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.kernels.sanitizers import STATUS, environment
 
 pytestmark = pytest.mark.slow
 
-PARTS = ("tests/kernels", "tests/backends/test_hostile_graph.py", "tests/backends/test_contract.py")
+PARTS = (
+    "tests/kernels",
+    "tests/backends/test_hostile_graph.py",
+    "tests/backends/test_hostile_calls.py",
+    "tests/backends/test_contract.py",
+)
 OVERRUN = """
 import ctypes, numpy as np
 from edgedec.kernels import library
@@ -32,33 +35,17 @@ library.load().edgedec_rms_norm(
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library with sanitizers, and beside it the one with modelled rows where SIMDe is installed."""
-    folder = tmp_path_factory.mktemp("sanitized")
+def sanitized() -> Path:
+    """The library with sanitizers, and beside it the one with modelled rows where SIMDe is installed.
+
+    They are kept in ``build``: compiling them takes longer than all that is done with them.
+    """
+    folder = ROOT / "build" / "sanitized"
     command = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=None"]
     for step in ([*command, "-DEDGEDEC_SANITIZE=address,undefined"], ["cmake", "--build", str(folder)]):
         done = subprocess.run(step, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return folder / "kernels" / "libedgedec_kernels.so"
-
-
-def environment(library: Path) -> dict[str, str]:
-    compiler = os.environ.get("CXX", "c++")
-    runtimes = [
-        subprocess.run(
-            [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
-    return {
-        **os.environ,
-        "EDGEDEC_KERNELS": str(library),
-        "LD_PRELOAD": " ".join(str(Path(runtime).resolve()) for runtime in runtimes),
-        # Python keeps memory to its end, and the allocator of the runtime knows nothing of NumPy's.
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=86",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=86",
-        "PYTHONMALLOC": "malloc",  # so that memory of Python objects has edges that are watched too
-    }
 
 
 def run(library: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -82,8 +69,17 @@ def test_no_report(sanitized: Path, part: str) -> None:
     assert " passed" in done.stdout
 
 
+def test_hostile_calls_of_ops(sanitized: Path) -> None:
+    fuzz = ("-m", "tests.fuzz", "--target", "op", "--inputs", "5000", "--limit", "60", "--workers", "1")
+    command = [sys.executable, *fuzz, "--kernels", str(sanitized)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5000 inputs" in done.stdout
+    assert "0 findings" in done.stdout
+
+
 def test_a_report_would_be_seen(sanitized: Path) -> None:
     """A call with a size beyond its arrays."""
     done = run(sanitized, "-c", OVERRUN)
-    assert done.returncode == 86, done.stdout + done.stderr
+    assert done.returncode == STATUS, done.stdout + done.stderr
     assert "AddressSanitizer" in done.stderr

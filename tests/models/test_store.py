@@ -320,12 +320,53 @@ def test_a_local_copy_of_a_recipe_gets_the_recipes_name(
     assert site.requests == []
 
 
-def test_a_damaged_index_of_local_files_is_ignored(store: Store, exports: Exports, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{broken", "[" * 100_000, "9" * 5000, "[]"])
+def test_a_damaged_index_of_local_files_is_ignored(
+    text: str, store: Store, exports: Exports, tmp_path: Path
+) -> None:
     (tmp_path / "m.gguf").write_bytes(b"weights")
     path = store.ensure(str(tmp_path / "m.gguf"))
-    (store.home / "local-files.json").write_text("{broken")
+    (store.home / "local-files.json").write_text(text)
     assert store.ensure(str(tmp_path / "m.gguf")) == path
     assert len(exports.calls) == 1
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "x" * 5000, ["x"], None, "a\x00b", ""])
+def test_an_index_that_names_what_is_no_model_is_ignored(
+    name: object, store: Store, exports: Exports, tmp_path: Path
+) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"weights")
+    path, index = store.ensure(str(tmp_path / "m.gguf")), store.home / "local-files.json"
+    elsewhere = store.home.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "manifest.json").write_text("{}")
+    entries = {key: [*entry[:2], name] for key, entry in json.loads(index.read_text()).items()}
+    index.write_text(json.dumps(entries))
+    assert store.ensure(str(tmp_path / "m.gguf")) == path
+
+
+@pytest.mark.parametrize("thing", ["directory", "link"])
+@pytest.mark.parametrize("place", ["local-files.json", "downloads/NAME.lock"])
+def test_what_is_in_the_way_is_told(
+    thing: str, place: str, store: Store, exports: Exports, tmp_path: Path
+) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"weights")
+    name = store.ensure(str(tmp_path / "m.gguf")).name
+    store.remove(name)
+    path = store.home / place.replace("NAME", name)
+    path.unlink(missing_ok=True)
+    if thing == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    if (thing, path.suffix) == ("link", ".json"):  # replaced, not followed
+        store.ensure(str(tmp_path / "m.gguf"))
+    else:
+        with pytest.raises(
+            StorageError, match=f"a {'symbolic ' if thing == 'link' else ''}{thing} is in the way"
+        ):
+            store.ensure(str(tmp_path / "m.gguf"))
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_an_export_that_refuses_a_recipe_keeps_the_good_download(

@@ -98,6 +98,7 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None
         (lambda path: path.write_bytes(path.read_bytes()[:-20]), BadFileError, "not JSON"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), BadFileError, "not JSON"),
         (lambda path: path.write_text("[" * 100_000), BadFileError, "not JSON"),
+        (lambda path: path.write_text("9" * 5000), BadFileError, "not JSON"),
         (lambda path: path.write_text("[1, 2]"), BadFileError, "is not a saved conversation"),
         (lambda path: path.write_text('{"format": "other"}'), BadFileError, "is not a saved conversation"),
         (damaged(lambda d: d.update(version=2)), UnsupportedError, "session format 2"),

@@ -1,0 +1,63 @@
+"""Ops that are handed what they can not take: said in one line, and nothing read that is not theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from edgedec.backends.onnx_session import one_line_errors
+from edgedec.core.errors import BackendError
+from edgedec.kernels import library
+from tests.fuzz.op_cases import Tensor, graph, tensor, weight
+
+SIZES = {"format": "q8_0", "rows": 33, "cols": 64}
+
+
+def session(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(graph(op, attributes, inputs).SerializeToString(), options)
+
+
+def run(made: ort.InferenceSession, *arrays: tuple[np.ndarray[Any, Any], int]) -> None:
+    """Each array with its address, so that one may lie anywhere."""
+    binding = made.io_binding()
+    for number, (array, address) in enumerate(arrays):
+        binding.bind_input(f"in{number}", "cpu", 0, array.dtype.type, array.shape, address)
+    binding.bind_output("out0", "cpu")
+    with one_line_errors():
+        made.run_with_iobinding(binding)
+
+
+def test_a_shorter_weight_at_the_address_of_an_earlier_one() -> None:
+    ids, table = np.array([32], np.int64), weight("q8_0", 33, 64)
+    blob = np.zeros(table["shape"], np.uint8)
+    made = session("QuantEmbedding", SIZES, [tensor("i64", 1), table])
+    run(made, (ids, ids.ctypes.data), (blob, blob.ctypes.data))
+    with pytest.raises(BackendError, match="packed weight has 1088 bytes, its shape needs 3264"):
+        run(made, (ids, ids.ctypes.data), (blob[:1], blob.ctypes.data))
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3])
+@pytest.mark.parametrize("moved", [0, 1])
+def test_memory_that_its_type_may_not_lie_in(shift: int, moved: int) -> None:
+    ids, table = np.array([32], np.int64), weight("q8_0", 33, 64)
+    blob, memory = np.zeros(table["shape"], np.uint8), np.zeros(5000, np.uint8)
+    made = session("QuantEmbedding", SIZES, [tensor("i64", 1), table])
+    addresses = [ids.ctypes.data, blob.ctypes.data]
+    addresses[moved] = memory.ctypes.data + shift
+    with pytest.raises(BackendError, match=f"input {moved} does not lie where its type may lie"):
+        run(made, (ids, addresses[0]), (blob, addresses[1]))
+
+
+@pytest.mark.parametrize("formats", ["q8_0", "q8_0,q8_0,q8_0"])
+def test_other_than_two_formats_of_a_gated_mlp(formats: str) -> None:
+    sizes = {"formats": formats, "rows": 32, "cols": 64, "activation": "silu"}
+    half = weight("q8_0", 32, 64)
+    with pytest.raises(BackendError, match="formats must name two"):
+        session("GatedMLP", sizes, [tensor("f32", 1, 64), half, half])

@@ -1,0 +1,155 @@
+"""Small valid calls of every op, and the damage that is done to their inputs and nodes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from edgedec.kernels import layout
+from tests.fuzz.mutate import INTERESTING, integer
+from tests.fuzz.mutate_onnx import mutate_node
+from tests.fuzz.target import Files
+
+GRAPH, CALL = "model.onnx", "call.json"
+TYPES = {
+    "f32": TensorProto.FLOAT,
+    "u8": TensorProto.UINT8,
+    "i64": TensorProto.INT64,
+    "f16": TensorProto.FLOAT16,
+    "i32": TensorProto.INT32,
+}
+_OUTPUTS = {"HeadTopK": ("f32", "i32", "f32", "f32", "f32")}
+_FORMATS = ("q4_0", "q5_1", "q8_0", "q4_k", "q6_k", "q3_k", "iq4_nl", "mxfp4", "f16")
+_SIZES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 48, 64, 255, 256, 257, 1023, (1 << 20) + 1)
+Tensor = dict[str, Any]
+
+
+Case = tuple[str, dict[str, Any], list[Tensor | None]]
+"""An op, its attributes, its inputs."""
+
+
+def tensor(kind: str, *shape: int, values: list[float] | None = None) -> Tensor:
+    """``values`` are repeated to fill the shape; without them they are random."""
+    return {"type": kind, "shape": list(shape), "values": values, "shift": 0}
+
+
+def weight(format: str, rows: int, cols: int) -> Tensor:
+    return tensor("u8", *layout.FORMATS[format].packed_shape(rows, cols))
+
+
+def seeds(folder: Path) -> list[tuple[Files, Files]]:
+    """A graph of one node, and what it is called with; for each op and several formats."""
+    cases: list[Case] = [
+        ("RMSNorm", {"epsilon": 1e-6}, [tensor("f32", 33, 48), tensor("f32", 48), tensor("f32", 33, 48)]),
+        ("RotaryTable", {}, [tensor("i64", 3, values=[0, 7, 99]), tensor("f32", 8, values=[1.0, 0.1])]),
+        _attention(heads=4, kv_heads=2, window=0),
+        _attention(heads=2, kv_heads=1, window=3, interleaved=1, softcap=30.0),
+        _attention(heads=26, kv_heads=1, window=0),
+    ]
+    for format in _FORMATS:
+        cols = 256 if layout.FORMATS[format].record == 256 else 64
+        cases += _quantised(format, cols)
+    return [({GRAPH: graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
+
+
+def _attention(heads: int, kv_heads: int, **more: float) -> Case:
+    attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
+    inputs: list[Tensor | None] = [
+        tensor("f32", 5, (heads + 2 * kv_heads) * 16),
+        tensor("f32", 5, 16),
+        tensor("i64", 5, values=[-1, 0, 1, 1, 3]),
+        tensor("i64", 1, values=[20]),
+        tensor("f16", 2, 2, kv_heads, 25, 16),
+        tensor("f32", 16),
+        tensor("f32", 16),
+    ]
+    return "TreeAttention", attributes | more, inputs
+
+
+def _quantised(format: str, cols: int) -> list[Case]:
+    sizes = {"format": format, "rows": 33, "cols": cols}
+    linear = {"formats": f"{format},q8_0", "rows": [33, 16], "cols": cols, "terms": 2}
+    gated = {"formats": f"{format},{format}", "rows": 32, "cols": cols, "activation": "silu"}
+    table = weight(format, 33, cols)
+    want, keep = tensor("i64", 1, values=[1]), tensor("i64", 3, values=[0, 5, 32])
+    two = [table, weight("q8_0", 16, cols)]
+    half = weight(format, 32, cols)
+    return [
+        ("QuantEmbedding", sizes, [tensor("i64", 4, values=[0, 32, 5]), table]),
+        ("QuantLinear", linear, [tensor("f32", 3, cols), tensor("f32", 49), tensor("f32", 3, 49), *two]),
+        ("QuantLinear", linear, [tensor("f32", 18, cols), None, None, *two]),
+        ("GatedMLP", gated, [tensor("f32", 2, cols), half, half]),
+        ("HeadTopK", {**sizes, "k": 8, "refine": 1}, [tensor("f32", 2, cols), table, want, None]),
+        ("HeadTopK", {**sizes, "k": 8, "softcap": 30.0}, [tensor("f32", 2, cols), table, want, keep]),
+    ]
+
+
+def graph(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> onnx.ModelProto:
+    """A model of this one node; its inputs are called in0, in1, ..., but for those that are None."""
+    names = ["" if given is None else f"in{i}" for i, given in enumerate(inputs)]
+    outputs = [f"out{i}" for i, _ in enumerate(_OUTPUTS.get(op, ("f32",)))]
+    node = helper.make_node(op, names, outputs, domain="ai.edgedec", **attributes)
+    body = helper.make_graph(
+        [node],
+        op,
+        [helper.make_tensor_value_info(f"in{i}", TYPES[t["type"]], None) for i, t in enumerate(inputs) if t],
+        [
+            helper.make_tensor_value_info(name, TYPES[kind], None)
+            for name, kind in zip(outputs, _OUTPUTS.get(op, ("f32",)), strict=True)
+        ],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.edgedec", 1)]
+    return helper.make_model(body, opset_imports=opsets, ir_version=10)
+
+
+def _call(inputs: list[Tensor | None]) -> bytes:
+    return json.dumps({f"in{i}": given for i, given in enumerate(inputs) if given}).encode()
+
+
+def mutate(files: Files, rng: random.Random) -> None:
+    """Other shapes, values, lengths and alignments of what goes in (mostly); or another node."""
+    if rng.random() < 0.25:
+        files[GRAPH] = mutate_node(files[GRAPH], rng)
+        return
+    call = json.loads(files[CALL])
+    for given in [call[name] for name in rng.sample(sorted(call), rng.choice((1, 1, 1, min(2, len(call)))))]:
+        rng.choice((_shape, _shape, _values, _values, _short))(given, rng)
+    files[CALL] = json.dumps(call).encode()
+
+
+def _shape(given: Tensor, rng: random.Random) -> None:
+    shape, action = given["shape"], rng.choice(("size", "size", "near", "near", "more", "fewer", "swap"))
+    if action in ("size", "near") and shape:
+        at = rng.randrange(len(shape))
+        shape[at] = rng.choice(_SIZES) if action == "size" else max(0, shape[at] + rng.choice((-1, 1)))
+    elif action == "more":
+        shape.insert(rng.randrange(len(shape) + 1), rng.choice((0, 1, 1, 2)))
+    elif action == "fewer" and shape:
+        del shape[rng.randrange(len(shape))]
+    else:
+        rng.shuffle(shape)
+
+
+def _values(given: Tensor, rng: random.Random) -> None:
+    if given["type"] == "i64":
+        values = list(given["values"] or [0])
+        values[rng.randrange(len(values))] = rng.choice(
+            (integer(rng, signed=True), rng.randrange(-2, 40), rng.choice(INTERESTING) % 2**63)
+        )
+        given["values"] = rng.choice((values, values[::-1]))
+    else:
+        special = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, 3e38, -3e38, 255.0, 6e4)
+        given["values"] = [rng.choice(special) for _ in range(rng.choice((1, 2, 7, 33)))]
+
+
+def _short(given: Tensor, rng: random.Random) -> None:
+    """Not where its elements belong in memory; or another type."""
+    if rng.random() < 0.7:
+        given["shift"] = rng.choice((1, 2, 3, 4, 8, 32))
+    else:
+        given["type"] = rng.choice(list(TYPES))

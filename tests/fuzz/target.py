@@ -1,0 +1,97 @@
+"""What a target of the fuzzer is, and the models that several of them damage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.core.manifest import FileEntry, Manifest
+from edgedec.core.types import ALL_ROWS
+from edgedec.export import export_gguf
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+Files = dict[str, bytes]
+"""By path below the folder of an input; a ``Link`` is made a symbolic link."""
+SHAPE = TinyShape(layers=1, hidden=32, ffn=32, heads=2, kv_heads=1, context=32)
+MODELS = (("llama", "q4_1"), ("qwen2", "q8_0"), ("gemma3", "q5_0"))
+OUTSIDE = "../outside"
+"""Beside the folder of an input: a directory with the files ``secret`` and ``weights.bin``."""
+
+
+class Link(bytes):
+    """The target of a symbolic link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``read`` gets a folder with the damaged files, and those that a reader needs beside them.
+
+    ``parts``: words of which every rejection has to use one, for it to say what is wrong.
+    """
+
+    name: str
+    seeds: Callable[[Path], list[tuple[Files, Files]]]
+    mutate: Callable[[Files, random.Random], None]
+    read: Callable[[Path], None]
+    parts: tuple[str, ...] = ("",)
+
+
+def alone(
+    name: str, mutate: Callable[[bytes, random.Random], bytes]
+) -> Callable[[Files, random.Random], None]:
+    """A change of one file."""
+
+    def change(files: Files, rng: random.Random) -> None:
+        files[name] = mutate(files[name], rng)
+
+    return change
+
+
+def tiny_gguf(folder: Path, architecture: str, formats: str) -> Path:
+    """A model as small as the kernels allow, made once."""
+    path = folder / f"{architecture}.gguf"
+    return path if path.exists() else write_tiny(path, architecture, formats=formats, shape=SHAPE)
+
+
+def tiny_bundle(folder: Path, architecture: str, formats: str) -> Path:
+    """Its bundle, made once."""
+    bundle = folder / architecture
+    if not bundle.exists():
+        export_gguf(tiny_gguf(folder, architecture, formats), bundle)
+    return bundle
+
+
+def parts_of_bundles(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]]]:
+    """Seeds of a target that damages these files of a bundle."""
+
+    def seeds(folder: Path) -> list[tuple[Files, Files]]:
+        out = []
+        for architecture, formats in MODELS:
+            bundle = tiny_bundle(folder, architecture, formats)
+            files = {path.name: path.read_bytes() for path in bundle.iterdir()}
+            rest = {name: data for name, data in files.items() if name not in damaged}
+            out.append(({name: files[name] for name in damaged}, rest))
+        return out
+
+    return seeds
+
+
+def run_bundle(bundle: Path, manifest: Manifest) -> None:
+    """A pass of two tokens."""
+    from edgedec.backends.onnx import OnnxForward
+
+    capacity = min(16, manifest.spec.context_length)
+    forward = OnnxForward(bundle, manifest, threads=1, capacity=capacity, spin=False)
+    forward.extend([0, 1 % manifest.spec.vocab_size][:capacity], rows=ALL_ROWS)
+
+
+def with_true_sizes(folder: Path, manifest: Manifest) -> Manifest:
+    """``manifest`` with the sizes that its files have: what is tested lies behind that check."""
+
+    def size(path: Path) -> int:
+        return path.stat().st_size if path.exists() else 0
+
+    sizes = {name: FileEntry(size(folder / name), "0" * 64) for name in manifest.files}
+    return Manifest(manifest.name, manifest.spec, manifest.tokenizer, sizes)
