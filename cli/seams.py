@@ -104,7 +104,7 @@ def seams(ctx: click.Context) -> Seams:
 
 
 def open_model(ctx: click.Context, name: str, *, threads: int | None, context: int | None) -> LoadedModel:
-    """Load a model by name, bundle directory or GGUF file; what is missing is pulled first, with progress."""
+    """Load a model by name or path; what is missing is pulled or exported first, with progress."""
     given = seams(ctx)
     with progress.reporter() as report:
         bundle = given.store().ensure(name, progress=report)

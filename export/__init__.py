@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgedec.core.manifest import Manifest
 
-__all__ = ["QUANTS", "ROLES", "export_gguf", "export_huggingface"]
+__all__ = ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
 QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
 """What the matrices of a Hugging Face model can become: groups of 32 with a scale each, or floats."""
@@ -72,3 +72,13 @@ def export_huggingface(
         provenance=provenance,
         progress=progress,
     )
+
+
+def huggingface_files(source: Path) -> list[Path]:
+    """The files of the model directory ``source`` that an export reads: texts that are there, then weights.
+
+    Raises NotFoundError, BadFileError or UnsupportedError.
+    """
+    from edgedec.export.huggingface.exporter import used_files
+
+    return used_files(Path(source))

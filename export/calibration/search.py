@@ -3,8 +3,7 @@
 What is minimised is sum_j w_j (x_j - y_j)^2 over a group, y being the values after rounding. With w_j the
 mean square of input j, this is the expected squared error of the output if inputs are uncorrelated: the
 importance matrix of llama.cpp (ggml-quants.c, tools/imatrix). As there, several scales are tried, each
-improved once by weighted least squares; the plain rounding of ggml is among those tried, so no group gets
-worse than it.
+improved once by weighted least squares; a group for which none beats the plain rounding of ggml keeps that.
 """
 
 from __future__ import annotations
@@ -56,45 +55,59 @@ def _positive(importance: NDArray[np.floating]) -> F32:
 
 
 def _search(spec: Format, x: F32, w: F32, plain: U8) -> U8:
-    """The best blocks u8[B, bytes] for groups x [B, 32], beginning with the ``plain`` ones."""
+    """The best blocks u8[B, bytes] for groups x [B, 32], which rounded plainly are ``plain``."""
     taken = split_blocks(spec.name, plain)
     levels = taken.quants.reshape(-1, GROUP).astype(np.float32) - np.float32(spec.offset)
     d = taken.d.reshape(-1).view(np.float16).astype(np.float32)
     m = np.zeros_like(d) if taken.m is None else taken.m.reshape(-1).view(np.float16).astype(np.float32)
-    error = _error(x, w, levels, d, m)
-    low = x.min(axis=1)
-    middle, half = (low + x.max(axis=1)) / 2, (x.max(axis=1) - low) / 2
-    top = np.float32(2**spec.bits - 1)
     with np.errstate(all="ignore"):  # a group of zeros has no scale, and loses against the plain one
-        first_d, first_m = d.copy(), m.copy()
-        for stretch in map(np.float32, _SHRINKS if spec.has_min else _STRETCHES):
-            new_d, new_m = first_d * stretch, first_m
-            if spec.has_min:
-                new_d, new_m = 2 * half * stretch / top, middle - half * stretch
-            new_d, new_m = _fit(spec, x, w, _round(spec, x, new_d, new_m))
-            new = _round(spec, x, new_d, new_m)
-            new_error = _error(x, w, new, new_d, new_m)
-            better = new_error < error
-            error, d, m = (np.where(better, n, o) for n, o in ((new_error, error), (new_d, d), (new_m, m)))
-            levels = np.where(better[:, None], new, levels)
-    return _encode(spec, (levels + np.float32(spec.offset)).astype(np.uint8), d, m)
+        new_d, new_m = _best(spec, x, w, d)
+        new = _round(spec, x, new_d, new_m)
+        better = _error(x, w, new, new_d, new_m) < _error(x, w, levels, d, m)
+    levels = np.where(better[:, None], new, levels) + np.float32(spec.offset)
+    return _encode(spec, levels.astype(np.uint8), np.where(better, new_d, d), np.where(better, new_m, m))
 
 
-def _round(spec: Format, x: F32, d: F32, m: F32) -> F32:
+def _best(spec: Format, x: F32, w: F32, plain_d: F32) -> tuple[F32, F32]:
+    """(d, m) of the candidate with the smallest error."""
+    sums = w.sum(axis=1), (w * x).sum(axis=1), np.einsum("bj,bj,bj->b", w, x, x)
+    low, high = x.min(axis=1), x.max(axis=1)
+    middle, step = (low + high) / 2, (high - low) / np.float32(2**spec.bits - 1)
+    best = np.full(len(x), np.inf, dtype=np.float32), np.zeros(len(x), np.float32), np.zeros_like(plain_d)
+    for stretch in map(np.float32, _SHRINKS if spec.has_min else _STRETCHES):
+        if spec.has_min:
+            levels = _round(spec, x, step * stretch, middle - (middle - low) * stretch)
+        else:
+            levels = _round(spec, x, plain_d * stretch, None)
+        candidate = _fit(spec, x, w, levels, sums)
+        better = candidate[0] < best[0]
+        best = tuple(np.where(better, new, old) for new, old in zip(candidate, best, strict=True))
+    return best[1], best[2]
+
+
+def _round(spec: Format, x: F32, d: F32, m: F32 | None) -> F32:
     """The nearest levels, as numbers from -offset on."""
-    levels: F32 = np.rint((x - m[:, None]) * (1 / d)[:, None])
+    levels: F32 = (x if m is None else x - m[:, None]) * (1 / d)[:, None]
+    np.rint(levels, out=levels)
     return np.clip(levels, -spec.offset, 2**spec.bits - 1 - spec.offset, out=levels)
 
 
-def _fit(spec: Format, x: F32, w: F32, q: F32) -> tuple[F32, F32]:
-    """(d, m) of the least weighted squared error for levels ``q``, as fp16 can hold them."""
+def _fit(spec: Format, x: F32, w: F32, q: F32, sums: tuple[F32, F32, F32]) -> tuple[F32, F32, F32]:
+    """(error, d, m) of the least weighted squared error for levels ``q``, with d and m as fp16 can hold them.
+
+    ``sums`` are those of w, w x and w x^2 over each group.
+    """
+    sum_w, sum_x, sum_xx = sums
     wq = w * q
-    qq, qx = (wq * q).sum(axis=1), (wq * x).sum(axis=1)
+    sum_qq, sum_qx = np.einsum("bj,bj->b", wq, q), np.einsum("bj,bj->b", wq, x)
     if not spec.has_min:
-        return _half(qx / qq), np.zeros_like(qx)
-    total, sum_q, sum_x = w.sum(axis=1), wq.sum(axis=1), (w * x).sum(axis=1)
-    d = _half((total * qx - sum_q * sum_x) / (total * qq - sum_q * sum_q))
-    return d, _half((sum_x - d * sum_q) / total)
+        d = _half(sum_qx / sum_qq)
+        return sum_xx + d * (d * sum_qq - 2 * sum_qx), d, np.zeros_like(d)
+    sum_q = wq.sum(axis=1)
+    d = _half((sum_w * sum_qx - sum_q * sum_x) / (sum_w * sum_qq - sum_q * sum_q))
+    m = _half((sum_x - d * sum_q) / sum_w)
+    error = sum_xx + d * (d * sum_qq - 2 * sum_qx) + m * (m * sum_w + 2 * d * sum_q - 2 * sum_x)
+    return error, d, m
 
 
 def _half(values: F32) -> F32:

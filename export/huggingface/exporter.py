@@ -50,8 +50,7 @@ def export_huggingface(
     with terminations_raise():
         config = read_config(read_object(source / CONFIG, required=True))
         hyper = read_hyperparameters(config.architecture, config.metadata)
-        files = weight_files(source)
-        weights = HuggingFaceSource(source, config, read_shards(files), formats)
+        weights = HuggingFaceSource(source, config, read_shards(weight_files(source)), formats)
         _check_vocabulary(weights, config)
         texts = read_tokenizer(source, config.vocab)
         chosen: dict[str, Scalar] = {"quant": show_quant(formats)}
@@ -61,7 +60,7 @@ def export_huggingface(
         contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
-            return {**_origin(source, files, report), **chosen, **(provenance or {})}
+            return {**_origin(source, report), **chosen, **(provenance or {})}
 
         return write_bundle(weights, contents, out, origin, report)
 
@@ -102,10 +101,16 @@ def _check_vocabulary(weights: HuggingFaceSource, config: Config) -> None:
         raise BadFileError("the model lacks tensor lm_head.weight, and its embedding is not tied")
 
 
-def _origin(source: Path, files: list[Path], report: Progress) -> dict[str, Scalar]:
-    """Name and size of the directory, and the hash of each file that went into the bundle."""
+def used_files(source: Path) -> list[Path]:
+    """See ``edgedec.export.huggingface_files``."""
+    files = weight_files(source)
     index = [] if files[0].name == SINGLE else [INDEX]
-    used = [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
+    return [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
+
+
+def _origin(source: Path, report: Progress) -> dict[str, Scalar]:
+    """Name and size of the directory, and the hash of each file that went into the bundle."""
+    used = used_files(source)
     total, done = sum(file.stat().st_size for file in used), 0
 
     def count(chunk: int) -> None:

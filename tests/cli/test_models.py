@@ -37,8 +37,23 @@ def test_list_for_machines(home: Home) -> None:
     bundle = home.install("gemma3-270m", size=2500)
     document = json.loads(run(home.seams(), "list", "--json").stdout)
     assert document["home"] == str(home.path)
-    assert document["installed"] == [{"name": "gemma3-270m", "path": str(bundle), "bytes": 2500}]
+    assert document["installed"] == [
+        {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None}
+    ]
     assert {model["name"] for model in document["available"]} == set(RECIPES) - {"gemma3-270m"}
+
+
+def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:
+    store = home.path / "models"
+    gguf = write_tiny(tmp_path / "tiny.gguf", "qwen3")
+    source = write_huggingface(tmp_path / "Tiny-Model", gguf)
+    for name, made_of, options in (("a", gguf, []), ("b", source, ["--quant", "q4_1"])):
+        assert run(Seams(), "export", str(made_of), "-o", str(store / name), *options).exit_code == 0
+    first, second = run(home.seams(), "list").stdout.splitlines()[1:3]
+    assert first.endswith("from tiny.gguf")
+    assert second.endswith("from Tiny-Model; attn=q4_1,mlp=q4_1,head=q8_0")
+    document = json.loads(run(home.seams(), "list", "--json").stdout)
+    assert [one["quant"] for one in document["installed"]] == [None, "attn=q4_1,mlp=q4_1,head=q8_0"]
 
 
 def test_rm(home: Home) -> None:
