@@ -53,11 +53,9 @@ def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
         return _about(recipes[model.name])
     source = _source(model)
     made_of = f"from {source['file']}" if "file" in source else ""
-    return "; ".join(filter(None, [made_of, str(source.get("quant", "")), _calibrated(source)]))
-
-
-def _calibrated(source: Mapping[str, Scalar]) -> str:
-    return "calibrated" if "calibration tokens" in source else ""
+    calibrated = "calibrated" if "calibration tokens" in source else ""
+    text = "; ".join(filter(None, [made_of, str(source.get("quant", "")), calibrated]))
+    return "".join(char for char in text if char.isprintable())[:200]
 
 
 def _source(model: Installed) -> Mapping[str, Scalar]:

@@ -150,25 +150,34 @@ class Store:
         known = index.name_of(path)
         if known and not force and is_bundle(self._layout.model(known)):
             return self._layout.model(known)
+        files = self._files(path)
         try:
-            if path.is_dir():
-                bundle = self._from_directory(path, progress, force)
-            else:
-                job = job_for_file(_digest([path], progress)[0], path)
-                bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
+            hashes = _digest(files, progress)
         except OSError as error:
             raise BadFileError(f"cannot read {path}: {error.strerror}") from error
+        if path.is_dir():
+            table = "".join(f"{file.name} {sha256}\n" for file, sha256 in zip(files, hashes, strict=True))
+            bundle = self._from_directory(path, hashlib.sha256(table.encode()).hexdigest(), progress, force)
+        else:
+            job = job_for_file(hashes[0], path)
+            bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
         index.remember(path, bundle.name)
         return bundle
 
-    def _from_directory(self, path: Path, progress: Progress, force: bool) -> Path:
-        """The bundle of a Hugging Face model, named after its directory and the hashes of its files."""
-        from edgedec.export import QUANTS, export_huggingface, huggingface_files
+    @staticmethod
+    def _files(path: Path) -> list[Path]:
+        """What a model is made of: a GGUF file, or the files of a Hugging Face directory that count."""
+        if path.is_file():
+            return [path]
+        from edgedec.export import huggingface_files
 
-        files = huggingface_files(path)
-        hashes = zip(files, _digest(files, progress), strict=True)
-        digest = hashlib.sha256("".join(f"{file.name} {sha256}\n" for file, sha256 in hashes).encode())
-        name = f"{slug(path.resolve().name)}-{digest.hexdigest()[:12]}"
+        return huggingface_files(path)
+
+    def _from_directory(self, path: Path, sha256: str, progress: Progress, force: bool) -> Path:
+        """The bundle of a Hugging Face model, named after its directory and ``sha256``."""
+        from edgedec.export import QUANTS, export_huggingface
+
+        name = f"{slug(path.resolve().name)}-{sha256[:12]}"
         target = self._layout.model(name)
         with self._lock(name):
             self._layout.recover(name)
