@@ -150,7 +150,7 @@ class Store:
         known = index.name_of(path)
         if known and not force and is_bundle(self._layout.model(known)):
             return self._layout.model(known)
-        files = self._files(path)
+        files = _files(path)
         try:
             hashes = _digest(files, progress)
         except OSError as error:
@@ -163,15 +163,6 @@ class Store:
             bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
         index.remember(path, bundle.name)
         return bundle
-
-    @staticmethod
-    def _files(path: Path) -> list[Path]:
-        """What a model is made of: a GGUF file, or the files of a Hugging Face directory that count."""
-        if path.is_file():
-            return [path]
-        from edgedec.export import huggingface_files
-
-        return huggingface_files(path)
 
     def _from_directory(self, path: Path, sha256: str, progress: Progress, force: bool) -> Path:
         """The bundle of a Hugging Face model, named after its directory and ``sha256``."""
@@ -214,6 +205,15 @@ class Store:
 
         with exclusive(self._layout.lock(name), waiting):
             yield
+
+
+def _files(path: Path) -> list[Path]:
+    """What a model is made of: a GGUF file, or the files of a Hugging Face directory that count."""
+    if path.is_file():
+        return [path]
+    from edgedec.export import huggingface_files
+
+    return huggingface_files(path)
 
 
 def _digest(paths: Sequence[Path], progress: Progress) -> list[str]:

@@ -81,7 +81,7 @@ class _Run:
         elif kind == "QuantLinear":
             out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
         elif kind == "TreeAttention":
-            out = self.attention(attrs, *(self.value(name) for name in names[:2]), names[5:])
+            out = self.attention(attrs, self.value(names[0]), self.value(names[1]), names[5:])
         else:
             inputs = [self.value(name) for name in names if name != "rows"]
             out = _PLAIN[kind](attrs, *inputs)
@@ -159,11 +159,15 @@ def _rotary_table(_attrs: dict[str, Any], positions: NDArray[np.int64], frequenc
 
 
 def _sigmoid(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
-    return 0.5 * (1 + np.tanh(0.5 * x))  # as 1 / (1 + exp(-x)), and never overflows
+    """1 / (1 + exp(-x)), without its overflow."""
+    y: F32 = 0.5 * (1 + np.tanh(0.5 * x))
+    return y
 
 
 def _gelu(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
-    return 0.5 * x * (1 + np.tanh(np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)))
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    y: F32 = 0.5 * x * (1 + np.tanh(inner))
+    return y
 
 
 _PLAIN: dict[str, Callable[..., NDArray[Any]]] = {

@@ -73,21 +73,21 @@ def _best(spec: Format, x: F32, w: F32, plain_d: F32) -> tuple[F32, F32]:
     sums = w.sum(axis=1), (w * x).sum(axis=1), np.einsum("bj,bj,bj->b", w, x, x)
     low, high = x.min(axis=1), x.max(axis=1)
     middle, step = (low + high) / 2, (high - low) / np.float32(2**spec.bits - 1)
-    best = np.full(len(x), np.inf, dtype=np.float32), np.zeros(len(x), np.float32), np.zeros_like(plain_d)
+    least, d, m = np.full_like(low, np.inf), np.zeros_like(low), np.zeros_like(low)
     for stretch in map(np.float32, _SHRINKS if spec.has_min else _STRETCHES):
         if spec.has_min:
             levels = _round(spec, x, step * stretch, middle - (middle - low) * stretch)
         else:
             levels = _round(spec, x, plain_d * stretch, None)
-        candidate = _fit(spec, x, w, levels, sums)
-        better = candidate[0] < best[0]
-        best = tuple(np.where(better, new, old) for new, old in zip(candidate, best, strict=True))
-    return best[1], best[2]
+        error, new_d, new_m = _fit(spec, x, w, levels, sums)
+        better = error < least
+        least, d, m = np.where(better, error, least), np.where(better, new_d, d), np.where(better, new_m, m)
+    return d, m
 
 
 def _round(spec: Format, x: F32, d: F32, m: F32 | None) -> F32:
     """The nearest levels, as numbers from -offset on."""
-    levels: F32 = (x if m is None else x - m[:, None]) * (1 / d)[:, None]
+    levels: F32 = (x if m is None else x - m[:, None]) * np.reciprocal(d)[:, None]
     np.rint(levels, out=levels)
     return np.clip(levels, -spec.offset, 2**spec.bits - 1 - spec.offset, out=levels)
 
@@ -127,5 +127,5 @@ def _encode(spec: Format, quants: U8, d: F32, m: F32) -> U8:
         parts.append(m.astype("<f2").view(np.uint8).reshape(-1, 2))
     if spec.bits == 5:
         parts.append(np.packbits(quants >> 4, axis=1, bitorder="little"))
-    parts.append((quants[:, :16] & 15) | (quants[:, 16:] & 15) << 4)
+    parts.append(((quants[:, :16] & 15) | (quants[:, 16:] & 15) << 4).astype(np.uint8))
     return np.concatenate(parts, axis=1)
