@@ -26,7 +26,7 @@ TYPES = {
     "ALL_F32": "f32", "MOSTLY_F16": "f16", "MOSTLY_BF16": "bf16", "MOSTLY_Q8_0": "q8_0",
     "MOSTLY_Q4_0": "q4_0", "MOSTLY_Q4_1": "q4_1", "MOSTLY_Q5_0": "q5_0", "MOSTLY_Q5_1": "q5_1",
     "MOSTLY_Q2_K": "q2_k", "MOSTLY_Q3_K_M": "q3_k", "MOSTLY_Q4_K_M": "q4_k", "MOSTLY_Q5_K_M": "q5_k",
-    "MOSTLY_Q6_K": "q6_k", "MOSTLY_IQ4_NL": "iq4_nl",
+    "MOSTLY_Q6_K": "q6_k", "MOSTLY_IQ4_NL": "iq4_nl", "MOSTLY_MXFP4_MOE": "mxfp4",
 }  # fmt: skip
 """llama.cpp's names of file types, and a format that each file then has."""
 REAL = ("MOSTLY_F16", "MOSTLY_Q4_0", "MOSTLY_Q5_1", "MOSTLY_Q6_K", "MOSTLY_IQ4_NL")
@@ -38,6 +38,7 @@ def requantise(source: Path, out: Path, kind: str) -> Path:
     params = llama.llama_model_quantize_default_params()
     params.nthread, params.allow_requantize = 1, True
     params.ftype = getattr(llama, f"LLAMA_FTYPE_{kind}")
+    params.pure = kind == "MOSTLY_MXFP4_MOE"  # which otherwise is for the experts of a mixture alone
     paths = str(source).encode(), str(out).encode()
     assert llama.llama_model_quantize(*paths, ctypes.byref(params)) == 0
     return out
