@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from edgedec.bench.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
@@ -20,6 +22,7 @@ from edgedec.export import QUANTS
     epilog=opt.examples(
         "edgedec export model.gguf -o my-model",
         "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
+        "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
         'edgedec generate -m ./my-model -p "Hello"',
     ),
 )
@@ -27,12 +30,24 @@ from edgedec.export import QUANTS
 @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR",
               help="Where the bundle goes; a bundle that is there already is replaced.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="The model's name (default: the one in the file).")
-@click.option("--quant", type=click.Choice(QUANTS),
-              help="Quantise the matrices of a Hugging Face model to this (default: q8_0).")  # fmt: skip
+@click.option("--quant", "quants", multiple=True, metavar="[PART=]FORMAT",
+              help="Quantise the matrices of a Hugging Face model to FORMAT, one of "
+              f"{', '.join(QUANTS)} (default: {QUANTS[0]}). With PART only those of attention (attn), "
+              "MLP (mlp) or embedding and head (head), which keep q8_0 without it; "
+              "may be given several times.")  # fmt: skip
+@click.option("--calibrate", type=click.Path(path_type=Path), metavar="FILE",
+              help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
+              "weigh rounding errors by what the matrices then multiply; for 4 and 5 bits.")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, source: Path, out: Path, name: str | None, quant: str | None, as_json: bool
+    ctx: click.Context,
+    source: Path,
+    out: Path,
+    name: str | None,
+    quants: Sequence[str],
+    calibrate: Path | None,
+    as_json: bool,
 ) -> None:
     """Turn a model into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
 
@@ -44,14 +59,17 @@ def command(
         raise NotFoundError(
             f"no such file: {source}", hint="SOURCE is a .gguf file or a Hugging Face directory"
         )
-    if quant and not source.is_dir():
-        raise UsageError(
-            "--quant is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
-        )
+    for option, given in (("--quant", quants), ("--calibrate", calibrate)):
+        if given and not source.is_dir():
+            raise UsageError(
+                f"{option} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
+            )
     if out.exists() and not _replaceable(out):
         raise UsageError(f"{out} exists and is not a bundle", hint="choose a new or an empty directory")
+    text = read_text(calibrate) if calibrate else None
+    quant = ",".join(quants) or None
     with progress.reporter() as report:
-        manifest = seams(ctx).export(source, out, name=name, quant=quant, progress=report)
+        manifest = seams(ctx).export(source, out, name=name, quant=quant, calibration=text, progress=report)
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {

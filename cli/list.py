@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +10,11 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.seams import seams
+from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from edgedec.core.manifest import Scalar
     from edgedec.models import Installed, Recipe
 
 
@@ -35,7 +37,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         screen.show_json(_document(str(store.home), installed, available))
         return
     click.echo(f"Installed in {store.home}:" if installed else "No model is installed yet.")
-    _columns([(model.name, size(model.bytes), _about(RECIPES.get(model.name))) for model in installed])
+    _columns([(model.name, size(model.bytes), _installed_about(model, RECIPES)) for model in installed])
     if available:
         click.echo("Can be pulled:")
         _columns([(recipe.name, size(recipe.bytes), _about(recipe)) for recipe in available])
@@ -45,10 +47,34 @@ def _about(recipe: Recipe | None) -> str:
     return f"{recipe.title}; licence: {recipe.licence.name}" if recipe else ""
 
 
+def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
+    """For other models than those of a recipe: what they were made of, and how they were quantised."""
+    if model.name in recipes:
+        return _about(recipes[model.name])
+    source = _source(model)
+    made_of = f"from {source['file']}" if "file" in source else ""
+    calibrated = "calibrated" if "calibration tokens" in source else ""
+    text = "; ".join(filter(None, [made_of, str(source.get("quant", "")), calibrated]))
+    return "".join(char for char in text if char.isprintable())[:200]
+
+
+def _source(model: Installed) -> Mapping[str, Scalar]:
+    """What the manifest says; nothing where it is broken, which opening the model will report."""
+    from edgedec.core.manifest import Manifest
+
+    try:
+        return Manifest.load(model.path).source
+    except EdgeDecError:
+        return {}
+
+
 def _document(home: str, installed: Sequence[Installed], available: Sequence[Recipe]) -> dict[str, object]:
     return {
         "home": home,
-        "installed": [{"name": one.name, "path": str(one.path), "bytes": one.bytes} for one in installed],
+        "installed": [
+            {"name": one.name, "path": str(one.path), "bytes": one.bytes, "quant": _source(one).get("quant")}
+            for one in installed
+        ],
         "available": [
             {"name": one.name, "title": one.title, "bytes": one.bytes, "licence": one.licence.name}
             for one in available

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 model_option = click.option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME",
-    help="A model's name, a bundle directory or a GGUF file; what is missing is pulled.",
+    help="A model's name, a bundle, a GGUF file or a Hugging Face directory; what is missing is pulled.",
 )  # fmt: skip
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

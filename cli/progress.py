@@ -24,6 +24,7 @@ _LABELS = {
     "join": "unpacking",
     "verify": "checking",
     "source": "reading",
+    "calibration": "calibrating",
     "weights": "packing weights",
 }
 

@@ -34,8 +34,9 @@ def command(
 ) -> None:
     """Fetch a model, check it, and turn it into a bundle in the store.
 
-    NAME is one that `edgedec list` shows, or hf:OWNER/REPOSITORY/FILE.gguf. An interrupted pull continues
-    where it stopped; an installed model stays usable until its replacement is complete.
+    NAME is one that `edgedec list` shows, hf:OWNER/REPOSITORY/FILE.gguf, or the path of a GGUF file or a
+    Hugging Face directory, which gets 8-bit weights (`edgedec export` offers others). An interrupted pull
+    continues where it stopped; an installed model stays usable until its replacement is complete.
     """
     store = seams(ctx).store()
     with progress.reporter() as report:

@@ -24,7 +24,14 @@ class Loader(Protocol):
 
 class Exporter(Protocol):
     def __call__(
-        self, source: Path, out: Path, *, name: str | None, quant: str | None, progress: progress.Reporter
+        self,
+        source: Path,
+        out: Path,
+        *,
+        name: str | None,
+        quant: str | None,
+        calibration: str | None,
+        progress: progress.Reporter,
     ) -> Manifest: ...
 
 
@@ -50,12 +57,20 @@ def _load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedMo
 
 
 def _export(
-    source: Path, out: Path, *, name: str | None, quant: str | None, progress: progress.Reporter
+    source: Path,
+    out: Path,
+    *,
+    name: str | None,
+    quant: str | None,
+    calibration: str | None,
+    progress: progress.Reporter,
 ) -> Manifest:
     from edgedec.export import QUANTS, export_gguf, export_huggingface
 
     if source.is_dir():
-        return export_huggingface(source, out, name=name, quant=quant or QUANTS[0], progress=progress)
+        return export_huggingface(
+            source, out, name=name, quant=quant or QUANTS[0], calibration=calibration, progress=progress
+        )
     return export_gguf(source, out, name=name, progress=progress)
 
 
@@ -89,7 +104,7 @@ def seams(ctx: click.Context) -> Seams:
 
 
 def open_model(ctx: click.Context, name: str, *, threads: int | None, context: int | None) -> LoadedModel:
-    """Load a model by name, bundle directory or GGUF file; what is missing is pulled first, with progress."""
+    """Load a model by name or path; what is missing is pulled or exported first, with progress."""
     given = seams(ctx)
     with progress.reporter() as report:
         bundle = given.store().ensure(name, progress=report)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from edgedec.core.manifest import Manifest
 
-__all__ = ["QUANTS", "export_gguf", "export_huggingface"]
+__all__ = ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
-QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
-"""What the float matrices of a Hugging Face model can be quantised to: groups of 32 with a scale each."""
+QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
+"""What the matrices of a Hugging Face model can become: groups of 32 with a scale each, or floats."""
+ROLES = ("attn", "mlp", "head")
+"""Parts of a model that can have formats of their own; ``head`` is the embedding too."""
 
 
 def export_gguf(
@@ -43,18 +45,40 @@ def export_huggingface(
     out: Path,
     *,
     quant: str = QUANTS[0],
+    calibration: str | None = None,
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
 
-    Matrices are quantised to ``quant``, one of QUANTS, a few rows at a time; embedding and head always to
-    q8_0; norms and biases stay f32. What a format can represent is kept exactly. ``name`` defaults to that of
-    the directory; everything else is as for ``export_gguf``.
+    Matrices are quantised to ``quant``, a few rows at a time: one of QUANTS, then embedding and head get
+    q8_0; or by role, as in "q4_0,attn=q5_1,head=q8_0". Scales of 4 and 5 bits are searched for the least
+    squared error; ``calibration``, a text of at least 64 tokens, lets the float model run over some thousand
+    tokens of it first, and weighs the errors by what the matrices then multiply. Norms and biases stay f32.
+    What a format can represent is kept exactly. ``name`` defaults to that of the directory; ``progress`` has
+    the stage "calibration" too; everything else is as for ``export_gguf``.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
     from edgedec.export.huggingface.exporter import export_huggingface as export
 
-    return export(Path(source), Path(out), quant=quant, name=name, provenance=provenance, progress=progress)
+    return export(
+        Path(source),
+        Path(out),
+        quant=quant,
+        calibration=calibration,
+        name=name,
+        provenance=provenance,
+        progress=progress,
+    )
+
+
+def huggingface_files(source: Path) -> list[Path]:
+    """The files of the model directory ``source`` that an export reads: texts that are there, then weights.
+
+    Raises NotFoundError, BadFileError or UnsupportedError.
+    """
+    from edgedec.export.huggingface.exporter import used_files
+
+    return used_files(Path(source))

@@ -1,4 +1,4 @@
-"""Remembering the hash of a local GGUF, so that starting with the same file twice does not read it twice."""
+"""Remembering the hash of a local model, so that starting with the same one twice does not read it twice."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class LocalIndex:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def name_of(self, gguf: Path) -> str | None:
-        """The store's name for this file, if it was seen and has not changed since."""
-        entry = self._read().get(str(gguf.resolve()))
-        if isinstance(entry, list) and len(entry) == 3 and entry[:2] == _stamp(gguf):
+    def name_of(self, model: Path) -> str | None:
+        """The store's name for this file or directory, if it was seen and has not changed since."""
+        entry = self._read().get(str(model.resolve()))
+        if isinstance(entry, list) and len(entry) == 3 and entry[:2] == _stamp(model):
             name = entry[2]
             return name if isinstance(name, str) and name == slug(name) else None
         return None
 
-    def remember(self, gguf: Path, name: str) -> None:
-        """Record the file as it is now. Raises StorageError."""
+    def remember(self, model: Path, name: str) -> None:
+        """Record the file or directory as it is now. Raises StorageError."""
         entries = self._read()
-        entries[str(gguf.resolve())] = [*_stamp(gguf), name]
+        entries[str(model.resolve())] = [*_stamp(model), name]
         with atomic_path(self._path) as temporary:
             temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8")
 
@@ -40,5 +40,6 @@ class LocalIndex:
 
 
 def _stamp(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
+    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    statuses = [file.stat() for file in files]
+    return [sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)]

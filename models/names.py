@@ -98,5 +98,5 @@ def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     return NotFoundError(
         f"no model named {reference or repr(reference)}",
-        hint=f"{meant}known: {', '.join(names)}, hf:owner/repo/file.gguf, or a path to a .gguf or bundle",
+        hint=f"{meant}known: {', '.join(names)}, hf:owner/repo/file.gguf, or a path to a .gguf or directory",
     )

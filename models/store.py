@@ -5,8 +5,9 @@ Importing this module and ``ensure`` of an installed model cost no network, expo
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +40,9 @@ def _to_stderr(line: str) -> None:
 class Store:
     """Models below ``home`` (EDGEDEC_HOME, else the platform's cache directory).
 
-    A reference is a recipe's or an installed model's name, ``hf:owner/repo/file.gguf``, a path to a .gguf, or
-    a path to a bundle directory. ``notice`` receives lines the user should see (licence, waiting); standard
-    error by default.
+    A reference is a recipe's or an installed model's name, ``hf:owner/repo/file.gguf``, or a path to a .gguf,
+    a bundle or a Hugging Face directory. ``notice`` receives lines the user should see (licence, waiting);
+    standard error by default.
     """
 
     def __init__(self, home: Path | None = None, *, notice: Notice | None = None) -> None:
@@ -70,7 +71,7 @@ class Store:
         """The bundle directory for a reference; pulled or exported first if need be. Raises like ``pull``."""
         if not reference:
             raise unknown(reference, self._names())
-        if looks_like_path(reference) or (not self._known(reference) and Path(reference).exists()):
+        if self._is_path(reference):
             return self._from_path(Path(reference).expanduser(), progress)
         path = self._layout.model(store_name(reference))
         return path if is_bundle(path) else self.pull(reference, progress=progress)
@@ -91,7 +92,7 @@ class Store:
         installed model stays usable until its replacement is complete. Raises NotFoundError, DownloadError,
         BadFileError, UnsupportedError, StorageError.
         """
-        if looks_like_path(reference):
+        if self._is_path(reference):
             return self._from_path(Path(reference).expanduser(), progress, force=force)
         name = store_name(reference)
         if not force and is_bundle(self._layout.model(name)):
@@ -124,6 +125,10 @@ class Store:
             with self._lock(name):
                 self._layout.discard(self._layout.downloads(name))
 
+    def _is_path(self, reference: str) -> bool:
+        given = bool(reference) and not self._known(reference) and Path(reference).exists()
+        return looks_like_path(reference) or given
+
     def _known(self, reference: str) -> bool:
         return (
             reference.startswith(HUB_PREFIX)
@@ -134,23 +139,43 @@ class Store:
     def _from_path(self, path: Path, progress: Progress, *, force: bool = False) -> Path:
         if is_bundle(path):
             return path
-        if path.is_dir():
+        if path.is_dir() and not (path / "config.json").is_file():
             raise BadFileError(
-                f"{path} is a directory without manifest.json", hint="make a bundle with `edgedec export`"
+                f"{path} has neither manifest.json nor config.json",
+                hint="name a bundle, a GGUF file or a Hugging Face directory",
             )
-        if not path.is_file():
+        if not path.exists():
             raise NotFoundError(f"no such file or directory: {path}")
         index = LocalIndex(self._layout.local_index)
         known = index.name_of(path)
         if known and not force and is_bundle(self._layout.model(known)):
             return self._layout.model(known)
+        files = _files(path)
         try:
-            job = job_for_file(_digest(path, progress), path)
+            hashes = _digest(files, progress)
         except OSError as error:
             raise BadFileError(f"cannot read {path}: {error.strerror}") from error
-        bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
-        index.remember(path, job.name)
+        if path.is_dir():
+            table = "".join(f"{file.name} {sha256}\n" for file, sha256 in zip(files, hashes, strict=True))
+            bundle = self._from_directory(path, hashlib.sha256(table.encode()).hexdigest(), progress, force)
+        else:
+            job = job_for_file(hashes[0], path)
+            bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
+        index.remember(path, bundle.name)
         return bundle
+
+    def _from_directory(self, path: Path, sha256: str, progress: Progress, force: bool) -> Path:
+        """The bundle of a Hugging Face model, named after its directory and ``sha256``."""
+        from edgedec.export import QUANTS, export_huggingface
+
+        name = f"{slug(path.resolve().name)}-{sha256[:12]}"
+        target = self._layout.model(name)
+        with self._lock(name):
+            self._layout.recover(name)
+            if force or not is_bundle(target):
+                self._notice(f"{path} gets {QUANTS[0]} weights; `edgedec export --quant` offers others")
+                export_huggingface(path, target, name=name, progress=progress)
+        return target
 
     def _install(
         self,
@@ -182,12 +207,22 @@ class Store:
             yield
 
 
-def _digest(path: Path, progress: Progress) -> str:
-    total, done = path.stat().st_size, 0
+def _files(path: Path) -> list[Path]:
+    """What a model is made of: a GGUF file, or the files of a Hugging Face directory that count."""
+    if path.is_file():
+        return [path]
+    from edgedec.export import huggingface_files
+
+    return huggingface_files(path)
+
+
+def _digest(paths: Sequence[Path], progress: Progress) -> list[str]:
+    """The SHA-256 of each file."""
+    total, done = sum(path.stat().st_size for path in paths), 0
 
     def step(count: int) -> None:
         nonlocal done
         done += count
         progress("verify", done, total)
 
-    return sha256_of(path, step)
+    return [sha256_of(path, step) for path in paths]

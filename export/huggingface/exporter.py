@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
-from edgedec.export import QUANTS
 from edgedec.export.bundle import Contents, printable_name, write_bundle
+from edgedec.export.calibration.moments import sample, second_moments
+from edgedec.export.graph import build_graph
 from edgedec.export.huggingface.config import Config, read_config
 from edgedec.export.huggingface.files import read_object
+from edgedec.export.huggingface.groups import parse_quant, show_quant
 from edgedec.export.huggingface.shards import INDEX, SINGLE, read_shards, weight_files
 from edgedec.export.huggingface.source import HuggingFaceSource
-from edgedec.export.huggingface.tokenizer import CONFIG, GENERATION, TOKENIZER_CONFIG, read_tokenizer
-from edgedec.export.hyperparameters import read_hyperparameters
+from edgedec.export.huggingface.tokenizer import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER_CONFIG,
+    TextFiles,
+    read_tokenizer,
+)
+from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
+from edgedec.export.tensors import Tensors
 from edgedec.export.writer import Progress, check_target, silent
 
 _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE)
@@ -26,7 +36,8 @@ def export_huggingface(
     source: Path,
     out: Path,
     *,
-    quant: str = "q8_0",
+    quant: str,
+    calibration: str | None = None,
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
     progress: Progress | None = None,
@@ -34,26 +45,45 @@ def export_huggingface(
     """See ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
-    _check_arguments(source, out, quant)
+    formats = parse_quant(quant)
+    _check_directories(source, out)
     with terminations_raise():
         config = read_config(read_object(source / CONFIG, required=True))
         hyper = read_hyperparameters(config.architecture, config.metadata)
-        files = weight_files(source)
-        weights = HuggingFaceSource(source, config, read_shards(files), quant)
+        weights = HuggingFaceSource(source, config, read_shards(weight_files(source)), formats)
         _check_vocabulary(weights, config)
         texts = read_tokenizer(source, config.vocab)
+        chosen: dict[str, Scalar] = {"quant": show_quant(formats)}
+        if calibration is not None:
+            chosen |= _calibrate(weights, hyper, texts, calibration, report)
         title = name or printable_name(source.resolve().name)
         contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
-            return {**_origin(source, files, report), "quant": quant, **(provenance or {})}
+            return {**_origin(source, report), **chosen, **(provenance or {})}
 
         return write_bundle(weights, contents, out, origin, report)
 
 
-def _check_arguments(source: Path, out: Path, quant: str) -> None:
-    if quant not in QUANTS:
-        raise UsageError(f"no quantisation {quant[:40]!r}", hint=f"there are {', '.join(QUANTS)}")
+def _calibrate(
+    weights: HuggingFaceSource, hyper: Hyperparameters, texts: TextFiles, text: str, report: Progress
+) -> dict[str, Scalar]:
+    """Find out what matters to each matrix; what the manifest says about it."""
+    bos = texts.info.bos_id if texts.info.add_bos else None
+    windows = sample(text, texts.json, bos, hyper.context)
+    weights.importance = second_moments(
+        build_graph(hyper, Tensors(weights)),
+        lambda weight, start, stop: weights.floats(weight.tensor, start, stop),
+        windows,
+        lambda done, total: report("calibration", done, total),
+    )
+    return {
+        "calibration tokens": sum(map(len, windows)),
+        "sha256 of the calibration text": hashlib.sha256(text.encode()).hexdigest(),
+    }
+
+
+def _check_directories(source: Path, out: Path) -> None:
     if not source.is_dir():
         raise NotFoundError(f"no directory {source}", hint="name a Hugging Face model directory")
     if source.resolve() == out.resolve():
@@ -71,10 +101,16 @@ def _check_vocabulary(weights: HuggingFaceSource, config: Config) -> None:
         raise BadFileError("the model lacks tensor lm_head.weight, and its embedding is not tied")
 
 
-def _origin(source: Path, files: list[Path], report: Progress) -> dict[str, Scalar]:
-    """Name and size of the directory, and the hash of each file that went into the bundle."""
+def used_files(source: Path) -> list[Path]:
+    """See ``edgedec.export.huggingface_files``."""
+    files = weight_files(source)
     index = [] if files[0].name == SINGLE else [INDEX]
-    used = [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
+    return [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
+
+
+def _origin(source: Path, report: Progress) -> dict[str, Scalar]:
+    """Name and size of the directory, and the hash of each file that went into the bundle."""
+    used = used_files(source)
     total, done = sum(file.stat().st_size for file in used), 0
 
     def count(chunk: int) -> None:

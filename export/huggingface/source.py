@@ -7,29 +7,36 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.huggingface.config import Config
+from edgedec.export.huggingface.groups import role_of
 from edgedec.export.huggingface.names import gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import Stored
 
-_TABLES = ("token_embd.weight", "output.weight")
-_TABLE_QUANT = "q8_0"
-"""Embedding and head keep eight bits: rounding shows there first, and they are read once a token."""
+_LARGEST = 65504.0
+"""Of fp16, which holds the scales of groups."""
 
 
 class HuggingFaceSource:
-    """Implements ``WeightSource``; ``stored`` are the tensors of the files, by their own names."""
+    """Implements ``WeightSource``; ``stored`` are the tensors of the files, by their own names.
+
+    ``formats`` has the format of each role. ``importance``, which may be set later, has the mean squares
+    f64[K] of a matrix's inputs, by its name.
+    """
 
     title = "the model"
 
-    def __init__(self, directory: Path, config: Config, stored: Mapping[str, Stored], quant: str) -> None:
+    def __init__(
+        self, directory: Path, config: Config, stored: Mapping[str, Stored], formats: Mapping[str, str]
+    ) -> None:
         self.path, self._config = directory, config
         self._stored: dict[str, Stored] = {}
+        self.importance: Mapping[str, NDArray[np.float64]] = {}
         self.tensors: dict[str, TensorInfo] = {}
         for name, tensor in stored.items():
             ours = gguf_name(config.architecture, name)
@@ -38,8 +45,8 @@ class HuggingFaceSource:
             if ours in self._stored:
                 raise UnsupportedError(f"tensor {name[:80]} stands beside another one with its meaning")
             self._stored[ours] = tensor
-            kind = _TABLE_QUANT if ours in _TABLES else quant
-            self.tensors[ours] = _info(ours, tensor, kind if len(tensor.shape) == 2 else "f32")
+            kind = formats[role_of(ours)] if len(tensor.shape) == 2 else "f32"
+            self.tensors[ours] = _info(ours, tensor, kind)
         for name, values in config.computed.items():
             kind_f32 = GGMLQuantizationType.F32
             self.tensors[name] = TensorInfo(name, kind_f32, values.shape, 0, int(values.nbytes))
@@ -49,9 +56,15 @@ class HuggingFaceSource:
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
         """See ``WeightSource``. What the format can represent with a scale in fp16 is kept exactly."""
-        values = self._stored[tensor.name].read(start, stop)
-        blocks: NDArray[np.uint8] = quants.quantize(values, tensor.type)
-        return blocks
+        values = self.floats(tensor, start, stop)
+        if tensor.format not in ("bf16", "f32") and np.abs(values).max(initial=0) > _LARGEST:
+            name = self._stored[tensor.name].name[:80]
+            raise UnsupportedError(f"tensor {name} holds values above {_LARGEST:.0f}", hint="choose bf16")
+        return quantise(values, tensor.format, self.importance.get(tensor.name))
+
+    def floats(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.float32]:
+        """Rows of a matrix as they were before: f32[stop - start, K]. Raises as ``rows``."""
+        return self._stored[tensor.name].read(start, stop)
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """See ``WeightSource``. Gemma's norm weights get their 1 here, as in a GGUF file."""

@@ -86,7 +86,7 @@ def test_logits_that_are_not_numbers_are_an_error(fakes: Fakes) -> None:
         compare(fakes.side("exact"), [bad], [Window((1, 2))], progress=quiet)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3"])
 def test_real_sides_on_random_weights(tmp_path: Path, architecture: str) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", architecture, shape=TinyShape(layers=6), formats="q5_0")
     export_gguf(gguf, tmp_path / "bundle")
@@ -107,7 +107,7 @@ def test_real_sides_on_random_weights(tmp_path: Path, architecture: str) -> None
 
 def test_the_numpy_reference_says_what_it_does_not_know(tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", "llama", extra={"general.architecture": "rwkv"})
-    with pytest.raises(RuntimeError, match="does not know 'rwkv'"):
+    with pytest.raises(RuntimeError, match="does not know 'rwkv'; try --reference transformers"):
         Weights(str(gguf))
 
 

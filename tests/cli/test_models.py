@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.cli.seams import Seams
+from edgedec.core.manifest import Manifest
 from edgedec.models import RECIPES
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
@@ -36,8 +37,23 @@ def test_list_for_machines(home: Home) -> None:
     bundle = home.install("gemma3-270m", size=2500)
     document = json.loads(run(home.seams(), "list", "--json").stdout)
     assert document["home"] == str(home.path)
-    assert document["installed"] == [{"name": "gemma3-270m", "path": str(bundle), "bytes": 2500}]
+    assert document["installed"] == [
+        {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None}
+    ]
     assert {model["name"] for model in document["available"]} == set(RECIPES) - {"gemma3-270m"}
+
+
+def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:
+    store = home.path / "models"
+    gguf = write_tiny(tmp_path / "tiny.gguf", "qwen3")
+    source = write_huggingface(tmp_path / "Tiny-Model", gguf)
+    for name, made_of, options in (("a", gguf, []), ("b", source, ["--quant", "q4_1"])):
+        assert run(Seams(), "export", str(made_of), "-o", str(store / name), *options).exit_code == 0
+    first, second = run(home.seams(), "list").stdout.splitlines()[1:3]
+    assert first.endswith("from tiny.gguf")
+    assert second.endswith("from Tiny-Model; attn=q4_1,mlp=q4_1,head=q8_0")
+    document = json.loads(run(home.seams(), "list", "--json").stdout)
+    assert [one["quant"] for one in document["installed"]] == [None, "attn=q4_1,mlp=q4_1,head=q8_0"]
 
 
 def test_rm(home: Home) -> None:
@@ -118,6 +134,21 @@ def test_export_of_a_hugging_face_directory(home: Home, tmp_path: Path) -> None:
     assert again.stdout.endswith(" times the source\n")
     assert_one_line(run(Seams(), "export", str(source), "-o", str(out), "--quant", "q1"), 2, "q8_0")
     assert_one_line(run(Seams(), "export", str(gguf), "-o", str(out), "--quant", "q8_0"), 2, "--quant is for")
+
+
+def test_export_with_formats_by_part_and_calibration(home: Home, tmp_path: Path) -> None:
+    gguf, out = write_tiny(tmp_path / "tiny.gguf", "qwen3"), tmp_path / "out"
+    source, text = write_huggingface(tmp_path / "tiny-model", gguf), tmp_path / "text.txt"
+    text.write_text("the hello world and more of it, again and again. " * 20)
+    whole = ("export", str(source), "-o", str(out), "--quant", "q4_0", "--quant", "head=q5_1")
+    assert run(Seams(), *whole, "--calibrate", str(text)).exit_code == 0
+    about = Manifest.load(out).source
+    assert about["quant"] == "attn=q4_0,mlp=q4_0,head=q5_1"
+    assert about["calibration tokens"]
+    assert_one_line(run(Seams(), *whole, "--calibrate", str(tmp_path / "none")), 3, "no such file")
+    assert_one_line(run(Seams(), *whole, "--quant", "tail=q4_0"), 2, "attn=, mlp=, head=")
+    of_a_file = run(Seams(), "export", str(gguf), "-o", str(out), "--calibrate", str(text))
+    assert_one_line(of_a_file, 2, "--calibrate is for")
 
 
 def test_export_never_replaces_what_is_no_bundle(home: Home, tmp_path: Path) -> None:

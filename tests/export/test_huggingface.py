@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest, TokenizerInfo
 from edgedec.export import QUANTS, export_gguf, export_huggingface
+from edgedec.export.huggingface.groups import parse_quant, show_quant
 from edgedec.session.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import F32, save_tensors, write_huggingface
@@ -71,7 +73,7 @@ def test_what_the_manifest_says(architecture: str, tmp_path: Path) -> None:
     assert ours.spec == theirs.spec
     assert ours.tokenizer == theirs.tokenizer
     assert ours.source["kind"] == "huggingface"
-    assert ours.source["quant"] == "q8_0"
+    assert ours.source["quant"] == "attn=q8_0,mlp=q8_0,head=q8_0"
     hashed = {key.removeprefix("sha256 of ") for key in ours.source if key.startswith("sha256 of ")}
     assert hashed == {path.name for path in (tmp_path / "source").iterdir()}
     assert ours.source["bytes"] == sum(path.stat().st_size for path in (tmp_path / "source").iterdir())
@@ -259,6 +261,57 @@ def test_the_post_processor_says_whether_bos_comes_first(tmp_path: Path) -> None
     edit(source / "tokenizer.json", post_processor=processor)
     assert read_info(source, tmp_path / "out").add_bos
     assert (tmp_path / "out/tokenizer.json").read_bytes() == (source / "tokenizer.json").read_bytes()
+
+
+def test_every_part_may_have_its_format(tmp_path: Path) -> None:
+    import onnx
+
+    shape = TinyShape(hidden=64)
+    gguf = write_tiny(tmp_path / "m.gguf", "qwen3", formats="f32", shape=shape, tied=False)
+    source, out = write_huggingface(tmp_path / "source", gguf), tmp_path / "out"
+    manifest = export_huggingface(source, out, quant="head=q4_1,q4_0, attn=q5_1")
+    assert manifest.source["quant"] == "attn=q5_1,mlp=q4_0,head=q4_1"
+    formats = {
+        node.op_type: attribute.s.decode()
+        for node in onnx.load(str(out / "model.onnx"), load_external_data=False).graph.node
+        for attribute in node.attribute
+        if attribute.name in ("format", "formats") and "ffn_down" not in node.name
+    }
+    assert formats["QuantEmbedding"] == formats["HeadTopK"] == "q4_1"
+    assert set(formats["GatedMLP"].split(",")) == {"q4_0"}
+    assert set(formats["QuantLinear"].split(",")) == {"q5_1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "formats"),
+    [
+        ("q4_0", "attn=q4_0,mlp=q4_0,head=q8_0"),
+        ("head=q4_0", "attn=q8_0,mlp=q8_0,head=q4_0"),
+        ("mlp=q4_1,q5_0,head=f16", "attn=q5_0,mlp=q4_1,head=f16"),
+        ("attn=q4_0,attn=bf16", "attn=bf16,mlp=q8_0,head=q8_0"),
+        ("attn=q5_1,mlp=q4_0,head=q8_0", "attn=q5_1,mlp=q4_0,head=q8_0"),
+    ],
+)
+def test_what_a_choice_of_formats_means(text: str, formats: str) -> None:
+    assert show_quant(parse_quant(text)) == formats
+
+
+@pytest.mark.parametrize("text", ["", "q4_0,", "=q4_0", "body=q4_0", "attn=", "attn=q9", "q4_k"])
+def test_choices_that_mean_nothing(text: str) -> None:
+    with pytest.raises(UsageError, match="no quantisation"):
+        parse_quant(text)
+
+
+@pytest.mark.parametrize("quant", ["q8_0", "f16", "q4_0"])
+def test_weights_beyond_half_precision(quant: str, tmp_path: Path) -> None:
+    big = np.full((160, 64), 1e5, dtype=np.float32)
+    gguf = write_tiny(tmp_path / "m.gguf", "qwen3")
+    shape = _shapes(write_huggingface(tmp_path / "s", gguf))["model.layers.0.mlp.up_proj.weight"]
+    tensors: dict[str, F32 | None] = {"model.layers.0.mlp.up_proj.weight": np.resize(big, shape)}
+    source = write_huggingface(tmp_path / "source", gguf, tensors=tensors)
+    with pytest.raises(UnsupportedError, match=r"up_proj\.weight holds values above 65504"):
+        export_huggingface(source, tmp_path / "out", quant=quant)
+    export_huggingface(source, tmp_path / "out", quant="bf16")
 
 
 def test_padding_and_truncation_of_a_training_run_go(tmp_path: Path) -> None:

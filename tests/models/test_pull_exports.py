@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, NotFoundError
 from edgedec.core.manifest import Manifest
 from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
 from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.models.conftest import LICENCE, tree
 from tests.models.site import Site
 
@@ -52,6 +54,43 @@ def test_a_local_gguf_is_exported_under_its_name_and_hash(store: Store, tmp_path
     assert path.name == f"mine-{hashlib.sha256(gguf.read_bytes()).hexdigest()[:12]}"
     assert Manifest.load(path, verify=True).spec.architecture == "qwen2"
     assert store.ensure(path.name) == store.ensure(str(path)) == path
+
+
+def test_a_hugging_face_directory_is_exported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[str] = []
+    store = Store(tmp_path / "home", notice=notices.append)
+    source = write_huggingface(tmp_path / "Tiny-Model", write_tiny(tmp_path / "m.gguf", "qwen3"))
+    stages: list[str] = []
+    path = store.ensure(str(source), progress=lambda stage, done, total: stages.append(stage))
+    assert list(dict.fromkeys(stages)) == ["verify", "source", "weights"]
+    assert re.fullmatch(r"Tiny-Model-[0-9a-f]{12}", path.name)
+    assert Manifest.load(path, verify=True).source["quant"] == "attn=q8_0,mlp=q8_0,head=q8_0"
+    monkeypatch.chdir(tmp_path)
+    for reference in ("Tiny-Model", "./Tiny-Model", path.name, str(path)):
+        assert store.ensure(reference) == store.pull(reference) == path
+    assert len(notices) == 1
+    assert "q8_0" in notices[0]
+    assert "--quant" in notices[0]
+    before = (path / "manifest.json").stat().st_mtime_ns
+    assert store.pull("Tiny-Model", force=True) == path
+    assert (path / "manifest.json").stat().st_mtime_ns > before
+    assert len(list((store.home / "models").iterdir())) == 1
+
+
+def test_a_directory_that_changed_is_another_model(tmp_path: Path) -> None:
+    store = Store(tmp_path / "home", notice=lambda line: None)
+    source = write_huggingface(tmp_path / "model", write_tiny(tmp_path / "m.gguf", "qwen3"))
+    first = store.ensure(str(source))
+    write_huggingface(source, write_tiny(tmp_path / "other.gguf", "qwen3", seed=1))
+    second = store.ensure(str(source))
+    assert first != second
+    (source / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(BadFileError, match=r"model\.safetensors is truncated"):
+        store.ensure(str(source))
+    assert {model.path for model in store.list()} == {first, second}
+    (source / "model.safetensors").unlink()
+    with pytest.raises(NotFoundError, match=r"has no model\.safetensors"):
+        store.ensure(str(source))
 
 
 def test_a_file_that_is_no_gguf_leaves_the_installed_model_alone(

@@ -287,7 +287,7 @@ def test_a_bundle_directory_is_used_as_is(
     monkeypatch.chdir(tmp_path)
     assert store.ensure("mine") == Path("mine")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadFileError, match=r"without manifest\.json"):
+    with pytest.raises(BadFileError, match=r"neither manifest\.json nor config\.json"):
         store.ensure(str(tmp_path / "empty"))
     with pytest.raises(NotFoundError, match="no such file"):
         store.ensure("./nothing.gguf")

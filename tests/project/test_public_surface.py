@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 EXPORTED = {
     "edgedec": ["__version__"],
-    "edgedec.export": ["QUANTS", "export_gguf", "export_huggingface"],
+    "edgedec.export": ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"],
     "edgedec.memory": ["CacheBook", "Pass", "kv_bytes"],
     "edgedec.models": (
         [

@@ -1,4 +1,4 @@
-"""The reference in NumPy: llama, qwen2 and gemma3 in float32 from the dequantised weights of a GGUF file.
+"""The reference in NumPy: six architectures in float32 from the dequantised weights of a GGUF file.
 
 Written from the published definitions of the models (transformers' modeling files). Weights are dequantised a
 few thousand rows at a time for every pass, so memory stays small; a pass takes seconds to a minute.
@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 _CHUNK_ELEMENTS = 8 << 20
-_ARCHITECTURES = ("llama", "qwen2", "gemma3")
+_ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3")
+_GLOBAL_PERIOD = {"gemma2": 2, "gemma3": 6}
+"""Every n-th layer of these has no sliding window."""
+_LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
+_GEMMA2_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+"""Of files that do not say."""
 
 
 class Peer:
@@ -36,7 +41,8 @@ class Peer:
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
         done = 0
         for piece in weights.pieces(head):
-            rows[:, done : done + len(piece)] = hidden @ piece.T
+            logits = hidden @ piece.T
+            rows[:, done : done + len(piece)] = _capped(logits, weights.cap("final_logit_softcapping"))
             done += len(piece)
         rows.flush()
         return {"shape": list(shape), "seconds": time.perf_counter() - started}
@@ -51,11 +57,22 @@ class Weights:
         field = self._reader.get_field("general.architecture")
         self.architecture = str(field.contents()) if field else ""
         if self.architecture not in _ARCHITECTURES:
-            raise RuntimeError(f"the NumPy reference does not know {self.architecture!r}")
+            raise RuntimeError(
+                f"the NumPy reference does not know {self.architecture!r}; try --reference transformers"
+            )
 
     def key(self, name: str, default: Any = None) -> Any:
         field = self._reader.get_field(f"{self.architecture}.{name}")
         return default if field is None else field.contents()
+
+    def cap(self, name: str) -> float:
+        """A soft cap, 0 for none."""
+        known = _GEMMA2_CAPS if self.architecture == "gemma2" else {}
+        return float(self.key(name, known.get(name, 0.0)))
+
+    @property
+    def gemma(self) -> bool:
+        return self.architecture.startswith("gemma")
 
     def rows(self, name: str) -> int:
         return int(self.tensors[name].shape[1])  # GGUF writes the fastest dimension first
@@ -89,7 +106,7 @@ class Weights:
 
 def hidden_states(weights: Weights, tokens: NDArray[np.int64]) -> Array:
     """Final normalised states f32[T, D] of a causal pass over ``tokens`` from position 0."""
-    gemma = weights.architecture == "gemma3"
+    gemma = weights.gemma
     x = weights.lookup("token_embd.weight", tokens)
     if gemma:
         x = x * np.float32(np.sqrt(x.shape[1]))
@@ -98,11 +115,12 @@ def hidden_states(weights: Weights, tokens: NDArray[np.int64]) -> Array:
         y = _attention(weights, layer, weights.norm(f"{block}.attn_norm", x))
         x = x + (weights.norm(f"{block}.post_attention_norm", y) if gemma else y)
         y = weights.norm(f"{block}.ffn_norm", x)
-        gate = weights.linear(f"{block}.ffn_gate", y)
-        gate = (_gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))) * weights.linear(
-            f"{block}.ffn_up", y
-        )
-        y = weights.linear(f"{block}.ffn_down", gate)
+        up = weights.linear(f"{block}.ffn_up", y)
+        if weights.architecture == "phi3":
+            gate, up = np.split(up, 2, axis=1)
+        else:
+            gate = weights.linear(f"{block}.ffn_gate", y)
+        y = weights.linear(f"{block}.ffn_down", (_gelu_tanh(gate) if gemma else _silu(gate)) * up)
         x = x + (weights.norm(f"{block}.post_ffw_norm", y) if gemma else y)
     return weights.norm("output_norm", x)
 
@@ -112,24 +130,36 @@ def _attention(weights: Weights, layer: int, x: Array) -> Array:
     heads = weights.key("attention.head_count")
     kv_heads = weights.key("attention.head_count_kv")
     dim = weights.key("attention.key_length", weights.key("embedding_length") // heads)
-    gemma = weights.architecture == "gemma3"
-    local = gemma and (layer + 1) % 6 != 0
-    q, k, v = (weights.linear(f"{block}.attn_{name}", x).reshape(count, -1, dim) for name in "qkv")
-    if gemma:
+    period = _GLOBAL_PERIOD.get(weights.architecture, 0)
+    local = period > 0 and (layer + 1) % period != 0
+    names = ["qkv"] if weights.architecture == "phi3" else ["q", "k", "v"]
+    qkv = np.concatenate([weights.linear(f"{block}.attn_{name}", x) for name in names], axis=1)
+    q, k, v = np.split(qkv.reshape(count, -1, dim), [heads, heads + kv_heads], axis=1)
+    if f"{block}.attn_q_norm.weight" in weights.tensors:
         q, k = weights.norm(f"{block}.attn_q_norm", q), weights.norm(f"{block}.attn_k_norm", k)
-    angles = _angles(weights, count, dim, local)
+    angles = _angles(weights, count, dim, local and weights.architecture == "gemma3")
+    factor = np.float32(weights.key("rope.scaling.attn_factor", 1.0))  # of LongRoPE
     pairs_adjacent = weights.architecture == "llama"
-    q, k = _rotate(q, angles, pairs_adjacent), _rotate(k, angles, pairs_adjacent)
-    window = weights.key("attention.sliding_window") if local else None
+    q, k = factor * _rotate(q, angles, pairs_adjacent), factor * _rotate(k, angles, pairs_adjacent)
+    windowed = local or weights.architecture == "phi3"
+    window = weights.key("attention.sliding_window", 0) if windowed else 0
+    scale, cap = _attention_scale(weights, heads, dim), weights.cap("attn_logit_softcapping")
     mixed = np.empty_like(q)
     for head in range(heads):
         kv = head // (heads // kv_heads)
-        mixed[:, head] = _softmax_attend(q[:, head], k[:, kv], v[:, kv], window)
+        mixed[:, head] = _softmax_attend(scale * q[:, head], k[:, kv], v[:, kv], window, cap)
     return weights.linear(f"{block}.attn_output", mixed.reshape(count, -1))
 
 
-def _softmax_attend(q: Array, k: Array, v: Array, window: int | None) -> Array:
-    scores = (q @ k.T) / np.float32(np.sqrt(q.shape[1]))
+def _attention_scale(weights: Weights, heads: int, dim: int) -> np.float32:
+    """1 / sqrt(head size); only the Gemmas of 27B, known by their layers, have hidden size / heads."""
+    if weights.key("block_count") == _LAYERS_OF_27B.get(weights.architecture):
+        dim = weights.key("embedding_length") // heads
+    return np.float32(dim**-0.5)
+
+
+def _softmax_attend(q: Array, k: Array, v: Array, window: int, cap: float) -> Array:
+    scores = _capped(q @ k.T, cap)
     distance = np.arange(len(q))[:, None] - np.arange(len(q))
     scores[(distance < 0) | ((distance >= window) if window else False)] = -np.inf
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -140,8 +170,9 @@ def _angles(weights: Weights, count: int, dim: int, local: bool) -> NDArray[np.f
     """Rotation angles f64[T, d/2]."""
     base = 10000.0 if local else weights.key("rope.freq_base", 10000.0)
     frequencies = base ** (-np.arange(dim // 2) / (dim // 2))
-    if "rope_freqs.weight" in weights.tensors:
-        frequencies = frequencies / weights.vector("rope_freqs.weight")
+    for name in ("rope_freqs.weight", "rope_factors_short.weight"):
+        if name in weights.tensors:
+            frequencies = frequencies / weights.vector(name)
     if not local:
         frequencies = frequencies / weights.key("rope.scaling.factor", 1.0)
     return np.asarray(np.arange(count)[:, None] * frequencies)
@@ -156,6 +187,14 @@ def _rotate(x: Array, angles: NDArray[np.float64], adjacent: bool) -> Array:
     out[..., one] = x[..., one] * cos - x[..., two] * sin
     out[..., two] = x[..., two] * cos + x[..., one] * sin
     return out
+
+
+def _capped(x: Array, cap: float) -> Array:
+    return np.asarray(np.float32(cap) * np.tanh(x / np.float32(cap))) if cap else x
+
+
+def _silu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + np.tanh(0.5 * x)), dtype=np.float32)
 
 
 def _gelu_tanh(x: Array) -> Array:

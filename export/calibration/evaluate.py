@@ -1,0 +1,183 @@
+"""Runs the unfused graph of a model in NumPy, in float32, with the weights from before quantising.
+
+Every weight is read once, a few rows at a time, whatever the length of the text: all windows go through a
+layer together. Memory is a handful of f32[T, widest layer]. Chains only: nothing is cached, nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attributes
+
+F32 = NDArray[np.float32]
+_CHUNK = 4 << 20
+"""Elements of a matrix that are read at a time."""
+
+
+class Floats(Protocol):
+    def __call__(self, weight: PackedWeight, start: int, stop: int) -> F32:
+        """Rows ``start`` to ``stop`` of the tensor that the weight lies in, f32[stop - start, K]."""
+
+
+Watch = Callable[[PackedWeight, F32], None]
+"""Called with every matrix and all inputs f32[T, K] that it is multiplied with."""
+
+
+def evaluate(
+    model: ExportModel,
+    floats: Floats,
+    windows: Sequence[Sequence[int]],
+    watch: Watch,
+    progress: Callable[[int, int], None],
+) -> None:
+    """One pass over ``windows`` of tokens, each from an empty cache; ``watch`` sees what matrices see.
+
+    The head's inputs are shown and its logits not computed. ``progress(done, total)`` counts bytes of weights
+    as floats. Raises what ``floats`` does.
+    """
+    run = _Run(model, floats, windows, watch)
+    sizes = [_bytes(model, node) for node in model.nodes]
+    last = {name: i for i, node in enumerate(model.nodes) for name in node.input}
+    for index, node in enumerate(model.nodes):
+        run.step(node)
+        for name in node.input:
+            if last[name] == index:
+                run.values.pop(name, None)
+        progress(sum(sizes[: index + 1]), sum(sizes))
+
+
+def _bytes(model: ExportModel, node: onnx.NodeProto) -> int:
+    weight = model.weights[node.input[3]] if node.op_type == "QuantLinear" else None
+    return 4 * weight.rows * weight.cols if isinstance(weight, PackedWeight) else 0
+
+
+class _Run:
+    def __init__(
+        self, model: ExportModel, floats: Floats, windows: Sequence[Sequence[int]], watch: Watch
+    ) -> None:
+        self.model, self.floats, self.watch = model, floats, watch
+        ends = np.cumsum([len(window) for window in windows]).tolist()
+        self.spans = [slice(end - len(window), end) for end, window in zip(ends, windows, strict=True)]
+        self.values: dict[str, NDArray[Any]] = {
+            "tokens": np.concatenate([np.asarray(window, dtype=np.int64) for window in windows]),
+            "positions": np.concatenate([np.arange(len(window)) for window in windows]),
+        }
+
+    def step(self, node: onnx.NodeProto) -> None:
+        """Compute the output of one node."""
+        attrs, names = attributes(node), list(node.input)
+        kind = node.op_type
+        if kind == "HeadTopK":
+            self.watch(self.matrix(names[1]), self.values[names[0]])
+            return
+        if kind == "QuantEmbedding":
+            out = self.embedding(self.matrix(names[1]), attrs)
+        elif kind == "QuantLinear":
+            out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
+        elif kind == "TreeAttention":
+            out = self.attention(attrs, self.value(names[0]), self.value(names[1]), names[5:])
+        else:
+            inputs = [self.value(name) for name in names if name != "rows"]
+            out = _PLAIN[kind](attrs, *inputs)
+        self.values[node.output[0]] = out.astype(np.float32, copy=False)
+
+    def value(self, name: str) -> NDArray[Any]:
+        weight = self.model.weights.get(name)
+        return weight.values if isinstance(weight, VectorWeight) else self.values[name]
+
+    def matrix(self, name: str) -> PackedWeight:
+        weight = self.model.weights[name]
+        assert isinstance(weight, PackedWeight)
+        return weight
+
+    def embedding(self, table: PackedWeight, attrs: dict[str, Any]) -> F32:
+        tokens = self.values["tokens"]
+        rows = {token: self.floats(table, token, token + 1)[0] for token in np.unique(tokens).tolist()}
+        x = np.stack([rows[token] for token in tokens.tolist()])
+        return x * np.float32(attrs["scale"])
+
+    def linear(self, weight: PackedWeight, x: F32, bias: str) -> F32:
+        self.watch(weight, x)
+        step = max(1, _CHUNK // weight.cols)
+        y = np.empty((len(x), weight.rows), dtype=np.float32)
+        for start in range(0, weight.rows, step):
+            stop = min(start + step, weight.rows)
+            y[:, start:stop] = x @ self.floats(weight, weight.first + start, weight.first + stop).T
+        return y + self.value(bias) if bias else y
+
+    def attention(self, attrs: dict[str, Any], qkv: F32, rotary: F32, norms: list[str]) -> F32:
+        heads, kv, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
+        q, k, v = np.split(qkv.reshape(len(qkv), -1, dim), [heads, heads + kv], axis=1)
+        if norms:
+            q, k = (_norm(attrs, x, self.value(name)) for x, name in zip((q, k), norms, strict=True))
+        q, k = (_rotate(x, rotary, bool(attrs["interleaved"])) for x in (q, k))
+        mixed = np.empty((len(qkv), heads, dim), dtype=np.float32)
+        for span in self.spans:
+            for head in range(heads):
+                shared = head * kv // heads
+                mixed[span, head] = _attend(attrs, q[span, head], k[span, shared], v[span, shared])
+        return mixed.reshape(len(qkv), -1)
+
+
+def _attend(attrs: dict[str, Any], q: F32, k: F32, v: F32) -> F32:
+    scores = q @ k.T * np.float32(attrs["scale"])
+    if cap := attrs.get("softcap", 0.0):
+        scores = np.float32(cap) * np.tanh(scores / np.float32(cap))
+    distance = np.arange(len(q))[:, None] - np.arange(len(q))
+    window = attrs["window"] or len(q)
+    scores[(distance < 0) | (distance >= window)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    mixed: F32 = weights / weights.sum(axis=1, keepdims=True) @ v
+    return mixed
+
+
+def _rotate(x: F32, rotary: F32, interleaved: bool) -> F32:
+    half = x.shape[2] // 2
+    cos, sin = rotary[:, None, :half], rotary[:, None, half:]
+    pairs = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(half), slice(half, None))
+    first, second = x[..., pairs[0]], x[..., pairs[1]]
+    out = np.empty_like(x)
+    out[..., pairs[0]] = first * cos - second * sin
+    out[..., pairs[1]] = second * cos + first * sin
+    return out
+
+
+def _norm(attrs: dict[str, Any], x: F32, weight: F32) -> F32:
+    y: F32 = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(attrs["epsilon"])) * weight
+    return y
+
+
+def _rotary_table(_attrs: dict[str, Any], positions: NDArray[np.int64], frequencies: F32) -> NDArray[Any]:
+    angles = positions[:, None].astype(np.float64) * frequencies.astype(np.float64)
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _sigmoid(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
+    """1 / (1 + exp(-x)), without its overflow."""
+    y: F32 = 0.5 * (1 + np.tanh(0.5 * x))
+    return y
+
+
+def _gelu(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    y: F32 = 0.5 * x * (1 + np.tanh(inner))
+    return y
+
+
+_PLAIN: dict[str, Callable[..., NDArray[Any]]] = {
+    "RMSNorm": _norm,
+    "RotaryTable": _rotary_table,
+    "Sigmoid": _sigmoid,
+    "Gelu": _gelu,
+    "Add": lambda attrs, a, b: a + b,
+    "Mul": lambda attrs, a, b: a * b,
+    "Concat": lambda attrs, *parts: np.concatenate(parts, axis=1),
+    "Gather": lambda attrs, x: x,  # every row is selected
+}
+"""What the ops without matrices compute, from attributes and inputs."""
