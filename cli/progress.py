@@ -25,6 +25,7 @@ _LABELS = {
     "verify": "checking",
     "source": "reading",
     "weights": "packing weights",
+    "optimum": "exporting with optimum",
 }
 
 

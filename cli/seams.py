@@ -52,10 +52,10 @@ def _load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedMo
 def _export(
     source: Path, out: Path, *, name: str | None, quant: str | None, progress: progress.Reporter
 ) -> Manifest:
-    from edgedec.export import QUANTS, export_gguf, export_huggingface
+    from edgedec.export import export_gguf, export_huggingface
 
     if source.is_dir():
-        return export_huggingface(source, out, name=name, quant=quant or QUANTS[0], progress=progress)
+        return export_huggingface(source, out, name=name, quant=quant, progress=progress)
     return export_gguf(source, out, name=name, progress=progress)
 
 

@@ -42,19 +42,31 @@ def export_huggingface(
     source: Path,
     out: Path,
     *,
-    quant: str = QUANTS[0],
+    quant: str | None = None,
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
 
-    Matrices are quantised to ``quant``, one of QUANTS, a few rows at a time; embedding and head always to
-    q8_0; norms and biases stay f32. What a format can represent is kept exactly. ``name`` defaults to that of
-    the directory; everything else is as for ``export_gguf``.
+    Matrices are quantised to ``quant``, one of QUANTS (None: q8_0), a few rows at a time; embedding and head
+    always to q8_0; norms and biases stay f32. What a format can represent is kept exactly. ``name`` defaults
+    to that of the directory; everything else is as for ``export_gguf``.
+
+    An architecture that EdgeDec does not build is exported with optimum, if the extra of that name is
+    installed: in float32, as a decoder in standard ops, once it has been found to compute what transformers
+    does. ``quant`` must be None then; ``progress`` is called for the stage "optimum" too, with total 0.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
+    from edgedec.export.huggingface.config import builds
     from edgedec.export.huggingface.exporter import export_huggingface as export
+    from edgedec.export.huggingface.files import read_object
+    from edgedec.export.optimum.exporter import export_with_optimum
 
-    return export(Path(source), Path(out), quant=quant, name=name, provenance=provenance, progress=progress)
+    source, out = Path(source), Path(out)
+    if builds(read_object(source / "config.json")):
+        return export(
+            source, out, quant=quant or QUANTS[0], name=name, provenance=provenance, progress=progress
+        )
+    return export_with_optimum(source, out, quant=quant, name=name, provenance=provenance, progress=progress)

@@ -34,7 +34,9 @@ def export_huggingface(
     """See ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
-    _check_arguments(source, out, quant)
+    if quant not in QUANTS:
+        raise UsageError(f"no quantisation {quant[:40]!r}", hint=f"there are {', '.join(QUANTS)}")
+    check_directories(source, out)
     with terminations_raise():
         config = read_config(read_object(source / CONFIG, required=True))
         hyper = read_hyperparameters(config.architecture, config.metadata)
@@ -46,14 +48,13 @@ def export_huggingface(
         contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
-            return {**_origin(source, files, report), "quant": quant, **(provenance or {})}
+            return {**origin_of(source, files, report), "quant": quant, **(provenance or {})}
 
         return write_bundle(weights, contents, out, origin, report)
 
 
-def _check_arguments(source: Path, out: Path, quant: str) -> None:
-    if quant not in QUANTS:
-        raise UsageError(f"no quantisation {quant[:40]!r}", hint=f"there are {', '.join(QUANTS)}")
+def check_directories(source: Path, out: Path) -> None:
+    """Raises NotFoundError or UsageError."""
     if not source.is_dir():
         raise NotFoundError(f"no directory {source}", hint="name a Hugging Face model directory")
     if source.resolve() == out.resolve():
@@ -71,7 +72,7 @@ def _check_vocabulary(weights: HuggingFaceSource, config: Config) -> None:
         raise BadFileError("the model lacks tensor lm_head.weight, and its embedding is not tied")
 
 
-def _origin(source: Path, files: list[Path], report: Progress) -> dict[str, Scalar]:
+def origin_of(source: Path, files: list[Path], report: Progress) -> dict[str, Scalar]:
     """Name and size of the directory, and the hash of each file that went into the bundle."""
     index = [] if files[0].name == SINGLE else [INDEX]
     used = [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files

@@ -6,13 +6,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, FileEntry, Manifest
 from edgedec.core.types import ALL_ROWS
 from edgedec.export import export_gguf
+from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
@@ -71,6 +72,14 @@ def _parts(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]]]:
     return seeds
 
 
+def _decoder_seeds(folder: Path) -> list[tuple[Files, Files]]:
+    bundle = folder / "decoder"
+    if not bundle.exists():
+        write_decoder_bundle(bundle)
+    files = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    return [({name: files.pop(name) for name in (MODEL, WEIGHTS)}, files)]
+
+
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
     for architecture, formats in _MODELS:
         _bundle(folder, architecture, formats)
@@ -98,10 +107,12 @@ def read_gguf(folder: Path) -> None:
 
 
 def _run(bundle: Path, manifest: Manifest) -> None:
+    from edgedec.backends.decoder import DecoderForward
     from edgedec.backends.onnx import OnnxForward
 
+    backend = DecoderForward if manifest.kind == "optimum" else OnnxForward
     capacity = min(16, manifest.spec.context_length)
-    forward = OnnxForward(bundle, manifest, threads=1, capacity=capacity, spin=False)
+    forward = backend(bundle, manifest, threads=1, capacity=capacity, spin=False)
     forward.extend([0, 1 % manifest.spec.vocab_size][:capacity], rows=ALL_ROWS)
 
 
@@ -109,7 +120,7 @@ def read_bundle(folder: Path) -> None:
     """The graph and weights, under a manifest that states their true sizes."""
     manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
     sizes = {name: FileEntry((folder / name).stat().st_size, "0" * 64) for name in manifest.files}
-    _run(folder, Manifest(manifest.name, manifest.spec, manifest.tokenizer, sizes))
+    _run(folder, replace(manifest, files=sizes))
 
 
 def read_manifest(folder: Path) -> None:
@@ -165,6 +176,7 @@ TARGETS: Mapping[str, Target] = {
     for target in (
         Target("gguf", _gguf_seeds, _alone(GGUF, mutate_gguf), read_gguf),
         Target("bundle", _parts(MODEL, WEIGHTS), mutate_bundle, read_bundle),
+        Target("decoder", _decoder_seeds, mutate_bundle, read_bundle),
         Target("manifest", _parts(MANIFEST), _alone(MANIFEST, mutate_json), read_manifest),
         Target("tokenizer", _parts(TOKENIZER), _alone(TOKENIZER, mutate_json), read_tokenizer),
         Target("template", _parts(CHAT_TEMPLATE), _alone(CHAT_TEMPLATE, mutate_template), read_template),

@@ -1,4 +1,4 @@
-"""1,500 damaged files with every change, 100,000 in the slow suite; and that the fuzzer can find."""
+"""1,750 damaged files with every change, 100,000 in the slow suite; and that the fuzzer can find."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = tuple(TARGETS)
 
 
 def test_damaged_files_end_in_one_line() -> None:
-    summary = run(Plan(ALL, inputs=1500, seed=20, limit_s=60))
+    summary = run(Plan(ALL, inputs=1750, seed=20, limit_s=60))
     assert summary.findings == [], table(summary)
     for name, tally in summary.tallies.items():
         assert tally.inputs == 250, name
