@@ -108,7 +108,7 @@ def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict
     ):
         try:
             while process.poll() is None:
-                report("optimum", sum(file.stat().st_size for file in made.iterdir()), 0)
+                report("optimum", _written(made), 0)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL_S)
         except BaseException:
@@ -119,6 +119,13 @@ def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict
         why = facts.get("error", f"its process ended with status {process.returncode}")
         raise UnsupportedError(f"optimum cannot export this {kind[:40]} model: {str(why)[:500]}")
     return facts
+
+
+def _written(folder: Path) -> int:
+    """Bytes in its files; 0 when one of them is taken away just now."""
+    with contextlib.suppress(FileNotFoundError):
+        return sum(file.stat().st_size for file in folder.iterdir())
+    return 0
 
 
 def write_graph(made: Path, writer: BundleWriter, vocab: int) -> CacheShape:

@@ -6,6 +6,7 @@ A program of a few lines stands in for optimum here; tests/reference/test_optimu
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -40,9 +41,12 @@ from tests.session.tiny_tokenizers import bpe_metadata
 TOKENS = [5, 17, 3, 250, 42, 8, 5, 61, 299, 11]
 FACTS = {"heads": HEADS, "hidden": HIDDEN, "vocab": VOCAB, "context": CONTEXT}
 _WORKER = """
-import pathlib, shutil, sys
+import os, pathlib, shutil, sys, time
 source, made = map(pathlib.Path, sys.argv[1:])
 print("noise"); print("noise", file=sys.stderr)
+if (source / "made" / "slow").exists():
+    (source / "pid.new").write_text(str(os.getpid())); (source / "pid.new").rename(source / "pid")
+    time.sleep(100)
 for name in ("model.onnx", "facts.json"):
     if (source / "made" / name).exists():
         shutil.copy(source / "made" / name, made / name)
@@ -122,6 +126,20 @@ def test_what_optimum_refuses(source: Path) -> None:
     )
     facts.unlink()
     refused(source, UnsupportedError, "its process ended with status 3")
+
+
+def test_an_interrupted_export_leaves_no_process_and_no_files(source: Path) -> None:
+    (source / "made" / "slow").touch()
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if (source / "pid").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export_huggingface(source, source.parent / "out", progress=interrupt)
+    assert not list(source.parent.glob("out*"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((source / "pid").read_text()), 0)
 
 
 def four(graph: onnx.GraphProto) -> None:
