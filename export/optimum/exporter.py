@@ -21,6 +21,7 @@ from edgedec.export.bundle import printable_name, versions
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised
 from edgedec.export.huggingface.exporter import check_directories, origin_of
+from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import read_shards, weight_files
 from edgedec.export.huggingface.tokenizer import CONFIG, read_tokenizer
@@ -53,7 +54,9 @@ def export_with_optimum(
     report = progress or silent
     check_target(out)
     check_directories(source, out)
-    kind = _model_type(source, quant)
+    config = _checked_config(source, quant)
+    kind = str(config["model_type"])
+    texts = read_tokenizer(source, Fields(CONFIG, config).size("vocab_size"))
     files = weight_files(source)
     floats = sum(4 * math.prod(tensor.shape) for tensor in read_shards(files).values())
     check_space(out, 2 * floats)  # optimum's file and ours, for a moment
@@ -61,7 +64,6 @@ def export_with_optimum(
     with terminations_raise(), atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         facts = _convert(source, kind, directory, report)
-        texts = read_tokenizer(source, facts["vocab"])
         cache = write_graph(directory / _MADE / GRAPH, writer, facts["vocab"])
         shutil.rmtree(directory / _MADE)
         writer.bytes(TOKENIZER, texts.json.encode())
@@ -76,8 +78,8 @@ def export_with_optimum(
     return manifest
 
 
-def _model_type(source: Path, quant: str | None) -> str:
-    """What config.json calls the architecture, once nothing stands in the way of trying it."""
+def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
+    """config.json, once nothing in it or in what is asked for stands in the way of trying it."""
     config = read_object(source / CONFIG, required=True)
     kind = str(config["model_type"])
     try:
@@ -93,7 +95,7 @@ def _model_type(source: Path, quant: str | None) -> str:
             hint="it is exported with optimum, in float32; leave out --quant",
         )
     check_unquantised(config)
-    return kind
+    return config
 
 
 def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict[str, Any]:

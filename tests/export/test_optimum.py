@@ -18,7 +18,7 @@ import onnx
 import pytest
 
 from edgedec.backends.open import open_forward
-from edgedec.core.errors import EdgeDecError, NotFoundError, UnsupportedError, UsageError
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.export import export_huggingface
@@ -39,6 +39,7 @@ from tests.fixtures.tiny_huggingface import save_tensors
 from tests.session.tiny_tokenizers import bpe_metadata
 
 TOKENS = [5, 17, 3, 250, 42, 8, 5, 61, 299, 11]
+CONFIG = {"model_type": "mpt", "vocab_size": VOCAB}
 FACTS = {"heads": HEADS, "hidden": HIDDEN, "vocab": VOCAB, "context": CONTEXT}
 _WORKER = """
 import os, pathlib, shutil, sys, time
@@ -63,7 +64,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(metadata, "version", lambda package: "1.2.3")
     directory = tmp_path / "tiny-llm"
     (directory / "made").mkdir(parents=True)
-    (directory / "config.json").write_text(json.dumps({"model_type": "mpt"}))
+    (directory / "config.json").write_text(json.dumps(CONFIG))
     (directory / "tokenizer.json").write_text(build_tokenizer(bpe_metadata())[0])
     save_tensors(directory, {"weight": np.ones((2, 2), np.float32)})
     onnx.save_model(decoder(random_weights()), directory / "made" / "model.onnx")
@@ -107,15 +108,17 @@ def test_without_optimum(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_stands_in_the_way(source: Path) -> None:
     refused(source, UsageError, "cannot be quantised to q4_0 .* leave out --quant", quant="q4_0")
-    (source / "config.json").write_text(json.dumps({"model_type": "mpt", "quantization_config": {}}))
+    (source / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": {}}))
     refused(source, UnsupportedError, "quantised already")
-    (source / "config.json").write_text(json.dumps({"model_type": "mpt"}))
-    (source / "tokenizer.json").rename(source / "tokenizer.model")
-    refused(source, UnsupportedError, r"has no tokenizer\.json")
+    (source / "config.json").write_text(json.dumps(CONFIG))
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
     refused(source, UnsupportedError, "pickled weights only")
     (source / "pytorch_model.bin").unlink()
     refused(source, NotFoundError, r"has no model\.safetensors")
+    (source / "tokenizer.json").rename(source / "tokenizer.model")
+    refused(source, UnsupportedError, r"has no tokenizer\.json")
+    (source / "config.json").write_text(json.dumps({"model_type": "mpt"}))
+    refused(source, BadFileError, r"config\.json lacks vocab_size")
 
 
 def test_what_optimum_refuses(source: Path) -> None:
