@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgedec.cli.findings import Findings
 
 PROBLEMS_FOUND = 1
+_NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec[optimum]'"
 
 
 @click.command(
@@ -66,6 +67,7 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if runtime := sections["onnxruntime"]:
         yield "ONNX Runtime", runtime["version"]
     yield "EdgeDec", sections["versions"]["edgedec"]
+    yield "optimum", sections["versions"]["optimum-onnx"] or _NO_OPTIMUM
     for one in sections["bandwidth"] or ():
         plural = "s" if one["threads"] > 1 else ""
         yield "bandwidth", f"{one['gb_per_s']:.1f} GB/s with {one['threads']} thread{plural}"

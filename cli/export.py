@@ -53,7 +53,9 @@ def command(
 
     SOURCE is a GGUF file, whose weights keep their integers and scales exactly, or a Hugging Face directory
     (config.json, safetensors, tokenizer.json), whose weights are quantised. Architectures: llama, qwen2,
-    qwen3, gemma2, gemma3, phi3. An interrupted export leaves DIR as it was.
+    qwen3, gemma2, gemma3, phi3. A Hugging Face directory of another one is exported with optimum, if that is
+    installed (pip install 'edgedec[optimum]'): in float32, and run by ONNX Runtime without EdgeDec's kernels.
+    An interrupted export leaves DIR as it was.
     """
     if not source.exists():
         raise NotFoundError(

@@ -26,6 +26,7 @@ _LABELS = {
     "source": "reading",
     "calibration": "calibrating",
     "weights": "packing weights",
+    "optimum": "exporting with optimum",
 }
 
 

@@ -65,11 +65,11 @@ def _export(
     calibration: str | None,
     progress: progress.Reporter,
 ) -> Manifest:
-    from edgedec.export import QUANTS, export_gguf, export_huggingface
+    from edgedec.export import export_gguf, export_huggingface
 
     if source.is_dir():
         return export_huggingface(
-            source, out, name=name, quant=quant or QUANTS[0], calibration=calibration, progress=progress
+            source, out, name=name, quant=quant, calibration=calibration, progress=progress
         )
     return export_gguf(source, out, name=name, progress=progress)
 

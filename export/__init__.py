@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgedec.core.errors import UsageError
 from edgedec.core.manifest import Manifest
 
 __all__ = ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
@@ -44,7 +45,7 @@ def export_huggingface(
     source: Path,
     out: Path,
     *,
-    quant: str = QUANTS[0],
+    quant: str | None = None,
     calibration: str | None = None,
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
@@ -52,21 +53,37 @@ def export_huggingface(
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
 
-    Matrices are quantised to ``quant``, a few rows at a time: one of QUANTS, then embedding and head get
-    q8_0; or by role, as in "q4_0,attn=q5_1,head=q8_0". Scales of 4 and 5 bits are searched for the least
-    squared error; ``calibration``, a text of at least 64 tokens, lets the float model run over some thousand
-    tokens of it first, and weighs the errors by what the matrices then multiply. Norms and biases stay f32.
-    What a format can represent is kept exactly. ``name`` defaults to that of the directory; ``progress`` has
-    the stage "calibration" too; everything else is as for ``export_gguf``.
+    Matrices are quantised to ``quant``, a few rows at a time: one of QUANTS (None: q8_0), then embedding and
+    head get q8_0; or by role, as in "q4_0,attn=q5_1,head=q8_0". Scales of 4 and 5 bits are searched for the
+    least squared error; ``calibration``, a text of at least 64 tokens, lets the float model run over some
+    thousand tokens of it first, and weighs the errors by what the matrices then multiply. Norms and biases
+    stay f32. What a format can represent is kept exactly. ``name`` defaults to that of the directory;
+    ``progress`` has the stage "calibration" too; everything else is as for ``export_gguf``.
+
+    An architecture that EdgeDec does not build is exported with optimum, if the extra of that name is
+    installed: in float32, as a decoder in standard ops, once it has been found to compute what transformers
+    does. ``quant`` and ``calibration`` must be None then; ``progress`` has the stage "optimum", with total 0.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
+    from edgedec.export.huggingface.config import builds
     from edgedec.export.huggingface.exporter import export_huggingface as export
+    from edgedec.export.huggingface.files import read_object
+    from edgedec.export.optimum.exporter import export_with_optimum
 
+    source, out = Path(source), Path(out)
+    if not builds(read_object(source / "config.json")):
+        if calibration is not None:
+            raise UsageError(
+                "nothing is quantised in an export with optimum", hint="leave out the calibration text"
+            )
+        return export_with_optimum(
+            source, out, quant=quant, name=name, provenance=provenance, progress=progress
+        )
     return export(
-        Path(source),
-        Path(out),
-        quant=quant,
+        source,
+        out,
+        quant=quant or QUANTS[0],
         calibration=calibration,
         name=name,
         provenance=provenance,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from pathlib import Path
 
 from edgedec.core.files import atomic_path
@@ -54,7 +54,8 @@ def write_bundle(
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
         if contents.template is not None:
             writer.bytes(CHAT_TEMPLATE, contents.template.encode())
-        manifest = Manifest(spec.name, spec, info, writer.files, where_from, _versions())
+        made_by = versions("edgedec", "onnx", "gguf", "numpy")
+        manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by)
         Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
         manifest.save(directory)
     return manifest
@@ -83,11 +84,12 @@ def _spec(contents: Contents) -> ModelSpec:
     )
 
 
-def _versions() -> dict[str, Scalar]:
-    versions: dict[str, Scalar] = {}
-    for package in ("edgedec", "onnx", "gguf", "numpy"):
+def versions(*packages: str) -> dict[str, Scalar]:
+    """The installed version of each package."""
+    found: dict[str, Scalar] = {}
+    for package in packages:
         try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "unknown"
-    return versions
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "unknown"
+    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.files import storage_errors
+from edgedec.core.files import sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.export.model import ExportModel, PackedWeight, Weight
 from edgedec.export.source import WeightSource
@@ -69,6 +69,11 @@ class BundleWriter:
         with storage_errors(name):
             (self.directory / name).write_bytes(data)
         self.files[name] = FileEntry(len(data), hashlib.sha256(data).hexdigest())
+
+    def written(self, name: str) -> None:
+        """Take note of a file that stands there already."""
+        path = self.directory / name
+        self.files[name] = FileEntry(path.stat().st_size, sha256_of(path))
 
     def model(self, model: ExportModel, name: str, metadata: dict[str, str]) -> None:
         """Write model.onnx."""

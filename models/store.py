@@ -173,8 +173,9 @@ class Store:
         with self._lock(name):
             self._layout.recover(name)
             if force or not is_bundle(target):
-                self._notice(f"{path} gets {QUANTS[0]} weights; `edgedec export --quant` offers others")
-                export_huggingface(path, target, name=name, progress=progress)
+                manifest = export_huggingface(path, target, name=name, progress=progress)
+                if "quant" in manifest.source:
+                    self._notice(f"{path} got {QUANTS[0]} weights; `edgedec export --quant` offers others")
         return target
 
     def _install(

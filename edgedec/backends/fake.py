@@ -44,7 +44,7 @@ class _Booked:
 
     def __init__(self, vocab_size: int, capacity: int, max_pass: int) -> None:
         self.spec = tiny_spec(vocab_size, capacity)
-        self.caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True)
+        self.caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
         self.book = CacheBook(capacity)
 
     @property

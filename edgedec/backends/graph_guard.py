@@ -1,4 +1,5 @@
-"""What is checked of ``model.onnx`` before ONNX Runtime opens it: that its weights lie in the bundle, whole.
+"""What is checked of ``model.onnx`` before ONNX Runtime opens it: that its weights lie in the bundle, whole,
+and, of a graph that should do without our kernels, that all its ops are standard ones.
 
 ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from
 beyond the end of a file kills the process at its first use. The graph is read as protobuf's wire format
@@ -30,15 +31,19 @@ _CHILDREN: dict[str, dict[int, str]] = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
+_DOMAINS = {"model": 8, "node": 7, "function": 10}
+"""The field with a domain: of an opset that is imported (field 1 of that), of a node's op, of a function."""
+_STANDARD = ("", "ai.onnx")
 _DIMS, _DATA_TYPE, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 13, 14
 _SIZES = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8, 16: 2}
 """Bytes of an element by TensorProto.DataType."""
 
 
-def check_graph(bundle: Path) -> None:
+def check_graph(bundle: Path, *, standard: bool = False) -> None:
     """Raise BadFileError unless every external tensor of the graph lies inside ``weights.bin``.
 
-    Its bytes have to end before that file does, and have to be as many as its type and shape take.
+    Its bytes have to end before that file does, and have to be as many as its type and shape take. With
+    ``standard``, no op may be of another domain than ONNX's own: ONNX Runtime has ops that read files.
     """
     try:
         with (bundle / MODEL).open("rb") as stream:
@@ -48,24 +53,41 @@ def check_graph(bundle: Path) -> None:
         raise _broken(f"it cannot be read ({error.strerror})") from error
     if len(data) > _MOST_BYTES:
         raise _broken(f"it is larger than {_MOST_BYTES} bytes")
-    for tensor in _tensors("model", memoryview(data), 0):
-        _check_tensor(tensor, size)
+    for kind, message in _parts("model", memoryview(data), 0):
+        if kind == "tensor":
+            _check_tensor(message, size)
+        elif standard and kind in _DOMAINS:
+            _check_domain(kind, message)
 
 
 def _broken(why: str) -> BadFileError:
     return BadFileError(f"{MODEL} of the bundle is broken: {why}", hint=_AGAIN)
 
 
-def _tensors(kind: str, message: memoryview, depth: int) -> Iterator[memoryview]:
+def _parts(kind: str, message: memoryview, depth: int) -> Iterator[tuple[str, memoryview]]:
+    """(kind, content) of this message and of all inside it."""
+    yield kind, message
     if kind == "tensor":
-        yield message
         return
     if depth > _MOST_DEPTH:
         raise _broken("its graphs are nested too deeply")
     children = _CHILDREN[kind]
     for number, value in _fields(message):
         if number in children and isinstance(value, memoryview):
-            yield from _tensors(children[number], value, depth + 1)
+            yield from _parts(children[number], value, depth + 1)
+
+
+def _check_domain(kind: str, message: memoryview) -> None:
+    for number, value in _fields(message):
+        if number == _DOMAINS[kind] and isinstance(value, memoryview):
+            domain = value if kind != "model" else _first_text(value)
+            if (name := str(domain, "utf-8", "replace")) not in _STANDARD:
+                raise _broken(f"it has ops of the domain {name[:40]!r}")
+
+
+def _first_text(message: memoryview) -> memoryview:
+    found = [value for number, value in _fields(message) if number == 1 and isinstance(value, memoryview)]
+    return found[-1] if found else memoryview(b"")
 
 
 def _check_tensor(message: memoryview, size: int) -> None:

@@ -1,10 +1,11 @@
-"""The head's results from whole logits rows, for backends that have no fused head. NumPy only."""
+"""The head's results: from whole logits rows, for backends that have no fused head, and what they must be."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.errors import BadFileError
 from edgedec.core.types import HeadRows
 
 
@@ -27,3 +28,12 @@ def head_rows(logits: NDArray[np.float32], k: int, *, full: bool) -> HeadRows:
         (logsumexp[:, 0] - mean).astype(np.float32),
         logits if full else None,
     )
+
+
+def check_finite(logsumexp: NDArray[np.float32]) -> None:
+    """Raises BadFileError when logits are not numbers: nothing can be drawn from them."""
+    if not np.isfinite(logsumexp).all():
+        raise BadFileError(
+            "the model computes values that are not numbers: its weights are damaged",
+            hint="pull or export the model again",
+        )

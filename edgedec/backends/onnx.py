@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgedec.backends.kv_memory import KvMemory
+from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, one_line_errors, open_session
-from edgedec.core.errors import UsageError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
 from edgedec.memory import CacheBook, kv_bytes
 
-DEFAULT_CAPACITY = 4096
 MAX_PASS = 512
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
@@ -39,11 +38,10 @@ class OnnxForward:
         spin: bool = True,
     ) -> None:
         self._spec = manifest.spec
-        chosen = _checked_capacity(self._spec, capacity)
-        if threads is not None and threads < 1:
-            raise UsageError(f"cannot run on {threads} threads", hint="use at least 1")
+        chosen = checked_capacity(self._spec, capacity)
+        check_threads(threads)
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True)
+        self._caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
         self._book = CacheBook(chosen)
         self._kv = KvMemory(self._spec, chosen)
         self._session = open_session(bundle, threads, spin=spin)
@@ -75,10 +73,7 @@ class OnnxForward:
         logits are not numbers; nothing is appended then.
         """
         count = len(tokens)
-        if count > self._caps.max_pass:
-            raise ValueError(f"{count} tokens in one pass: at most {self._caps.max_pass}")
-        if count and not (min(tokens) >= 0 and max(tokens) < self._spec.vocab_size):
-            raise ValueError(f"a token is outside the vocabulary of {self._spec.vocab_size}")
+        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._book.plan(count, parents)
         chosen = rows.resolve(count)
         with one_line_errors():
@@ -109,14 +104,3 @@ class OnnxForward:
                     self._bound.clear()
                 self._bound[shape] = bound
         return bound
-
-
-def _checked_capacity(spec: ModelSpec, capacity: int | None) -> int:
-    if capacity is None:
-        return min(spec.context_length, DEFAULT_CAPACITY)
-    if not 1 <= capacity <= spec.context_length:
-        raise UsageError(
-            f"a context of {capacity} tokens is not possible with this model",
-            hint=f"use 1 to {spec.context_length}",
-        )
-    return capacity

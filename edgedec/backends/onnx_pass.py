@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.core.errors import BadFileError
+from edgedec.backends.head import check_finite
 from edgedec.core.types import HeadRows, IntArray, ModelSpec
 from edgedec.memory import Pass
 
@@ -72,11 +72,7 @@ class BoundPass:
         self._length[0] = planned.start
         self._rows[:] = rows
         self._session.run_with_iobinding(self._binding)
-        if not np.isfinite(self._logsumexp).all():
-            raise BadFileError(
-                "the model computes values that are not numbers: its weights are damaged",
-                hint="pull or export the model again",
-            )
+        check_finite(self._logsumexp)
         return HeadRows(
             self._values.copy(),
             self._ids.copy(),

@@ -48,21 +48,41 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
     """
     _check_runtime(ort.__version__)
     library.isa()
+    options = _options(threads, spin)
+    # The exporter fused the graph already; further passes only cost load time.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    check_graph(bundle)
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+
+
+def open_standard_session(
+    bundle: Path, threads: int | None = None, *, spin: bool = True
+) -> ort.InferenceSession:
+    """Load a graph of standard ops, without our kernels: ONNX Runtime fuses it and packs weights its own way.
+
+    As ``open_session``; BadFileError also for an op of any other domain.
+    """
+    _check_runtime(ort.__version__)
+    check_graph(bundle, standard=True)
+    with one_line_errors(loading=True):
+        return ort.InferenceSession(
+            str(bundle / MODEL), _options(threads, spin), providers=["CPUExecutionProvider"]
+        )
+
+
+def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.log_severity_level = _SILENT
     options.intra_op_num_threads = threads or physical_cores()
     options.inter_op_num_threads = 1
     # Spinning threads start the next op at once, but starve each other when cores are shared.
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
-    # The exporter fused the graph already; further passes only cost load time.
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     # A memory plan for every number of tokens seen would be kept for ever.
     options.enable_mem_pattern = False
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    check_graph(bundle)
-    with one_line_errors(loading=True):
-        options.register_custom_ops_library(str(library.library_path()))
-        return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+    return options
 
 
 def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
@@ -33,6 +33,8 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 T = TypeVar("T")
+Kind = Literal["edgedec", "optimum"]
+"""What the graph is: one of EdgeDec's own ops, or optimum's decoder in standard ops."""
 Scalar = str | int | float | bool | None
 
 
@@ -66,6 +68,7 @@ class Manifest:
     files: Mapping[str, FileEntry]
     source: Mapping[str, Scalar] = field(default_factory=dict)
     versions: Mapping[str, Scalar] = field(default_factory=dict)
+    kind: Kind = "edgedec"
 
     @property
     def total_bytes(self) -> int:
@@ -105,13 +108,15 @@ class Manifest:
         files = _files(top.get("files", _mapping), tokenizer.chat_template)
         spec = _spec(_Reader("spec", top.get("spec", _mapping)))
         source, versions = top.get("source", _scalars), top.get("versions", _scalars)
-        return cls(top.get("name", _text), spec, tokenizer, files, source, versions)
+        kind = top.get("kind", _graph_kind) if "kind" in data else "edgedec"
+        return cls(top.get("name", _text), spec, tokenizer, files, source, versions, kind)
 
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
         data = {
             "format": _FORMAT,
             "version": _VERSION,
+            "kind": self.kind,
             "name": self.name,
             "architecture": self.spec.architecture,
             "spec": asdict(self.spec),
@@ -243,6 +248,12 @@ def _kind(value: Any) -> Literal["bpe", "spm"]:
     if value == "spm":
         return "spm"
     raise TypeError("is neither 'bpe' nor 'spm'")
+
+
+def _graph_kind(value: Any) -> Kind:
+    if value not in get_args(Kind):
+        raise TypeError("is neither 'edgedec' nor 'optimum'")
+    return cast(Kind, value)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

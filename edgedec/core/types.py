@@ -42,6 +42,8 @@ class Capabilities:
     """Whether ``parents`` other than a chain is accepted."""
     full_rows: bool
     """Whether ``logits`` can be requested."""
+    exact: bool
+    """Whether a token's results are the same bits whatever passes it and those before it came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Forward(Protocol):
         ``parents[i]`` is the index in this pass of token i's parent, or -1 for a child of the last resident
         token; None means a chain. After a pass over a tree the cache must be settled by ``keep_path`` (or
         ``rewind``) before the next ``extend``. Raises ContextFullError when it does not fit, ValueError on
-        malformed parents or rows.
+        malformed parents or rows, UnsupportedError for a tree when ``caps`` has no ``trees``.
         """
         ...
 

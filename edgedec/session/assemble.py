@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs."""
+    """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs,
+    or "onnxruntime" for a bundle made with optimum.
+    """
 
     forward: Forward
     tokenizer: Tokenizer
@@ -40,11 +42,10 @@ def load_model(
     """
     started = clock()
     manifest = Manifest.load(bundle)
-    from edgedec.backends.onnx import OnnxForward
     from edgedec.backends.onnx_session import physical_cores
-    from edgedec.kernels.library import isa
+    from edgedec.backends.open import kernels_of, open_forward
 
-    forward = OnnxForward(bundle, manifest, threads=threads, capacity=context)
+    forward = open_forward(bundle, manifest, threads=threads, capacity=context)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -53,7 +54,7 @@ def load_model(
         )
     template = load_template(bundle, tokenizer, manifest)
     cores = threads or physical_cores()
-    return LoadedModel(forward, tokenizer, template, manifest, isa(), cores, clock() - started)
+    return LoadedModel(forward, tokenizer, template, manifest, kernels_of(manifest), cores, clock() - started)
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

@@ -41,7 +41,7 @@ class _Family:
     norm_offset: float = 0.0
 
 
-_FAMILIES: dict[str, _Family] = {
+FAMILIES: dict[str, _Family] = {
     # The GGUF files of llama models have the rows of q and k in another order; these do not.
     "llama": _Family(replace(ARCHITECTURES["llama"], interleaved=False)),
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
@@ -50,6 +50,7 @@ _FAMILIES: dict[str, _Family] = {
     "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
 }
+_REFUSED = {"gemma3": "the text-only models, gemma3_text, are supported"}
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
 _SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
@@ -90,19 +91,28 @@ def read_config(data: Mapping[str, Any]) -> Config:
     )
 
 
-def _family(fields: Fields) -> _Family:
-    """The family of a model, once nothing about it is known to be out of reach."""
-    kind = fields.text("model_type")
-    if kind not in _FAMILIES:
-        hint = f"supported are {', '.join(_FAMILIES)}"
-        if kind == "gemma3":
-            hint = "the text-only models, gemma3_text, are supported"
-        raise UnsupportedError(f"model type {kind[:40]!r} is not supported", hint=hint)
-    family = _FAMILIES[kind]
-    if fields.data.get("quantization_config") is not None:
+def builds(data: Mapping[str, Any]) -> bool:
+    """Whether EdgeDec builds such a model itself, or refuses it; False for a model type it does not know."""
+    kind = data.get("model_type")
+    return not isinstance(kind, str) or kind in (*FAMILIES, *_REFUSED)
+
+
+def check_unquantised(data: Mapping[str, Any]) -> None:
+    """Raises UnsupportedError for weights that another program has quantised."""
+    if data.get("quantization_config") is not None:
         raise UnsupportedError(
             "the model's weights are quantised already", hint="export its original weights, or a GGUF file"
         )
+
+
+def _family(fields: Fields) -> _Family:
+    """The family of a model, once nothing about it is known to be out of reach."""
+    kind = fields.text("model_type")
+    if kind not in FAMILIES:
+        hint = _REFUSED.get(kind, f"supported are {', '.join(FAMILIES)}")
+        raise UnsupportedError(f"model type {kind[:40]!r} is not supported", hint=hint)
+    family = FAMILIES[kind]
+    check_unquantised(fields.data)
     key = "hidden_activation" if fields.data.get("hidden_activation") is not None else "hidden_act"
     activation = fields.text(key, _ACTIVATIONS[family.architecture.activation][0])
     if activation not in _ACTIVATIONS[family.architecture.activation]:

@@ -46,7 +46,7 @@ def export_huggingface(
     report = progress or silent
     check_target(out)
     formats = parse_quant(quant)
-    _check_directories(source, out)
+    check_directories(source, out)
     with terminations_raise():
         config = read_config(read_object(source / CONFIG, required=True))
         hyper = read_hyperparameters(config.architecture, config.metadata)
@@ -60,7 +60,7 @@ def export_huggingface(
         contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
-            return {**_origin(source, report), **chosen, **(provenance or {})}
+            return {**origin_of(source, report), **chosen, **(provenance or {})}
 
         return write_bundle(weights, contents, out, origin, report)
 
@@ -83,7 +83,8 @@ def _calibrate(
     }
 
 
-def _check_directories(source: Path, out: Path) -> None:
+def check_directories(source: Path, out: Path) -> None:
+    """Raises NotFoundError or UsageError."""
     if not source.is_dir():
         raise NotFoundError(f"no directory {source}", hint="name a Hugging Face model directory")
     if source.resolve() == out.resolve():
@@ -108,7 +109,7 @@ def used_files(source: Path) -> list[Path]:
     return [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
 
 
-def _origin(source: Path, report: Progress) -> dict[str, Scalar]:
+def origin_of(source: Path, report: Progress) -> dict[str, Scalar]:
     """Name and size of the directory, and the hash of each file that went into the bundle."""
     used = used_files(source)
     total, done = sum(file.stat().st_size for file in used), 0

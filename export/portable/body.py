@@ -14,9 +14,12 @@ from edgedec.export.model import DOMAIN, OPSET
 
 
 class Body:
-    """Nodes of one function. Values are names; Python numbers and arrays become constants."""
+    """Nodes of one function. Values are names, which begin with ``prefix``; Python numbers and arrays become
+    constants.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "v") -> None:
+        self._prefix = prefix
         self.nodes: list[onnx.NodeProto] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
@@ -27,7 +30,7 @@ class Body:
 
     def node(self, kind: str, inputs: Sequence[str], outputs: int, domain: str, **attrs: Any) -> list[str]:
         """Append a node with several outputs, and return their names."""
-        first = f"v{len(self.nodes)}"
+        first = f"{self._prefix}{len(self.nodes)}"
         names = [f"{first}_{i}" if i else first for i in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attrs))
         return names
@@ -44,7 +47,7 @@ class Body:
 
     def attribute(self, name: str) -> str:
         """An integer attribute of the calling node, as an int64 vector of one element."""
-        node = onnx.NodeProto(op_type="Constant", output=[f"v{len(self.nodes)}"])
+        node = onnx.NodeProto(op_type="Constant", output=[f"{self._prefix}{len(self.nodes)}"])
         node.attribute.add(name="value_int", type=onnx.AttributeProto.INT, ref_attr_name=name)
         self.nodes.append(node)
         return self.op("Reshape", node.output[0], [1])

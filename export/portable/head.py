@@ -21,10 +21,18 @@ def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
     logits = softcapped(body, logits, attrs)
     if keep and keep[0]:
         logits = _only(body, logits, keep[0], attrs["rows"])
-    values, ids = body.node("TopK", [logits, body.constant([attrs["k"]])], 2, "", axis=1)
+    values, ids, logsumexp, entropy = summary(body, logits, attrs["k"])
     ids = body.op("Where", body.op("IsInf", values), np.int64(-1), ids)
+    rows = body.op("Mul", body.size(logits, 0), body.op("Min", body.op("Abs", want), [1]))
+    whole = body.op("Slice", logits, [0], rows, [0])
+    return [values, body.cast(ids, TensorProto.INT32), logsumexp, entropy, whole]
+
+
+def summary(body: Body, logits: str, k: int) -> list[str]:
+    """values f32[R,k], ids i64[R,k], logsumexp f32[R], entropy f32[R] of ``logits`` f32[R,V]."""
+    values, ids = body.node("TopK", [logits, body.constant([k])], 2, "", axis=1)
     best = body.op("ReduceMax", logits, [1], keepdims=1)
-    # Entries outside ``keep`` are -inf: their share is 0, times a number.
+    # An entry of -inf (one outside ``keep``) has a share of 0, which is to be multiplied by a number.
     below = body.op("Max", body.op("Sub", logits, best), np.float32(-1e30))
     shares = body.op("Exp", below)
     total = body.op("ReduceSum", shares, [1], keepdims=1)
@@ -32,9 +40,7 @@ def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
     spread = body.op("Div", body.op("ReduceSum", body.op("Mul", shares, below), [1], keepdims=1), total)
     logsumexp = body.op("Squeeze", body.op("Add", best, log_total), [1])
     entropy = body.op("Squeeze", body.op("Sub", log_total, spread), [1])
-    rows = body.op("Mul", body.size(logits, 0), body.op("Min", body.op("Abs", want), [1]))
-    whole = body.op("Slice", logits, [0], rows, [0])
-    return [values, body.cast(ids, TensorProto.INT32), logsumexp, entropy, whole]
+    return [values, ids, logsumexp, entropy]
 
 
 def _only(body: Body, logits: str, keep: str, vocab: int) -> str:

@@ -77,6 +77,15 @@ CHANGES: dict[str, tuple[Change, str]] = {
 }
 
 
+DOMAINS: dict[str, Change] = {
+    "import": lambda m: m.opset_import.add(domain="com.microsoft", version=1),
+    "node": lambda m: setattr(m.graph.node.add(op_type="EPContext"), "domain", "com.microsoft"),
+    "nested": lambda m: setattr(nested(m).node.add(op_type="EPContext"), "domain", "com.microsoft"),
+    "function": lambda m: setattr(m.functions.add(name="F"), "domain", "local"),
+    "node of a function": lambda m: setattr(m.functions.add().node.add(), "domain", "com.microsoft"),
+}
+
+
 @pytest.fixture
 def copy(tiny_bundle: Bundles, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_bundle("llama"), tmp_path / "copy"))
@@ -91,6 +100,17 @@ def test_weights_that_lie_elsewhere(name: str, copy: Path) -> None:
     (copy / MODEL).write_bytes(model.SerializeToString())
     with pytest.raises(BadFileError, match=words):
         check_graph(copy)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_ops_that_are_not_standard(name: str, decoder_bundle: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(decoder_bundle, tmp_path / "copy"))
+    check_graph(copy, standard=True)
+    model = onnx.load(str(copy / MODEL), load_external_data=False)
+    DOMAINS[name](model)
+    (copy / MODEL).write_bytes(model.SerializeToString())
+    with pytest.raises(BadFileError, match=r"it has ops of the domain '(com\.microsoft|local)'"):
+        check_graph(copy, standard=True)
 
 
 def test_the_whole_load_asks_it(copy: Path) -> None:

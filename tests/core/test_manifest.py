@@ -56,6 +56,17 @@ def test_round_trip(tmp_path: Path) -> None:
     assert manifest.total_bytes == sum(map(len, FILES.values()))
 
 
+def test_the_kind_of_graph(tmp_path: Path) -> None:
+    assert make_bundle(tmp_path).kind == "edgedec"
+    for value, kind in ((..., "edgedec"), ("optimum", "optimum"), ("edgedec", "edgedec")):
+        edit(tmp_path, ("kind",), value)
+        assert Manifest.load(tmp_path).kind == kind
+    for wrong in ("onnx", 1, None, ["optimum"], {}):
+        edit(tmp_path, ("kind",), wrong)
+        with pytest.raises(BadFileError, match="'kind' of the manifest is neither"):
+            Manifest.load(tmp_path)
+
+
 def test_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no EdgeDec bundle"):
         Manifest.load(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgedec.core.manifest import FileEntry, Manifest
@@ -80,10 +80,12 @@ def parts_of_bundles(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]
 
 def run_bundle(bundle: Path, manifest: Manifest) -> None:
     """A pass of two tokens."""
+    from edgedec.backends.decoder import DecoderForward
     from edgedec.backends.onnx import OnnxForward
 
+    backend = DecoderForward if manifest.kind == "optimum" else OnnxForward
     capacity = min(16, manifest.spec.context_length)
-    forward = OnnxForward(bundle, manifest, threads=1, capacity=capacity, spin=False)
+    forward = backend(bundle, manifest, threads=1, capacity=capacity, spin=False)
     forward.extend([0, 1 % manifest.spec.vocab_size][:capacity], rows=ALL_ROWS)
 
 
@@ -94,4 +96,4 @@ def with_true_sizes(folder: Path, manifest: Manifest) -> Manifest:
         return path.stat().st_size if path.exists() else 0
 
     sizes = {name: FileEntry(size(folder / name), "0" * 64) for name in manifest.files}
-    return Manifest(manifest.name, manifest.spec, manifest.tokenizer, sizes)
+    return replace(manifest, files=sizes)

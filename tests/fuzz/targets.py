@@ -11,6 +11,7 @@ from typing import Any
 
 from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import export_gguf
+from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fuzz import huggingface, op_cases, places, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
@@ -34,6 +35,14 @@ _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
 )
+
+
+def _decoder_seeds(folder: Path) -> list[tuple[Files, Files]]:
+    bundle = folder / "decoder"
+    if not bundle.exists():
+        write_decoder_bundle(bundle)
+    files = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    return [({name: files.pop(name) for name in (MODEL, WEIGHTS)}, files)]
 
 
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
@@ -118,6 +127,7 @@ _ALL = (
     Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
     Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
     Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
+    Target("decoder", _decoder_seeds, mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
     Target("op", op_cases.seeds, op_cases.mutate, read_op, _OP_PARTS),
     Target("manifest", parts_of_bundles(MANIFEST), alone(MANIFEST, mutate_json), read_manifest, _MODEL_PARTS),

@@ -48,7 +48,7 @@ class Parrot:
 
     def __init__(self, speak: Speak, vocab_size: int, capacity: int = CAPACITY) -> None:
         self.spec = ModelSpec("parrot", "llama", vocab_size, 1, 1, 1, 2, 2, 1000, START, (END,), head_k=4)
-        self.caps = Capabilities(max_pass=64, trees=False, full_rows=True)
+        self.caps = Capabilities(max_pass=64, trees=False, full_rows=True, exact=True)
         self.capacity = capacity
         self.cache: list[int] = []
         self.passes: list[list[int]] = []

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from edgedec import __version__
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.open import kernels_of, open_forward
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.engine import Engine
-from edgedec.kernels.library import isa
 from edgedec.sampling import SamplingParams
 
 ROWS_BYTES = 64 << 20
@@ -25,9 +24,10 @@ class Peer:
         """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass."""
         del all_rows
         manifest = Manifest.load(Path(model))
-        self._forward = OnnxForward(Path(model), manifest, threads=threads, capacity=context)
+        self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context)
         self._engine = Engine(self._forward)
-        return {"version": __version__, "isa": isa(), "planned_bytes": self._forward.nbytes()}
+        planned = self._forward.nbytes()
+        return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""

@@ -1,0 +1,164 @@
+"""From a Hugging Face model directory to a bundle, by way of optimum (the extra of that name)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.files import atomic_path
+from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.core.types import ModelSpec
+from edgedec.export.bundle import printable_name, versions
+from edgedec.export.graph import HEAD_K
+from edgedec.export.huggingface.config import FAMILIES, check_unquantised
+from edgedec.export.huggingface.exporter import check_directories, origin_of
+from edgedec.export.huggingface.fields import Fields
+from edgedec.export.huggingface.files import read_object
+from edgedec.export.huggingface.shards import read_shards, weight_files
+from edgedec.export.huggingface.tokenizer import CONFIG, read_tokenizer
+from edgedec.export.interrupt import terminations_raise
+from edgedec.export.optimum.graph import CacheShape, add_head, cache_shape
+from edgedec.export.optimum.worker import FACTS, GRAPH
+from edgedec.export.writer import BundleWriter, Progress, check_space, check_target, silent
+
+PACKAGE = "optimum-onnx"
+_LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")
+WORKER = [sys.executable, "-P", "-m", "edgedec.export.optimum.worker"]
+"""What runs optimum; -P, for a file torch.py where the user happens to stand is not to be run."""
+_MADE = "optimum"
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+_POLL_S = 0.5
+_INLINE_BYTES = 1024
+"""Tensors below this stay in the graph: ONNX Runtime wants to see shapes and the like while it loads."""
+
+
+def export_with_optimum(
+    source: Path,
+    out: Path,
+    *,
+    quant: str | None = None,
+    name: str | None = None,
+    provenance: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """As ``edgedec.export.export_huggingface``, for an architecture that is in none of ``FAMILIES``."""
+    report = progress or silent
+    check_target(out)
+    check_directories(source, out)
+    config = _checked_config(source, quant)
+    kind = str(config["model_type"])
+    texts = read_tokenizer(source, Fields(CONFIG, config).size("vocab_size"))
+    files = weight_files(source)
+    floats = sum(4 * math.prod(tensor.shape) for tensor in read_shards(files).values())
+    check_space(out, 2 * floats)  # optimum's file and ours, for a moment
+    title = name or printable_name(source.resolve().name)
+    with terminations_raise(), atomic_path(out, directory=True) as directory:
+        writer = BundleWriter(directory, {})
+        facts = _convert(source, kind, directory, report)
+        cache = write_graph(directory / _MADE / GRAPH, writer, facts["vocab"])
+        shutil.rmtree(directory / _MADE)
+        writer.bytes(TOKENIZER, texts.json.encode())
+        if texts.template is not None:
+            writer.bytes(CHAT_TEMPLATE, texts.template.encode())
+        spec = _spec(title, kind, facts, cache, texts.info.bos_id, texts.info.eos_ids)
+        origin: dict[str, Scalar] = {**origin_of(source, report), **(provenance or {})}
+        made = versions("edgedec", *_LIBRARIES)
+        manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum")
+        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        manifest.save(directory)
+    return manifest
+
+
+def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
+    """config.json, once nothing in it or in what is asked for stands in the way of trying it."""
+    config = read_object(source / CONFIG, required=True)
+    kind = str(config["model_type"])
+    try:
+        metadata.version(PACKAGE)
+    except metadata.PackageNotFoundError:
+        raise UnsupportedError(
+            f"model type {kind[:40]!r} is not one that EdgeDec builds",
+            hint=f"it builds {', '.join(FAMILIES)}; optimum exports others: pip install 'edgedec[optimum]'",
+        ) from None
+    if quant is not None:
+        raise UsageError(
+            f"a {kind[:40]} model cannot be quantised to {quant}",
+            hint="it is exported with optimum, in float32; leave out --quant",
+        )
+    check_unquantised(config)
+    return config
+
+
+def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict[str, Any]:
+    """Let the worker write into ``directory``/optimum; returns its facts. Raises UnsupportedError."""
+    made = directory / _MADE
+    made.mkdir()
+    command = [*WORKER, str(source.resolve()), str(made.resolve())]
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": {**os.environ, **_OFFLINE}}
+    with (
+        (made / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, **options) as process,
+    ):
+        try:
+            while process.poll() is None:
+                report("optimum", _written(made), 0)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_S)
+        except BaseException:
+            process.kill()
+            raise
+    facts = read_object(made / FACTS)
+    if "vocab" not in facts:
+        why = facts.get("error", f"its process ended with status {process.returncode}")
+        raise UnsupportedError(f"optimum cannot export this {kind[:40]} model: {str(why)[:500]}")
+    return facts
+
+
+def _written(folder: Path) -> int:
+    """Bytes in its files; 0 when one of them is taken away just now."""
+    with contextlib.suppress(FileNotFoundError):
+        return sum(file.stat().st_size for file in folder.iterdir())
+    return 0
+
+
+def write_graph(made: Path, writer: BundleWriter, vocab: int) -> CacheShape:
+    """model.onnx and weights.bin from the decoder that optimum made. Raises UnsupportedError."""
+    import onnx
+
+    model = onnx.load(made)
+    cache = cache_shape(model.graph)
+    add_head(model.graph, vocab, min(HEAD_K, vocab))
+    path, weights = writer.directory / MODEL, writer.directory / WEIGHTS
+    weights.touch()  # with the user's own permissions, and even when no tensor is large enough for it
+    onnx.save_model(model, path, save_as_external_data=True, location=WEIGHTS, size_threshold=_INLINE_BYTES)
+    for file in (path, weights):
+        writer.written(file.name)
+    return cache
+
+
+def _spec(
+    name: str, kind: str, facts: Mapping[str, Any], cache: CacheShape, bos: int | None, eos: tuple[int, ...]
+) -> ModelSpec:
+    return ModelSpec(
+        name=name,
+        architecture=kind,
+        vocab_size=facts["vocab"],
+        n_layers=cache.layers,
+        n_heads=facts["heads"],
+        n_kv_heads=cache.kv_heads,
+        head_dim=cache.head_dim,
+        hidden_size=facts["hidden"],
+        context_length=facts["context"],
+        bos_id=bos,
+        eos_ids=eos,
+        head_k=min(HEAD_K, facts["vocab"]),
+    )
