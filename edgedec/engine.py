@@ -1,8 +1,9 @@
-"""The loop: plan, extend, draw, commit, observe.
+"""The loop: propose, extend, verify, commit, observe.
 
 ``Engine.committed`` is the one truth, the token sequence. The model's cache follows it and may lag behind;
 what it lacks is fed by the next pass. Whatever happens in between (the caller closes the iterator, a pass
-fails, Ctrl-C), the cache holds a prefix of ``committed``.
+fails, Ctrl-C), the cache holds a prefix of ``committed``; only while the tokens of one pass are being handed
+out can it be ahead of it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.errors import ContextFullError, UsageError
-from edgedec.core.types import LAST_ROW, Forward, HeadRows, ModelSpec, Rows
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core.types import Forward, HeadRows, ModelSpec, Rows
 from edgedec.sampling import SamplingParams, draw, needs_logits
+from edgedec.speculation import Speculation
+from edgedec.verify import Choose, Verdict, keyed
 
 FinishReason = Literal["stop", "length"]
 Progress = Callable[[int, int], None]
@@ -22,7 +26,6 @@ LONGEST_PASS = 128
 """A reply can be stopped between passes; twice as many tokens take twice as long, not less per token."""
 
 _NO_ROWS = Rows(indices=())
-_LAST_ROW_FULL = Rows(last=True, full=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """What one pass did: tokens fed from ``start`` on, tokens committed from it, and its time if clocked."""
+    """What one pass did: tokens fed from ``start`` on, tokens committed from it, and its time if clocked.
+
+    The last ``drafted`` of the tokens fed were guesses.
+    """
 
     start: int
     fed: int
     committed: int
     seconds: float | None
+    drafted: int = 0
 
 
 class Engine:
@@ -51,10 +58,12 @@ class Engine:
         self,
         forward: Forward,
         *,
+        speculation: Speculation | None = None,
         observe: Callable[[PassRecord], None] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._forward = forward
+        self._speculation = speculation
         self._observe = observe
         self._clock = clock
         self._runs = 0
@@ -72,11 +81,7 @@ class Engine:
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """How many tokens of a prompt need not be fed; its last one always is, for its logits."""
-        most = min(len(self.committed), self._forward.length, len(prompt_ids) - 1)
-        for index in range(most):
-            if self.committed[index] != prompt_ids[index]:
-                return index
-        return max(most, 0)
+        return max(min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1), 0)
 
     def generate(
         self,
@@ -98,6 +103,8 @@ class Engine:
         prompt = list(prompt_ids)
         self._check(prompt, max_tokens)
         self._forward.rewind(self.reusable(prompt))
+        if self._speculation:
+            self._speculation.begin(prompt, _common(self.committed, prompt))
         self.committed = prompt
         self._runs += 1
         end = min(len(prompt) + max_tokens, self.capacity)
@@ -106,38 +113,88 @@ class Engine:
     def _run(
         self, run: int, params: SamplingParams, end: int, stop_ids: frozenset[int], progress: Progress | None
     ) -> Generator[Step, None, None]:
-        rows = _LAST_ROW_FULL if needs_logits(params, self.spec.head_k) else LAST_ROW
-        prompt = len(self.committed)
-        reason: FinishReason | None = None
-        while reason is None:
-            if run != self._runs:
-                raise UsageError("a newer reply took over", hint="iterate only the newest one")
-            head = self._catch_up(rows, prompt, progress)
-            position = len(self.committed)
-            token = draw(head, 0, params, position, self.committed)
-            self.committed.append(token)
-            if token in stop_ids:
-                reason = "stop"
-            elif position + 1 == end:
-                reason = "length"
-            yield Step(token, position, reason)
+        try:
+            while True:
+                self._check_newest(run)
+                for token in self._round(params, end, progress).tokens:
+                    self._check_newest(run)
+                    position = len(self.committed)
+                    self.committed.append(token)
+                    ended = token in stop_ids
+                    full = position + 1 == end
+                    yield Step(token, position, "stop" if ended else "length" if full else None)
+                    if ended or full:
+                        return
+                progress = None  # it was about the prompt
+        finally:
+            if run == self._runs and self._forward.length > len(self.committed):
+                self._forward.rewind(len(self.committed))
 
-    def _catch_up(self, rows: Rows, prompt: int, progress: Progress | None) -> HeadRows:
-        """Feed what the cache lacks, in passes of at most ``LONGEST_PASS``; returns the last head row."""
+    def _round(self, params: SamplingParams, end: int, progress: Progress | None) -> Verdict:
+        """Feed what the cache lacks and a draft behind it; returns what is to be committed."""
+        waiting = self._catch_up(progress)
+        tree = EMPTY
+        if self._speculation and len(waiting) == 1:
+            tree = self._speculation.propose(end - len(self.committed) - 1)
+        last = len(waiting) - 1
+        full = needs_logits(params, self.spec.head_k)
+        rows = Rows(last=True, full=full)
+        if len(tree):
+            rows = Rows(tuple(range(last, last + 1 + len(tree))), full=full)
+        head, seconds = self._pass(waiting, tree, rows, progress)
+        try:
+            verdict = keyed(tree, self._chooser(head, params))
+            if len(tree):
+                self._forward.keep_path((*range(last + 1), *(last + 1 + node for node in verdict.path)))
+        except BaseException:
+            self._forward.rewind(len(self.committed))
+            raise
+        if self._speculation:
+            self._speculation.learn((waiting[-1], *tree.tokens), head)
+            self._speculation.commit(verdict.tokens, len(tree), seconds=seconds if last == 0 else None)
+        if self._observe:
+            fed = len(waiting) + len(tree)
+            self._observe(
+                PassRecord(len(self.committed) - last - 1, fed, len(verdict.tokens), seconds, len(tree))
+            )
+        return verdict
+
+    def _chooser(self, head: HeadRows, params: SamplingParams) -> Choose:
+        """The token that plain decoding commits after a node of the tree."""
+
+        def choose(node: int, accepted: Sequence[int]) -> int:
+            history = self.committed if node == ROOT else [*self.committed, *accepted]
+            return draw(head, node + 1, params, len(self.committed) + len(accepted), history)
+
+        return choose
+
+    def _catch_up(self, progress: Progress | None) -> list[int]:
+        """Feed the cache, in passes of at most ``LONGEST_PASS``, all but the tokens returned."""
         most = min(self._forward.caps.max_pass, LONGEST_PASS)
-        while True:
+        while len(self.committed) - self._forward.length > most:
             start = self._forward.length
-            tokens = self.committed[start : start + most]
-            last = start + len(tokens) == len(self.committed)
-            began = self._clock() if self._clock else 0.0
-            head = self._forward.extend(tokens, rows=rows if last else _NO_ROWS)
-            seconds = self._clock() - began if self._clock else None
+            _, seconds = self._pass(self.committed[start : start + most], EMPTY, _NO_ROWS, progress)
             if self._observe:
-                self._observe(PassRecord(start, len(tokens), int(last), seconds))
-            if progress and start < prompt:
-                progress(start + len(tokens), prompt)
-            if last:
-                return head
+                self._observe(PassRecord(start, most, 0, seconds))
+        return self.committed[self._forward.length :]
+
+    def _pass(
+        self, tokens: list[int], tree: DraftTree, rows: Rows, progress: Progress | None
+    ) -> tuple[HeadRows, float | None]:
+        parents = None
+        if len(tree):
+            behind = len(tokens)
+            parents = [*range(-1, behind - 1), *(behind + parent for parent in tree.parents)]
+        began = self._clock() if self._clock else 0.0
+        head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
+        seconds = self._clock() - began if self._clock else None
+        if progress:
+            progress(self._forward.length, len(self.committed))
+        return head, seconds
+
+    def _check_newest(self, run: int) -> None:
+        if run != self._runs:
+            raise UsageError("a newer reply took over", hint="iterate only the newest one")
 
     def _check(self, prompt: Sequence[int], max_tokens: int) -> None:
         if not prompt:
@@ -151,3 +208,9 @@ class Engine:
                 f"the prompt has {len(prompt)} tokens, and the context holds {self.capacity}",
                 hint=f"shorten it to at most {self.capacity - 1} or use a larger context",
             )
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences begin with alike."""
+    most = min(len(first), len(second))
+    return next((at for at in range(most) if first[at] != second[at]), most)

@@ -1,0 +1,9 @@
+"""Control: what a pass costs and how often drafts are right, measured, and what to draft because of it."""
+
+from __future__ import annotations
+
+from edgedec.control.acceptance import Acceptance
+from edgedec.control.costs import CostCurve
+from edgedec.control.planner import planned
+
+__all__ = ["Acceptance", "CostCurve", "planned"]

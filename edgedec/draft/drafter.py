@@ -1,0 +1,36 @@
+"""What every drafter is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from edgedec.core.tree import DraftTree
+from edgedec.core.types import HeadRows
+
+
+class Drafter(Protocol):
+    """Guesses what the target will say next. A wrong guess costs time and never changes what is said."""
+
+    @property
+    def name(self) -> str: ...
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        """A new sequence of committed tokens; its first ``kept`` are the first of the one before."""
+        ...
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """These follow the committed sequence."""
+        ...
+
+    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+        """The target's answer to each token of a pass (rows[i] belongs to fed[i]), rejected ones included."""
+        ...
+
+    def propose(self, limit: int) -> DraftTree:
+        """At most ``limit`` tokens that may follow, parents before children; an empty tree for no idea."""
+        ...
+
+    def nbytes(self) -> int:
+        """Bytes held; bounded by what the drafter was made with."""
+        ...

@@ -1,0 +1,45 @@
+"""Recursive rejection of siblings drawn without replacement (RSD, Jeon et al. 2024)."""
+
+from __future__ import annotations
+
+from edgedec.core.tree import ROOT, DraftTree
+from edgedec.verify.chance import Chance
+from edgedec.verify.verdict import F64, Laws, Verdict, normalised, residual
+
+
+def recursive_rejection(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+    """Test siblings in the order drawn, each against what the rejected ones before it left of p and of q.
+
+    Siblings must have been drawn from ``draft`` after their parent, one after the other without
+    replacement. After a rejection p becomes norm(max(p - q, 0)), and q loses the token and is normalised:
+    that is the law the next sibling was drawn from. Raises ValueError when siblings repeat a token.
+    """
+    node = ROOT
+    while True:
+        accepted, left = _among(tree, node, target(node), draft, chance)
+        if accepted is None:
+            path = tree.path(node)
+            return Verdict(path, (*(tree.tokens[step] for step in path), chance.pick(left)))
+        node = accepted
+
+
+def _among(tree: DraftTree, node: int, p: F64, draft: Laws, chance: Chance) -> tuple[int | None, F64]:
+    """The accepted child of ``node``, or None and the law to draw from instead."""
+    children = tree.children(node)
+    if not children:
+        return None, p
+    if len({tree.tokens[child] for child in children}) < len(children):
+        raise ValueError("siblings drawn without replacement cannot repeat a token")
+    q = draft(node)
+    for child in children:
+        token = tree.tokens[child]
+        if chance.accept(float(p[token] / q[token])):
+            return child, p
+        p = residual(p, q)
+        rest = q.copy()
+        rest[token] = 0.0
+        left = normalised(rest)
+        if left is None:  # q had no other token: no sibling can follow
+            break
+        q = left
+    return None, p
