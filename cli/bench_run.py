@@ -74,8 +74,8 @@ def command(
     All sides get the same weights, token ids and threads, run in processes of their own and take turns on
     every prompt. Ratios are medians over these neighbouring measurements, with quartiles; load time includes
     a runtime's imports and is measured in fresh processes. For onnxruntime-genai the weights are
-    quantised again, once, by its own model builder, which needs memory for them as float32; the result
-    is kept in EDGEDEC_HOME/peers.
+    quantised again, once, by its own model builder, which needs memory for them as float32 (and, in its
+    version 0.18, cannot convert gemma3); the result is kept in EDGEDEC_HOME/peers.
     """
     from edgedec.bench import sides, versus
     from edgedec.bench.plot import check_plot, draw_versus

@@ -77,10 +77,11 @@ def test_a_conversion_that_fails_leaves_nothing(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*paths: Path) -> None:
-        raise NotImplementedError("The model is not supported.")
+        raise KeyError("rope_type")
 
     monkeypatch.setattr(program, "_build", fail)
-    with pytest.raises(NotImplementedError):
+    words = r"its model builder cannot convert a\.gguf \(KeyError: 'rope_type'\)"
+    with pytest.raises(RuntimeError, match=words):
         program.Peer().prepare("a.gguf", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

@@ -35,6 +35,11 @@ class Peer:
                 gc.collect()
                 _build(work / "floats", work / "model", work / "scratch")
                 os.replace(work / "model", made)
+            except (LookupError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+                # What the builder says of architectures that it does not know; few of its words name them.
+                raise RuntimeError(
+                    f"its model builder cannot convert {Path(model).name} ({type(error).__name__}: {error})"
+                ) from error
             finally:
                 shutil.rmtree(work, ignore_errors=True)
         return {"model": str(made)}
