@@ -142,13 +142,14 @@ def _jump() -> onnx.GraphProto:
         helper.make_node("Or", ["seen", "farther"], ["seen_now"]),
         helper.make_node("Gather", ["above", "above"], ["above_now"], axis=0),
     ]
+    inputs = [("round", integer), ("more", boolean), ("seen", boolean), ("above", integer)]
+    outputs = [("go_on", boolean), ("seen_now", boolean), ("above_now", integer)]
     sizes = {"seen": ["R", "T"], "above": ["R"]}
-    taken = [("round", integer, []), ("more", boolean, [])]
-    taken += [("seen", boolean, sizes["seen"]), ("above", integer, sizes["above"])]
-    given = [
-        ("go_on", boolean, []),
-        ("seen_now", boolean, sizes["seen"]),
-        ("above_now", integer, sizes["above"]),
-    ]
-    inputs, outputs = ([helper.make_tensor_value_info(*each) for each in side] for side in (taken, given))
-    return helper.make_graph(nodes, "jump", inputs, outputs)
+    taken, given = (
+        [
+            helper.make_tensor_value_info(name, kind, sizes.get(name.removesuffix("_now"), []))
+            for name, kind in side
+        ]
+        for side in (inputs, outputs)
+    )
+    return helper.make_graph(nodes, "jump", taken, given)
