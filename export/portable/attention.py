@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, helper
 
 from edgedec.export.portable.body import Body
-
-_ROUNDS = 17
-"""Paths of up to 2^17 tokens in one pass; the mask of a longer one would take more than 16 GB."""
 
 
 def rms_norm(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
@@ -121,15 +119,37 @@ def _ancestors(body: Body, parents: str) -> str:
     """bool[T, T]: (i, j) where j is i or an ancestor of i.
 
     By pointer jumping: who has collected 2^n steps of its path takes over what the one 2^n steps above it has
-    collected. Row and index 0 stand for the last resident token, where every path ends. (The rounds are
-    unrolled, not a Loop, so that a runtime can share them between layers.)
+    collected. Row and index 0 stand for the last resident token, where every path ends.
     """
-    count = body.op("Squeeze", body.size(parents, 0), [0])
+    size = body.size(parents, 0)
+    count = body.op("Squeeze", size, [0])
     token = body.op("Range", np.int64(0), count, np.int64(1))
     row = body.op("Range", np.int64(-1), count, np.int64(1))
     seen = body.op("Equal", body.op("Unsqueeze", row, [1]), body.op("Unsqueeze", token, [0]))
     above = body.op("Concat", [0], body.op("Add", parents, [1]), axis=0)
-    for _ in range(_ROUNDS):
-        seen = body.op("Or", seen, body.op("Gather", seen, above, axis=0))
-        above = body.op("Gather", above, above, axis=0)
+    doublings = body.op("Div", body.op("Log", body.cast(count, TensorProto.FLOAT)), math.log(2))
+    rounds = body.op("Add", body.cast(doublings, TensorProto.INT64), np.int64(1))
+    seen = body.node("Loop", [rounds, "", seen, above], 2, "", body=_jump())[0]
     return body.op("Slice", seen, [1], [np.iinfo(np.int64).max], [0])
+
+
+def _jump() -> onnx.GraphProto:
+    """One round of ``_ancestors``."""
+    boolean, integer = TensorProto.BOOL, TensorProto.INT64
+    nodes = [
+        helper.make_node("Identity", ["more"], ["go_on"]),
+        helper.make_node("Gather", ["seen", "above"], ["farther"], axis=0),
+        helper.make_node("Or", ["seen", "farther"], ["seen_now"]),
+        helper.make_node("Gather", ["above", "above"], ["above_now"], axis=0),
+    ]
+    inputs = [("round", integer), ("more", boolean), ("seen", boolean), ("above", integer)]
+    outputs = [("go_on", boolean), ("seen_now", boolean), ("above_now", integer)]
+    sizes = {"seen": ["R", "T"], "above": ["R"]}
+    taken, given = (
+        [
+            helper.make_tensor_value_info(name, kind, sizes.get(name.removesuffix("_now"), []))
+            for name, kind in side
+        ]
+        for side in (inputs, outputs)
+    )
+    return helper.make_graph(nodes, "jump", taken, given)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from edgedec.export.portable.body import Body
-from edgedec.export.portable.decode import columns, selected_rows
+from edgedec.export.portable.decode import UNPACKERS, float_columns, quantised_columns, selected_rows
 from edgedec.kernels.layout import FORMATS, TILE
 
 
@@ -25,13 +26,9 @@ def quant_embedding(body: Body, attrs: dict[str, Any], inputs: list[str]) -> lis
 
 
 def quant_linear(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """The products one after the other, then bias, then residual."""
+    """The products, then bias, then residual."""
     x, bias, residual, *weights = inputs
-    parts = [
-        product(body, x, weight, format, rows, attrs["cols"])
-        for weight, format, rows in zip(weights, attrs["formats"].split(","), attrs["rows"], strict=True)
-    ]
-    y = parts[0] if len(parts) == 1 else body.op("Concat", *parts, axis=1)
+    y = products(body, x, weights, attrs["formats"].split(","), attrs["rows"], attrs["cols"])
     for addend in filter(None, (bias, residual)):
         y = body.op("Add", y, addend)
     return [y]
@@ -40,19 +37,45 @@ def quant_linear(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[s
 def gated_mlp(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """act(gate x) * (up x)."""
     x, *weights = inputs
-    gate, up = (
-        product(body, x, weight, format, attrs["rows"], attrs["cols"])
-        for weight, format in zip(weights, attrs["formats"].split(","), strict=True)
-    )
+    rows = attrs["rows"]
+    both = products(body, x, weights, attrs["formats"].split(","), [rows, rows], attrs["cols"])
+    gate, up = (body.slice(both, start, start + rows, 1) for start in (0, rows))
     return [body.op("Mul", _ACTIVATIONS[attrs["activation"]](body, gate), up)]
+
+
+def products(
+    body: Body, x: str, weights: list[str], formats: list[str], rows: Sequence[int], cols: int
+) -> str:
+    """x[T, cols] times each of the transposed matrices, side by side.
+
+    Neighbours of one format are joined while they are packed, so that a runtime has one matrix to unpack.
+    """
+    joined: list[tuple[list[str], str, int]] = []
+    for weight, format, count in zip(weights, formats, rows, strict=True):
+        packed, last, before = joined[-1] if joined else ([], "", 0)
+        if last == format and before % TILE == 0:
+            joined[-1] = ([*packed, weight], format, before + count)
+        else:
+            joined.append(([weight], format, count))
+    parts = [
+        product(body, x, body.op("Concat", *packed, axis=0) if packed[1:] else packed[0], format, count, cols)
+        for packed, format, count in joined
+    ]
+    return parts[0] if len(parts) == 1 else body.op("Concat", *parts, axis=1)
 
 
 def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) -> str:
     """x[T, cols] times the transposed matrix [rows, cols]."""
-    matrix = columns(body, packed, format)
-    if cols % FORMATS[format].record or rows % TILE:
-        matrix = body.op("Slice", matrix, [0, 0], [cols, rows], [0, 1])
-    return body.op("MatMul", x, matrix)
+    if FORMATS[format].is_float:
+        y = body.op("MatMul", x, float_columns(body, packed, format))
+    else:
+        weights, minima = quantised_columns(body, packed, format, cols)
+        y = body.op("MatMul", x, weights)
+        if minima:  # one for each group of inputs: they multiply the sum of the group
+            groups = body.reshape(x, 0, -1, UNPACKERS[format].group)
+            sums = body.op("ReduceSum", groups, [2], keepdims=0)
+            y = body.op("Add", y, body.op("MatMul", sums, minima))
+    return body.slice(y, 0, rows, 1) if rows % TILE else y
 
 
 def _silu(body: Body, x: str) -> str:

@@ -1,4 +1,4 @@
-// The slice of ONNX Runtime's C API that custom ops need, at API version 18.
+// The slice of ONNX Runtime's C API that custom ops need, at API version 18, and a test that opens a session itself.
 //
 // The wheel carries no headers, and the packages that do weigh 150 MB. The C API is append-only: a function keeps its
 // position in the table forever, and OrtCustomOp its fields up to the version that an op announces. So the positions
@@ -19,6 +19,12 @@ struct OrtSessionOptions;
 struct OrtCustomOpDomain;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtShapeInferContext;
+
+// Only for tests/integration/arm_model.cc.
+struct OrtEnv;
+struct OrtSession;
+struct OrtRunOptions;
+struct OrtMemoryInfo;
 
 struct OrtApi {
   void* slot[300];
@@ -67,14 +73,27 @@ constexpr uint32_t kApiVersion = 18;
 // X(name, position, return type, parameters)
 #define EDGEDEC_ORT_FUNCTIONS(X)                                                                            \
   X(CreateStatus, 0, OrtStatus*, (int, const char*))                                                        \
+  X(GetErrorMessage, 2, const char*, (const OrtStatus*))                                                    \
+  X(CreateEnv, 3, OrtStatus*, (int, const char*, OrtEnv**))                                                 \
+  X(CreateSession, 7, OrtStatus*, (const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**))     \
+  X(Run, 9, OrtStatus*,                                                                                     \
+    (OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t,                 \
+     const char* const*, size_t, OrtValue**))                                                               \
+  X(CreateSessionOptions, 10, OrtStatus*, (OrtSessionOptions**))                                            \
+  X(SetSessionGraphOptimizationLevel, 23, OrtStatus*, (OrtSessionOptions*, int))                            \
+  X(SetIntraOpNumThreads, 24, OrtStatus*, (OrtSessionOptions*, int))                                        \
   X(CreateCustomOpDomain, 26, OrtStatus*, (const char*, OrtCustomOpDomain**))                               \
   X(CustomOpDomain_Add, 27, OrtStatus*, (OrtCustomOpDomain*, const OrtCustomOp*))                           \
   X(AddCustomOpDomain, 28, OrtStatus*, (OrtSessionOptions*, OrtCustomOpDomain*))                            \
+  X(RegisterCustomOpsLibrary, 29, OrtStatus*, (OrtSessionOptions*, const char*, void**))                    \
+  X(CreateTensorWithDataAsOrtValue, 49, OrtStatus*,                                                         \
+    (const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int, OrtValue**))                         \
   X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                              \
   X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                        \
   X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                    \
   X(GetTensorShapeElementCount, 64, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                \
   X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                  \
+  X(CreateCpuMemoryInfo, 69, OrtStatus*, (int, int, OrtMemoryInfo**))                                       \
   X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))              \
   X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))            \
   X(KernelInfoGetAttribute_string, 87, OrtStatus*, (const OrtKernelInfo*, const char*, char*, size_t*))     \
@@ -84,6 +103,7 @@ constexpr uint32_t kApiVersion = 18;
   X(KernelContext_GetOutput, 91, OrtStatus*,                                                                \
     (OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**))                                        \
   X(ReleaseStatus, 93, void, (OrtStatus*))                                                                  \
+  X(ReleaseValue, 96, void, (OrtValue*))                                                                    \
   X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo*))                                  \
   X(ReleaseCustomOpDomain, 101, void, (OrtCustomOpDomain*))                                                 \
   X(KernelInfoGetAttributeArray_int64, 163, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*, size_t*)) \

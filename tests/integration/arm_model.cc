@@ -14,32 +14,20 @@ namespace {
 
 using namespace edgedec::ort;
 
-struct OrtEnv;
-struct OrtSession;
-struct OrtMemoryInfo;
-
-const OrtApi* table = nullptr;
+Api api;
 OrtSession* session = nullptr;
+const char* (*row)() = nullptr;
 OrtMemoryInfo* memory = nullptr;
 std::string message;
 
-// Positions in the official header, as in ort_api.h.
-template <class... T>
-OrtStatus* ort(int position, T... arguments) {
-  return reinterpret_cast<OrtStatus* (*)(T...)>(table->slot[position])(arguments...);
-}
-enum { kGetErrorMessage = 2, kCreateEnv = 3, kCreateSession = 7, kRun = 9, kCreateSessionOptions = 10 };
-enum { kSetGraphOptimization = 23, kSetIntraOpNumThreads = 24, kRegisterCustomOpsLibrary = 29 };
-enum { kCreateTensorWithData = 49, kCreateCpuMemoryInfo = 69, kReleaseStatus = 93, kReleaseValue = 96 };
-
 const char* text_of(OrtStatus* status) {
-  message = reinterpret_cast<const char* (*)(const OrtStatus*)>(table->slot[kGetErrorMessage])(status);
-  reinterpret_cast<void (*)(OrtStatus*)>(table->slot[kReleaseStatus])(status);
+  message = api.GetErrorMessage()(status);
+  api.ReleaseStatus()(status);
   return message.c_str();
 }
 
-#define TRY(...) \
-  if (OrtStatus* status = ort(__VA_ARGS__)) return text_of(status)
+#define TRY(FUNCTION, ...) \
+  if (OrtStatus* status = api.FUNCTION()(__VA_ARGS__)) return text_of(status)
 
 using Shape = std::vector<int64_t>;
 
@@ -47,15 +35,14 @@ using Shape = std::vector<int64_t>;
 class Values {
  public:
   ~Values() {
-    for (OrtValue* v : all) reinterpret_cast<void (*)(OrtValue*)>(table->slot[kReleaseValue])(v);
+    for (OrtValue* v : all) api.ReleaseValue()(v);
   }
 
   const char* add(void* data, size_t element, int type, const Shape& shape) {
     size_t bytes = element;
     for (int64_t n : shape) bytes *= static_cast<size_t>(n);
     OrtValue* value = nullptr;
-    TRY(kCreateTensorWithData, static_cast<const OrtMemoryInfo*>(memory), data, bytes, shape.data(), shape.size(), type,
-        &value);
+    TRY(CreateTensorWithDataAsOrtValue, memory, data, bytes, shape.data(), shape.size(), type, &value);
     all.push_back(value);
     return nullptr;
   }
@@ -69,20 +56,24 @@ EXPORT const char* edgedec_model_open(const char* runtime, const char* kernels, 
   void* library = dlopen(runtime, RTLD_NOW | RTLD_GLOBAL);
   if (!library) return dlerror();
   const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
-  table = base ? base()->GetApi(kApiVersion) : nullptr;
-  if (!table) return "the runtime does not have this version of the API";
+  api.table = base ? base()->GetApi(kApiVersion) : nullptr;
+  if (!api.table) return "the runtime does not have this version of the API";
   OrtEnv* env = nullptr;
   OrtSessionOptions* options = nullptr;
   void* handle = nullptr;
-  TRY(kCreateEnv, 3, "edgedec", &env);
-  TRY(kCreateSessionOptions, &options);
-  TRY(kSetGraphOptimization, options, 0);
-  TRY(kSetIntraOpNumThreads, options, threads);
-  TRY(kRegisterCustomOpsLibrary, options, kernels, &handle);
-  TRY(kCreateSession, static_cast<const OrtEnv*>(env), model, static_cast<const OrtSessionOptions*>(options), &session);
-  TRY(kCreateCpuMemoryInfo, 0, 0, &memory);
+  TRY(CreateEnv, 3, "edgedec", &env);
+  TRY(CreateSessionOptions, &options);
+  TRY(SetSessionGraphOptimizationLevel, options, 0);
+  TRY(SetIntraOpNumThreads, options, threads);
+  TRY(RegisterCustomOpsLibrary, options, kernels, &handle);
+  TRY(CreateSession, env, model, options, &session);
+  TRY(CreateCpuMemoryInfo, 0, 0, &memory);
+  row = reinterpret_cast<const char* (*)()>(dlsym(handle, "edgedec_selected_isa"));
   return nullptr;
 }
+
+// The kernel row that the session's ops run.
+EXPORT const char* edgedec_model_row() { return row ? row() : nullptr; }
 
 // sizes: tokens, rows, k, rows of logits, vocabulary, then the five of the cache. All arrays are the caller's.
 EXPORT const char* edgedec_model_run(const int64_t* sizes, int64_t* tokens, int64_t* positions, int64_t* parents,
@@ -100,7 +91,7 @@ EXPORT const char* edgedec_model_run(const int64_t* sizes, int64_t* tokens, int6
     if (wrong) return wrong;
   static const char* const inputs[] = {"tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache"};
   static const char* const outputs[] = {"values", "ids", "logsumexp", "entropy", "logits"};
-  TRY(kRun, session, static_cast<const void*>(nullptr), inputs, in.all.data(), in.all.size(), outputs, out.all.size(),
+  TRY(Run, session, nullptr, inputs, in.all.data(), in.all.size(), outputs, out.all.size(),
       out.all.data());
   return nullptr;
 }

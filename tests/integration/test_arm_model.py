@@ -1,13 +1,14 @@
 """Whole models in the aarch64 build of ONNX Runtime, in qemu: the tokens, and every bit of the head, of x86.
 
-Needs that build: unpack the wheel for Arm and point EDGEDEC_ORT_AARCH64 at its libonnxruntime.so.*.
+Needs that build: unpack the wheel for Arm and point EDGEDEC_ORT_AARCH64 at its libonnxruntime.so.*
+(CONTRIBUTING.md has the commands). Real models come from the store (EDGEDEC_HOME).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import pytest
 from edgedec.backends import onnx
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.manifest import MODEL, Manifest
-from edgedec.core.types import Rows
+from edgedec.core.types import LAST_ROW, HeadRows, Rows
 from edgedec.engine import Engine
+from edgedec.models import Store
 from edgedec.sampling import SamplingParams
+from edgedec.session.tokenizer import Tokenizer
 from tests.conftest import ROOT
 from tests.integration.test_instruction_sets import bundle, check_tree
 from tests.kernels.arm import BUILD, COMPILER, ArmLibrary, build, needs_arm, run, sysroot
@@ -31,6 +34,10 @@ __all__ = ["bundle"]  # a fixture
 pytestmark = [needs_arm, pytest.mark.slow]
 
 INPUTS = ("tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache")
+CORES = {"max": "neon_i8mm", "cortex-a76": "neon_dotprod", "cortex-a53": "scalar"}
+"""Emulated CPU -> the row that its capabilities lead to."""
+REAL = {"smollm2-135m": 32, "gemma3-270m": 8}
+"""Recipe -> length of a reply. A pass takes seconds in qemu."""
 OUTPUTS = ("values", "ids", "logsumexp", "entropy", "logits")
 CPUINFO = """processor : {0}
 BogoMIPS : 50.00
@@ -107,6 +114,12 @@ class ArmSession:
             function.restype = ctypes.c_char_p
         self.check(library.edgedec_model_open(bytes(runtime()), bytes(build()[0]), bytes(model), 2))
 
+    def row(self) -> str:
+        """The kernel row that runs."""
+        function = self.library.edgedec_model_row
+        function.restype = ctypes.c_char_p
+        return str(function().decode())
+
     def check(self, problem: bytes | None) -> None:
         assert problem is None, problem
 
@@ -121,14 +134,16 @@ class ArmSession:
         self.check(self.library.edgedec_model_run(pointer(shapes), *every))
 
 
-@pytest.fixture(params=["neon_i8mm", "neon_dotprod"])
+@pytest.fixture(params=CORES)
 def on_arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Calling it lets every later OnnxForward run on the emulated CPU."""
+    """Calling it lets every later OnnxForward run on an emulated CPU, which chooses its own row."""
     opened: list[ArmLibrary] = []
 
     def open_session(folder: Path, *_: object, **__: object) -> ArmSession:
-        opened.append(ArmLibrary(isa=request.param, path=host(), root=root()))
-        return ArmSession(opened[-1], folder / MODEL)
+        opened.append(ArmLibrary(request.param, path=host(), root=root()))
+        session = ArmSession(opened[-1], folder / MODEL)
+        assert session.row() == CORES[request.param]
+        return session
 
     def switch() -> None:
         monkeypatch.setattr(onnx, "open_session", open_session)
@@ -139,31 +154,68 @@ def on_arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         library.close()
 
 
-def replies(folder: Path) -> list[list[int]]:
-    """A greedy and a sampled reply, to a prompt that takes one pass."""
+def bits(rows: HeadRows) -> bytes:
+    """All that the head returned."""
+    parts = (rows.values, rows.ids, rows.logsumexp, rows.entropy, rows.logits)
+    return b"".join(part.tobytes() for part in parts if part is not None)
+
+
+class Recorder(OnnxForward):
+    """Keeps the bits of every pass."""
+
+    def __init__(self, folder: Path, capacity: int) -> None:
+        super().__init__(folder, Manifest.load(folder), threads=2, capacity=capacity, spin=False)
+        self.seen: list[bytes] = []
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        found = super().extend(tokens, parents=parents, rows=rows)
+        self.seen.append(bits(found))
+        return found
+
+
+def replies(folder: Path, prompt: list[int], tokens: int) -> list[tuple[list[int], list[bytes]]]:
+    """A greedy and a sampled reply, and the bits of the passes that they took."""
     found = []
     for params in (SamplingParams(), SamplingParams(temperature=0.9, top_k=40, seed=11)):
-        engine = Engine(OnnxForward(folder, Manifest.load(folder), threads=2, capacity=250, spin=False))
-        steps = engine.generate(list(range(5, 60)), params, max_tokens=60, stop_ids=())
-        found.append([step.token for step in steps])
+        forward = Recorder(folder, len(prompt) + tokens)
+        steps = Engine(forward).generate(prompt, params, max_tokens=tokens, stop_ids=())
+        found.append(([step.token for step in steps], forward.seen))
+        assert len(forward.seen) >= tokens
     return found
 
 
-def head(folder: Path) -> bytes:
-    """Every bit that the head returns for a tree of tokens."""
-    forward = OnnxForward(folder, Manifest.load(folder), threads=2, capacity=250, spin=False)
+def tree(folder: Path) -> bytes:
+    """Every bit that the head returns for a tree of tokens, all logits among them."""
+    forward = Recorder(folder, 32)
     forward.extend(list(range(20)))
     out = forward.extend([1, 2, 3, 4, 5], parents=[-1, 0, 0, -1, 3], rows=Rows(full=True))
     assert out.logits is not None
-    return b"".join(x.tobytes() for x in (out.values, out.ids, out.logsumexp, out.entropy, out.logits))
+    return forward.seen[-1]
 
 
 def test_whole_generations_have_the_tokens_of_x86(bundle: Path, on_arm: Callable[[], None]) -> None:
-    expected, bits = replies(bundle), head(bundle)
+    prompt = list(range(5, 60))
+    expected, logits = replies(bundle, prompt, 60), tree(bundle)
     on_arm()
-    assert replies(bundle) == expected
-    assert head(bundle) == bits
+    assert replies(bundle, prompt, 60) == expected
+    assert tree(bundle) == logits
     check_tree(bundle, list(range(5, 40)), 250)
+
+
+@pytest.mark.parametrize("on_arm", ["max", "cortex-a76"], indirect=True)
+@pytest.mark.parametrize("name", REAL)
+def test_real_models_have_the_tokens_of_x86(name: str, on_arm: Callable[[], None]) -> None:
+    """Pulls the model when it is missing. Takes minutes; on the scalar row it would take hours."""
+    folder = Store().ensure(name)
+    text = "The capital of France is"
+    prompt = Tokenizer.load(folder, Manifest.load(folder).tokenizer).encode(text)
+    expected, logits = replies(folder, prompt, REAL[name]), tree(folder)
+    assert expected[0][0] != expected[1][0]
+    on_arm()
+    assert replies(folder, prompt, REAL[name]) == expected
+    assert tree(folder) == logits
 
 
 def test_a_row_that_the_cpu_lacks_is_refused_in_one_line(bundle: Path) -> None:

@@ -15,11 +15,13 @@ from edgedec.kernels import library
 Array = NDArray[Any]
 
 
-def options(*, kernels: bool = False) -> ort.SessionOptions:
-    """Silent; with ``kernels`` our library is registered."""
+def options(*, kernels: bool = False, rounded: bool = False) -> ort.SessionOptions:
+    """Silent; with ``kernels`` our library is registered; with ``rounded`` inputs may be, to 8 bits."""
     chosen = ort.SessionOptions()
     chosen.log_severity_level = 4
     chosen.intra_op_num_threads = 2
+    chosen.enable_mem_reuse = False
+    chosen.add_session_config_entry("session.disable_quant_qdq", str(int(not rounded)))
     if kernels:
         chosen.register_custom_ops_library(str(library.library_path()))
     return chosen

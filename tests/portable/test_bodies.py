@@ -85,13 +85,19 @@ def test_weights_are_decoded_bit_for_bit(format: str) -> None:
     np.testing.assert_array_equal(got, expected.T)
 
 
-def test_a_linear_joins_its_weights_and_adds_bias_and_residual() -> None:
-    (a, wa), (b, wb) = random_matrix("q4_1", 24, 64), random_matrix("q8_0", 16, 64, 1)
-    rng = np.random.default_rng(2)
-    x, residual = rng.standard_normal((3, 64), np.float32), rng.standard_normal((3, 40), np.float32)
-    bias = rng.standard_normal(40, np.float32)
-    attrs: Mapping[str, Any] = {"formats": "q4_1,q8_0", "rows": [24, 16], "cols": 64, "terms": 2}
+@pytest.mark.parametrize("formats", ["q4_1,q8_0", "q4_1,q4_1"])
+@pytest.mark.parametrize("sizes", [[24, 16], [32, 24]])
+def test_a_linear_joins_its_weights_and_adds_bias_and_residual(formats: str, sizes: list[int]) -> None:
+    """Matrices of one format are joined while they are packed, but not behind one with padding."""
+    first, second = formats.split(",")
+    (a, wa), (b, wb) = random_matrix(first, sizes[0], 96), random_matrix(second, sizes[1], 96, 1)
+    rng, rows = np.random.default_rng(2), sum(sizes)
+    x, residual = rng.standard_normal((3, 96), np.float32), rng.standard_normal((3, rows), np.float32)
+    bias = rng.standard_normal(rows, np.float32)
+    attrs: Mapping[str, Any] = {"formats": formats, "rows": sizes, "cols": 96, "terms": 2}
     chosen = node("QuantLinear", "y", "x", "bias", "residual", "a", "b", **attrs)
+    unpacked = [n for f in attach_bodies([chosen])[:1] for n in f.node if n.op_type.startswith("Unpack")]
+    assert len(unpacked) == (1 if first == second and sizes[0] % 16 == 0 else 2)
     (got,) = run_op(chosen, x=x, bias=bias, residual=residual, a=a, b=b)
     np.testing.assert_allclose(got, x @ np.concatenate([wa, wb]).T + bias + residual, atol=1e-4)
 

@@ -20,6 +20,7 @@ from edgedec.export.portable import with_float_cache
 from edgedec.kernels.layout import FORMATS
 from edgedec.session.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.portable import agreement
 from tests.portable.runner import Runner, options
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
@@ -32,6 +33,8 @@ CACHE_ROUNDING = 1e-2
 """Of the largest logit: what it costs that keys and values are kept as fp16. Seen: 4e-3."""
 INT8_ROUNDING = 0.05
 """Of the largest logit, between a body and the kernels, which round inputs to 8 bits. Seen: 0.02."""
+FUSED_ROUNDING = 0.1
+"""The same, when ONNX Runtime rounds them: scaled quants apart from their minima. Seen: 0.054, with q4_1."""
 TREE = [-1, 0, 0, 1, 1, 2, 5, -1, 7, 6]
 
 
@@ -90,6 +93,14 @@ def test_the_kernels_agree_up_to_their_rounding(architecture: str, tmp_path: Pat
     assert np.abs(got - rows.logits).max() > 0  # else the kernels ran both
 
 
+@pytest.mark.parametrize("format", ["q4_0", "q4_1", "q6_k", "iq4_nl"])
+def test_runtimes_may_round_inputs_as_the_kernels_do(format: str, tmp_path: Path) -> None:
+    """What ONNX Runtime does unless told otherwise: products of 8-bit weights and 8-bit inputs."""
+    _, bundle = make(tmp_path, "llama", formats=format, shape=WIDE)
+    plain, rounded = (Runner(bundle, options(rounded=each)).run(TOKENS)["logits"] for each in (False, True))
+    np.testing.assert_allclose(rounded, plain, atol=FUSED_ROUNDING * np.abs(plain).max())
+
+
 def test_registered_kernels_are_preferred_and_return_what_they_wrote(tmp_path: Path) -> None:
     _, bundle = make(tmp_path, "llama")
     plain, kernels = Runner(bundle), Runner(bundle, options(kernels=True))
@@ -130,6 +141,21 @@ def test_a_real_model_says_the_same_without_kernels(tmp_path: Path) -> None:
         expected.append(int(rows.ids[-1, 0]))
     assert got == expected
     assert worst < 1.0, "of logits about 20"
+
+
+def test_agreement_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In all modes; logits of a tiny model may be too close together for equal choices when rounded."""
+    _, bundle = make(tmp_path, "llama", formats="q8_0")
+    for mode in ("float", "packed", "rounded"):
+        monkeypatch.setattr(sys, "argv", ["agreement", str(bundle), "--mode", mode, "--tokens", "5"])
+        agreement.main()
+        load, token, _, kernels, reference = capsys.readouterr().out.splitlines()
+        assert load.startswith("load: ")
+        assert "peak: " in token
+        assert kernels.startswith("kernels: ")
+        assert mode == "rounded" or reference.startswith("float reference: 5 of 5 tokens equal")
 
 
 def test_a_float_cache_rounds_nothing(tmp_path: Path) -> None:

@@ -37,12 +37,23 @@ def device() -> ort.OrtEpDevice:
     return found[0]
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
-def test_the_gpu_says_what_the_cpu_says(architecture: str, device: ort.OrtEpDevice, tmp_path: Path) -> None:
-    shape = TinyShape(layers=6 if architecture == "gemma3" else 2, window=4)
-    gguf = write_tiny(
-        tmp_path / "model.gguf", architecture, formats={"*": "q4_1", "token_embd": "q8_0"}, shape=shape
-    )
+USUAL = {"*": "q4_1", "token_embd": "q8_0"}
+K_FORMATS = {"*": "q4_k", "ffn_up": "q5_k", "attn_v": "q6_k", "attn_q": "q2_k", "attn_k": "q3_k"}
+CASES = {
+    "llama": ("llama", USUAL, TinyShape(window=4)),
+    "qwen2": ("qwen2", USUAL, TinyShape(window=4)),
+    "gemma3": ("gemma3", USUAL, TinyShape(layers=6, window=4)),
+    "softcaps": ("gemma2", USUAL, TinyShape(window=4)),
+    "tables": ("llama", {"*": "iq4_nl", "ffn_up": "mxfp4", "attn_q": "mxfp4"}, TinyShape()),
+    "floats": ("llama", {"*": "bf16", "token_embd": "f16", "ffn_down": "f32"}, TinyShape()),
+    "k-formats": ("llama", K_FORMATS, TinyShape(hidden=256, ffn=256, head_dim=64)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gpu_says_what_the_cpu_says(case: str, device: ort.OrtEpDevice, tmp_path: Path) -> None:
+    architecture, formats, shape = CASES[case]
+    gguf = write_tiny(tmp_path / "model.gguf", architecture, formats=formats, shape=shape)
     export_gguf(gguf, tmp_path / "bundle")
     model = onnx.load(str(tmp_path / "bundle" / "model.onnx"), load_external_data=False)
     onnx.save(with_float_cache(model), str(tmp_path / "bundle" / "float.onnx"))
