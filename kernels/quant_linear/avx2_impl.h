@@ -2,11 +2,10 @@
 #pragma once
 
 #include "quant_linear/quantise_avx2.h"
+#include "quant_linear/tile_loop.h"
 
 namespace edgedec::quant_linear {
 namespace {
-
-constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
 
 struct Pair {  // sixteen columns
   __m256i a, b;
@@ -242,41 +241,25 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
   for (int c = 0; c < columns; ++c) out[c] = all[c];
 }
 
-// ONE: a single token, so that its accumulators stay in registers.
-template <class F, class D, int ODD, bool ONE>
-EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, PairF* acc) {
-  if constexpr (ONE)
-    group_tokens<F, D, 1>(FromRecord<F, ODD, kSigned<F, D>>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
-  else
-    group_many<F, D, ODD>(rec, g, x, m0, n, index, acc);
-}
+// What tile_loop.h asks for, with the integer products of policy D.
+template <class D>
+struct Columns256 {
+  using Sums = PairF;
 
-template <class F, class D, bool ONE>
-void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
-  constexpr int kGroups = F::kRecord / kGroup;
-  PairF acc[ONE ? 1 : kRowsAtOnce];
-  for (int m = 0; m < (ONE ? 1 : n); ++m) acc[m] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-  const uint8_t* rec = w.data + w.tile_bytes() * tile;
-  const int records = w.records();
-  for (int r = 0; r < records; ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; g += 2) {
-      prefetch_pair<F>(rec, g);
-      group<F, D, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
-      group<F, D, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
-    }
-  const int columns = w.rows - tile * kTile;
-  for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
-}
+  static EDGEDEC_INLINE Sums zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
+
+  template <class F, int ODD, bool ONE>
+  static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
+    if constexpr (ONE)
+      group_tokens<F, D, 1>(FromRecord<F, ODD, kSigned<F, D>>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
+    else
+      group_many<F, D, ODD>(rec, g, x, m0, n, index, acc);
+  }
+};
 
 template <class F, class D>
-void tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
-  for (int tile = tile0; tile < tile1; ++tile)
-    for (int m = m0; m < m1; m += kRowsAtOnce) {
-      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
-      float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
-      n == 1 ? tile_rows<F, D, true>(w, x, tile, m, n, at, ldo) : tile_rows<F, D, false>(w, x, tile, m, n, at, ldo);
-    }
-}
+constexpr TilesFn tiles = tile_loop<F, Columns256<D>>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

@@ -6,12 +6,12 @@
 #pragma once
 
 #include "quant_linear/quantise_neon.h"
+#include "quant_linear/tile_loop.h"
 
 namespace edgedec::quant_linear {
 namespace {
 
-constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
-constexpr int kParts = 4;        // registers of sixteen columns
+constexpr int kParts = 4;  // registers of sixteen columns
 
 struct Columns {
   int32x4_t part[kParts];
@@ -207,18 +207,6 @@ EDGEDEC_INLINE void group_dots(const W& w, const GroupScales& s, const Token* t,
   }
 }
 
-// ONE: a single token, so that its accumulators stay in registers and the quants come straight from the record.
-template <class F, class D, int ODD, bool ONE>
-EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, ColumnsF* acc) {
-  const GroupScales s = group_scales<F, ODD>(rec, g);
-  if constexpr (ONE) {
-    const Token t = token(x, m0, index);
-    group_dots<F, D, 1>([=](int i, int part) { return quants<F, D, ODD>(rec, g, i, part); }, s, &t, acc);
-  } else {
-    D::template many<F, ODD>(rec, g, s, x, m0, n, index, acc);
-  }
-}
-
 EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) {
   float all[kTile];
   float* to = columns >= kTile ? out : all;
@@ -226,33 +214,33 @@ EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) 
   for (int c = 0; to == all && c < columns; ++c) out[c] = all[c];
 }
 
-template <class F, class D, bool ONE>
-void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
-  constexpr int kGroups = F::kRecord / kGroup;
-  ColumnsF acc[ONE ? 1 : kRowsAtOnce];
-  for (int m = 0; m < (ONE ? 1 : n); ++m)
-    for (auto& part : acc[m].part) part = vdupq_n_f32(0.0f);
-  const uint8_t* rec = w.data + w.tile_bytes() * tile;
-  const int records = w.records();
-  for (int r = 0; r < records; ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; g += 2) {
-      prefetch_pair<F>(rec, g);
-      group<F, D, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
-      group<F, D, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+// What tile_loop.h asks for, with the integer products of policy D. The quants of a single token come straight from the
+// record.
+template <class D>
+struct NeonColumns {
+  using Sums = ColumnsF;
+
+  static EDGEDEC_INLINE Sums zero() {
+    Sums acc;
+    for (auto& part : acc.part) part = vdupq_n_f32(0.0f);
+    return acc;
+  }
+  static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
+
+  template <class F, int ODD, bool ONE>
+  static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
+    const GroupScales s = group_scales<F, ODD>(rec, g);
+    if constexpr (ONE) {
+      const Token t = token(x, m0, index);
+      group_dots<F, D, 1>([=](int i, int part) { return quants<F, D, ODD>(rec, g, i, part); }, s, &t, acc);
+    } else {
+      D::template many<F, ODD>(rec, g, s, x, m0, n, index, acc);
     }
-  const int columns = w.rows - tile * kTile;
-  for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
-}
+  }
+};
 
 template <class F, class D>
-void tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
-  for (int tile = tile0; tile < tile1; ++tile)
-    for (int m = m0; m < m1; m += kRowsAtOnce) {
-      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
-      float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
-      n == 1 ? tile_rows<F, D, true>(w, x, tile, m, n, at, ldo) : tile_rows<F, D, false>(w, x, tile, m, n, at, ldo);
-    }
-}
+constexpr TilesFn tiles = tile_loop<F, NeonColumns<D>>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

@@ -1,0 +1,43 @@
+// The loops around a row's arithmetic, shared by the 256-bit and the NEON rows.
+#pragma once
+
+#include "quant_linear/quant_linear.h"
+
+namespace edgedec::quant_linear {
+namespace {
+
+constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
+
+// One tile for n tokens from m0 on. C knows sixteen columns of one token:
+//   C::Sums                     their accumulators; C::zero() and C::store(sums, out, columns)
+//   C::group<F, ODD, ONE>(...)  adds group g of a record; ODD: its parity. ONE: a single token, so that its
+//                               accumulators stay in registers
+template <class F, class C, bool ONE>
+void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
+  constexpr int kGroups = F::kRecord / kGroup;
+  typename C::Sums acc[ONE ? 1 : kRowsAtOnce];
+  for (int m = 0; m < (ONE ? 1 : n); ++m) acc[m] = C::zero();
+  const uint8_t* rec = w.data + w.tile_bytes() * tile;
+  const int records = w.records();
+  for (int r = 0; r < records; ++r, rec += F::kBytes)
+    for (int g = 0; g < kGroups; g += 2) {
+      prefetch_pair<F>(rec, g);
+      C::template group<F, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
+      C::template group<F, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+    }
+  const int columns = w.rows - tile * kTile;
+  for (int m = 0; m < (ONE ? 1 : n); ++m) C::store(acc[m], out + m * ldo, columns);
+}
+
+template <class F, class C>
+void tile_loop(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
+  for (int tile = tile0; tile < tile1; ++tile)
+    for (int m = m0; m < m1; m += kRowsAtOnce) {
+      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
+      float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
+      n == 1 ? tile_rows<F, C, true>(w, x, tile, m, n, at, ldo) : tile_rows<F, C, false>(w, x, tile, m, n, at, ldo);
+    }
+}
+
+}  // namespace
+}  // namespace edgedec::quant_linear
