@@ -23,7 +23,7 @@ Steps = Callable[[str, int, int], None]
 
 
 def find_bundle(ctx: click.Context, model: str) -> Path:
-    """The bundle of a model's name, directory or GGUF file; what is missing is pulled first."""
+    """The bundle of a model that is named as for ``-m``; what is missing is pulled first."""
     with reporter() as report:
         return seams(ctx).store().ensure(model, progress=report)
 
