@@ -116,7 +116,10 @@ def _safetensors(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.3 or not isinstance(header, dict):
         text = mutate_json(data[8 : 8 + length], rng)
     else:
-        text = _header(header, rng)
+        try:
+            text = _header(header, rng)
+        except (TypeError, KeyError, IndexError, AttributeError):  # an earlier step damaged it
+            return mutate_bytes(data, rng)
     kept = length if rng.random() < 0.1 else len(text)
     return kept.to_bytes(8, "little") + text + data[8 + length :]
 
