@@ -10,7 +10,7 @@ import click
 from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.seams import open_model, seams
+from edgedec.cli.seams import open_model, open_speculation, seams
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
@@ -41,13 +41,17 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     from edgedec.session.reply import Settings
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
+    drafting = opt.take_drafting(options)
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
     else:
         loaded.template.compile()  # a broken one shows now, not after the first turn was typed
     system = options["system"] if loaded.template is not None else None
-    session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
+    speculation = open_speculation(ctx, loaded, drafting)
+    session = Session(
+        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
+    )
     if seams(ctx).interactive():
         _converse(Chat(session, loaded), ctx)
     else:
@@ -117,4 +121,6 @@ class Chat:
         line = reply.stats.summary(self._loaded.forward.capacity)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "context full, /reset"}
         note = notes.get(reply.finish_reason or "")
+        if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
+            line += f" | {per_pass:.2f} tokens a pass"
         screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.progress import notice
-from edgedec.cli.seams import open_model
+from edgedec.cli.seams import open_model, open_speculation
 from edgedec.core.errors import UsageError
 from edgedec.telemetry import process
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
     from edgedec.session.chat import Session
     from edgedec.session.reply import Reply
+    from edgedec.speculation import Speculation
 
 
 @click.command(
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         "git diff | edgedec generate -m qwen2.5-coder-1.5b -p - --max-tokens 100",
         'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --temperature 0.8 --seed 7',
         'edgedec generate -p "List three colours." --json | jq .stats',
+        "edgedec generate -m qwen2.5-coder-1.5b --draft auto -p - < question-about-a-file.txt",
     ),
 )
 @opt.model_option
@@ -54,6 +56,7 @@ def command(
     from edgedec.session.reply import Settings
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
+    drafting = opt.take_drafting(options)
     system = options["system"]
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
@@ -62,13 +65,16 @@ def command(
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
         raw, system = True, None
-    session = Session(loaded.forward, loaded.tokenizer, loaded.template, settings, system=system)
+    speculation = open_speculation(ctx, loaded, drafting)
+    session = Session(
+        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
+    )
     begun_s = process.age_s()
     _stream(session, session.complete(text) if raw else session.reply(text), silent=as_json)
     reply = session.last
     assert reply is not None
     if as_json:
-        screen.show_json(_report(reply, loaded, begun_s + reply.stats.prefill_s))
+        screen.show_json(_report(reply, loaded, speculation, begun_s + reply.stats.prefill_s))
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
 
@@ -98,9 +104,13 @@ def _stream(session: Session, pieces: Iterator[str], *, silent: bool) -> None:
         click.echo()
 
 
-def _report(reply: Reply, loaded: LoadedModel, first_token_s: float) -> dict[str, object]:
+def _report(
+    reply: Reply, loaded: LoadedModel, speculation: Speculation | None, first_token_s: float
+) -> dict[str, object]:
     stats: dict[str, object] = {
         **reply.stats.as_json(),
+        "draft": list(speculation.drafters) if speculation else [],
+        **(speculation.tally.as_json() if speculation else {}),
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),

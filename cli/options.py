@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.session.speculate import Drafting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +68,15 @@ _RUNTIME = (
         "--context", type=click.IntRange(min=2), metavar="N",
         help="Tokens the cache can hold (default: what the model was made for, within reason).",
     ),
+    click.option(
+        "--draft", default="off", show_default=True, metavar="NAMES",
+        help="Draft tokens, check several in a pass: auto, off, or drafters by comma (lookup, recycling). "
+        "The reply stays the same.",
+    ),
+    click.option(
+        "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
+        help="Most tokens drafted for one pass.",
+    ),
 )  # fmt: skip
 
 
@@ -79,6 +91,13 @@ def take_params(options: dict[str, Any]) -> SamplingParams:
     """Take the sampling options out of a command's keyword arguments. Raises UsageError."""
     names: Mapping[str, Any] = SamplingParams.__dataclass_fields__
     return SamplingParams(**{name: options.pop(name) for name in names})
+
+
+def take_drafting(options: dict[str, Any]) -> Drafting:
+    """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
+    from edgedec.session.speculate import Drafting
+
+    return Drafting(options.pop("draft"), options.pop("draft_tokens"))
 
 
 def examples(*lines: str) -> str:

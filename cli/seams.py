@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
     from edgedec.models import Store
     from edgedec.session.assemble import LoadedModel
+    from edgedec.session.speculate import Drafting
+    from edgedec.speculation import Speculation
 
 
 class Loader(Protocol):
@@ -109,3 +112,11 @@ def open_model(ctx: click.Context, name: str, *, threads: int | None, context: i
     with progress.reporter() as report:
         bundle = given.store().ensure(name, progress=report)
     return given.load(bundle, threads=threads, context=context)
+
+
+def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:
+    """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home."""
+    from edgedec.session.speculate import speculation_for
+
+    folder = seams(ctx).store().home / "costs"
+    return speculation_for(model, drafting, folder, clock=time.perf_counter, notice=progress.notice)

@@ -189,7 +189,7 @@ class Engine:
         head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
         seconds = self._clock() - began if self._clock else None
         if progress:
-            progress(self._forward.length, len(self.committed))
+            progress(min(self._forward.length, len(self.committed)), len(self.committed))
         return head, seconds
 
     def _check_newest(self, run: int) -> None:

@@ -5,7 +5,8 @@ What is proposed never changes what is committed, only how many passes it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgedec.control import Acceptance, CostCurve, planned
@@ -24,6 +25,21 @@ class Tally:
     committed: int = 0
     drafted: int = 0
     accepted: int = 0
+    draft_s: float = 0.0
+    """Proposing, learning, planning."""
+    verify_s: float = 0.0
+    """The passes of these rounds."""
+
+    def as_json(self) -> dict[str, float | int | None]:
+        """The fields of ``edgedec generate --json`` about drafts."""
+        return {
+            "rounds": self.rounds,
+            "drafted_tokens": self.drafted,
+            "block_efficiency": _rounded(self.block_efficiency),
+            "acceptance_rate": _rounded(self.acceptance_rate),
+            "draft_s": _rounded(self.draft_s),
+            "verify_s": _rounded(self.verify_s),
+        }
 
     @property
     def block_efficiency(self) -> float | None:
@@ -49,11 +65,13 @@ class Speculation:
         *,
         limit: int = 15,
         notice: Notice | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._drafters = list(drafters)
         self._costs = costs
         self._limit = limit
         self._notice = notice
+        self._clock = clock
         self._acceptance = Acceptance()
         self._proposed: list[DraftTree] = []
         self.tally = Tally()
@@ -74,6 +92,10 @@ class Speculation:
 
     def propose(self, room: int) -> DraftTree:
         """At most ``room`` tokens to feed behind the last committed one."""
+        with self._timed():
+            return self._propose(room)
+
+    def _propose(self, room: int) -> DraftTree:
         limit = min(self._limit, room)
         self._proposed = []
         if limit <= 0:
@@ -87,20 +109,30 @@ class Speculation:
 
     def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
         """The target's answers to the tokens of a pass."""
-        self._each(lambda drafter: drafter.learn(fed, rows))
+        with self._timed():
+            self._each(lambda drafter: drafter.learn(fed, rows))
 
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         """A round over ``drafted`` drafted tokens committed ``tokens``; its pass took ``seconds``."""
-        for tree in self._proposed:
-            self._acceptance.observe(tree, tokens)
-        self._proposed = []
-        self._each(lambda drafter: drafter.commit(tokens))
-        if self._costs is not None and seconds is not None:
-            self._costs.observe(1 + drafted, seconds)
+        with self._timed():
+            for tree in self._proposed:
+                self._acceptance.observe(tree, tokens)
+            self._proposed = []
+            self._each(lambda drafter: drafter.commit(tokens))
+            if self._costs is not None and seconds is not None:
+                self._costs.observe(1 + drafted, seconds)
         self.tally.rounds += 1
         self.tally.committed += len(tokens)
         self.tally.drafted += drafted
         self.tally.accepted += len(tokens) - 1
+        self.tally.verify_s += seconds or 0.0
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = self._clock() if self._clock else 0.0
+        yield
+        if self._clock:
+            self.tally.draft_s += self._clock() - began
 
     def _each(self, act: Callable[[Drafter], None]) -> None:
         for drafter in tuple(self._drafters):
@@ -110,3 +142,7 @@ class Speculation:
                 self._drafters.remove(drafter)
                 if self._notice:
                     self._notice(f"drafter {drafter.name} failed and is off: {error}")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,4 +1,4 @@
-"""The sizes and constants of a model, read from GGUF metadata; whatever can not be honoured is refused."""
+"""The sizes and constants of a model, from GGUF metadata or what stands for it; refused if not honoured."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ class _Keys:
             value = default
         name = f"{self.architecture}.{key}"
         if value is None:
-            raise BadFileError(f"the GGUF metadata lacks {name}")
+            raise BadFileError(f"the model's metadata lacks {name}")
         if isinstance(value, list):
             raise UnsupportedError(f"{name} differs between layers, which is not supported")
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            raise BadFileError(f"{name} in the GGUF metadata is {str(value)[:40]}, not a size")
+            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a size")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -116,9 +116,9 @@ class _Keys:
             value = default
         name = f"{self.architecture}.{key}"
         if value is None:
-            raise BadFileError(f"the GGUF metadata lacks {name}")
+            raise BadFileError(f"the model's metadata lacks {name}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
-            raise BadFileError(f"{name} in the GGUF metadata is {str(value)[:40]}, not a positive number")
+            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a positive number")
         return float(value)
 
 
@@ -162,7 +162,7 @@ def _local_rope_base(keys: _Keys, architecture: Architecture) -> float | None:
 def _rope_base(keys: _Keys, key: str, default: float) -> float:
     base = keys.number(key, default)
     if base < 1:
-        raise BadFileError(f"{keys.architecture}.{key} in the GGUF metadata is {base}, below 1")
+        raise BadFileError(f"{keys.architecture}.{key} in the model's metadata is {base}, below 1")
     return base
 
 

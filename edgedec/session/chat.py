@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgedec.core.types import Forward
     from edgedec.session.template import ChatTemplate
     from edgedec.session.tokenizer import Tokenizer
+    from edgedec.speculation import Speculation
 
 
 @dataclass
@@ -52,12 +53,14 @@ class Session:
         settings: Settings | None = None,
         *,
         system: str | None = None,
+        speculation: Speculation | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         from edgedec.engine import Engine
 
         self._forward = forward
-        self.engine = Engine(forward)
+        self.speculation = speculation
+        self.engine = Engine(forward, speculation=speculation, clock=clock if speculation else None)
         self.tokenizer = tokenizer
         self.prompts = Prompts(tokenizer, template)
         self.settings = settings or Settings()

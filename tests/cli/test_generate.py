@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgedec.backends.fake import MarkovForward
 from edgedec.session.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
 from tests.session.parrot import CAPACITY, END
@@ -167,3 +168,41 @@ def test_a_truncated_gguf(home: Home) -> None:
     broken = home.path / "broken.gguf"
     broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
     assert_one_line(run(home.seams(), "generate", "-p", "x", "-m", str(broken)), 4, "GGUF file", "cut short")
+
+
+def test_drafts_change_no_token(home: Home) -> None:
+    home.install()
+    parrot = home.parrot()
+    texts: list[str] = []
+    for names in ("off", "auto", "recycling"):
+        model = replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200))
+        result = run(
+            home.seams(model), "generate", "-p", "Why?", "--max-tokens", "60", "--draft", names, "--json"
+        )
+        report = json.loads(result.stdout)
+        texts.append(report["text"])
+        stats = report["stats"]
+        assert (
+            stats["draft"] == {"off": [], "auto": ["lookup", "recycling"], "recycling": ["recycling"]}[names]
+        )
+        if names != "off":
+            assert stats["rounds"] <= 60
+            assert stats["block_efficiency"] >= 1.0
+            assert stats["draft_s"] > 0
+            assert stats["verify_s"] > 0
+    assert texts[0] == texts[1] == texts[2] != ""
+    assert len(list((home.path / "costs").iterdir())) == 1  # measured by the first that needed it
+
+
+def test_an_unknown_drafter_is_refused_before_the_model_is_opened(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Hi.")), "generate", "-p", "Why?", "--draft", "oracle")
+    assert_one_line(result, 2, "'oracle'", "lookup, recycling")
+    assert home.opened == []
+
+
+def test_a_model_without_trees_says_that_it_drafts_nothing(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "auto")
+    assert (result.exit_code, result.stdout) == (0, "Because.\n")
+    assert "without drafts" in result.stderr

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgedec.backends.fake import MarkovForward
+from edgedec.core.errors import UsageError
+from edgedec.session.assemble import LoadedModel
+from edgedec.session.chat import Session
+from edgedec.session.reply import Settings
+from edgedec.session.speculate import Drafting, known_costs, measure_costs, speculation_for
+from tests.session.parrot import load_parrot
+
+
+def markov(folder: Path) -> LoadedModel:
+    """A model that runs trees, with a real tokenizer."""
+    folder.mkdir()
+    parrot = load_parrot(folder)
+    return replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> LoadedModel:
+    return markov(tmp_path / "markov")
+
+
+def ticking(step: float = 0.001) -> Callable[[], float]:
+    """A clock that goes on by ``step`` whenever it is read."""
+    return map(float, itertools.count(0.0, step)).__next__
+
+
+@pytest.mark.parametrize("names", ["", "magic", "lookup,", "auto,lookup", "off,off"])
+def test_a_drafter_that_does_not_exist(names: str) -> None:
+    with pytest.raises(UsageError, match="no drafter") as caught:
+        Drafting(names)
+    assert "lookup, recycling" in (caught.value.hint or "")
+
+
+def test_what_is_chosen() -> None:
+    assert Drafting("off").chosen == ()
+    assert Drafting("auto").chosen == ("lookup", "recycling")
+    assert Drafting("recycling,lookup,recycling").chosen == ("recycling", "lookup")
+
+
+def test_off_measures_nothing(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    assert (
+        speculation_for(model, Drafting("off"), tmp_path / "c", clock=ticking(), notice=said.append) is None
+    )
+    assert said == []
+    assert not (tmp_path / "c").exists()
+
+
+def test_costs_are_measured_once(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    first = known_costs(model, tmp_path / "c", clock=ticking(), notice=said.append)
+    again = known_costs(model, tmp_path / "c", clock=ticking(5.0), notice=said.append)
+    assert len(said) == 1
+    assert first.seconds(1) == again.seconds(1) == pytest.approx(0.001)
+
+
+def test_other_threads_are_another_measurement(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    known_costs(model, tmp_path / "c", clock=ticking(), notice=said.append)
+    other = replace(model, threads=model.threads + 1)
+    known_costs(other, tmp_path / "c", clock=ticking(), notice=said.append)
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"seconds": {}}', '{"seconds": {"1": -1}}', '{"seconds": {"x": 1}}']
+)
+def test_a_damaged_file_is_measured_again(model: LoadedModel, tmp_path: Path, text: str) -> None:
+    known_costs(model, tmp_path / "c", clock=ticking(), notice=lambda line: None)
+    (file,) = (tmp_path / "c").iterdir()
+    file.write_text(text, encoding="utf-8")
+    said: list[str] = []
+    known_costs(model, tmp_path / "c", clock=ticking(), notice=said.append)
+    assert len(said) == 1
+    assert json.loads(file.read_text(encoding="utf-8"))["seconds"]["1"] > 0
+
+
+def test_a_place_that_cannot_be_written_is_no_obstacle(model: LoadedModel, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("a file in the way", encoding="utf-8")
+    said: list[str] = []
+    curve = known_costs(model, tmp_path / "c", clock=ticking(), notice=said.append)
+    assert curve.seconds(1) > 0
+    assert "measures again" in said[-1]
+
+
+def test_a_model_without_trees_goes_without_drafts(tmp_path: Path) -> None:
+    said: list[str] = []
+    parrot = load_parrot(tmp_path)
+    drafts = speculation_for(parrot, Drafting("auto"), tmp_path / "c", clock=ticking(), notice=said.append)
+    assert drafts is None
+    assert len(said) == 1
+
+
+def test_replies_are_the_same(model: LoadedModel, tmp_path: Path) -> None:
+    settings = Settings(max_tokens=40)
+    plain = Session(model.forward, model.tokenizer, model.template, settings)
+    expected = ["".join(plain.reply("Hi")), "".join(plain.reply("Again"))]
+    drafted = markov(tmp_path / "second")
+    speculation = speculation_for(
+        drafted, Drafting("auto"), tmp_path / "c", clock=ticking(), notice=lambda line: None
+    )
+    assert speculation is not None
+    session = Session(
+        drafted.forward,
+        drafted.tokenizer,
+        drafted.template,
+        settings,
+        speculation=speculation,
+        clock=ticking(),
+    )
+    assert ["".join(session.reply("Hi")), "".join(session.reply("Again"))] == expected
+    assert speculation.tally.rounds > 0
+    assert speculation.tally.draft_s > 0
+    assert speculation.tally.verify_s > 0
+
+
+def test_measuring_leaves_the_cache_empty(model: LoadedModel) -> None:
+    costs = measure_costs(model.forward, ticking())
+    assert 1 in costs
+    assert model.forward.length == 0
