@@ -96,7 +96,7 @@ def known_costs(model: LoadedModel, folder: Path, *, clock: Clock, notice: Notic
 
 
 def measure_costs(forward: Forward, clock: Clock) -> dict[int, float]:
-    """Seconds of passes over 1 to 16 tokens, all rows wanted, the least of a few rounds; empties the cache."""
+    """Seconds of passes over 1 to 16 tokens, all rows wanted, the least of some rounds; empties the cache."""
     least: dict[int, float] = {}
     sizes = [size for size in _MEASURED if size <= min(forward.capacity, forward.caps.max_pass)]
     for _ in range(_ROUNDS):
