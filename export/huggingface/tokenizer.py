@@ -121,11 +121,22 @@ def _adds(bos: int, options: Mapping[str, Any], backend: Tokenizer) -> bool:
 
 
 def _template(directory: Path) -> str | None:
-    """The file of its own, else the entry of tokenizer_config.json (the one called "default" of several)."""
+    """The file of its own, else the entry of tokenizer_config.json (the one called "default" of several).
+
+    Raises BadFileError for one that is no Unicode text (JSON can spell half a character).
+    """
     if text := read_text(directory / CHAT_TEMPLATE):
         return text
     entry = read_object(directory / TOKENIZER_CONFIG).get("chat_template")
     if isinstance(entry, list):
         named = [e for e in entry if isinstance(e, dict) and e.get("name") == "default"]
         entry = named[0].get("template") if named else None
-    return entry if isinstance(entry, str) and entry else None
+    if not isinstance(entry, str) or not entry:
+        return None
+    try:
+        entry.encode()
+    except UnicodeEncodeError as error:
+        raise BadFileError(
+            f"the chat template in {TOKENIZER_CONFIG} is not Unicode text (character {error.start})"
+        ) from error
+    return entry

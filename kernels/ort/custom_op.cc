@@ -93,6 +93,7 @@ OrtValue* Context::output_value(size_t index, const int64_t* shape, size_t rank)
 }
 
 void* Context::raw(const OrtValue* value) const {
+  if (!value) throw Error("an input or output that it needs has no name");
   void* data;
   check(api_.GetTensorMutableData()(const_cast<OrtValue*>(value), &data));
   return data;

@@ -60,6 +60,12 @@ class Context : public Parallel {
   T* output(size_t index, std::initializer_list<int64_t> shape) {
     return static_cast<T*>(raw(output_value(index, shape.begin(), shape.size())));
   }
+  // nullptr where the node has no such output, or leaves it without a name.
+  template <class T>
+  T* optional_output(size_t index, std::initializer_list<int64_t> shape) {
+    OrtValue* value = index < outputs() ? output_value(index, shape.begin(), shape.size()) : nullptr;
+    return value ? static_cast<T*>(raw(value)) : nullptr;
+  }
   void run(size_t n, void (*body)(void*, size_t), void* context) override;
 
  private:

@@ -72,7 +72,7 @@ struct TreeAttention {
     float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
     prepare(c, kv, pass, queries);
     attend(c, kv, pass, queries, out);
-    if (c.outputs() > 1) copy_new(c, kv, pass);
+    copy_new(c, kv, pass);
   }
 
   // The optional output kv_new[1, 2, Hkv, T, d]: what this pass wrote into the cache, for callers of the op's body in
@@ -80,7 +80,8 @@ struct TreeAttention {
   void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
     const auto tokens = static_cast<int64_t>(pass.tokens);
     const auto kv_heads = static_cast<int64_t>(config.kv_heads), dim = static_cast<int64_t>(config.dim);
-    auto* out = c.output<uint16_t>(1, {1, 2, kv_heads, tokens, dim});
+    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, dim});
+    if (!out) return;
     const size_t row = pass.tokens * config.dim;
     for (const uint16_t* half : {kv.keys, kv.values})
       for (size_t h = 0; row && h < config.kv_heads; ++h, out += row)

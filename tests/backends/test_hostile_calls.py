@@ -61,3 +61,46 @@ def test_other_than_two_formats_of_a_gated_mlp(formats: str) -> None:
     half = weight("q8_0", 32, 64)
     with pytest.raises(BackendError, match="formats must name two"):
         session("GatedMLP", sizes, [tensor("f32", 1, 64), half, half])
+
+
+def test_an_optional_output_without_a_name_is_not_written() -> None:
+    attributes = {"layer": 0, "num_heads": 1, "num_kv_heads": 1, "head_dim": 16, "scale": 0.25}
+    shapes = [("f32", 2, 48), ("f32", 2, 16), ("i64", 2), ("i64", 1), ("f16", 1, 2, 1, 4, 16)]
+    model = graph("TreeAttention", attributes, [tensor(kind, *shape) for kind, *shape in shapes])
+    model.graph.node[0].output.append("")
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(str(library.library_path()))
+    made = ort.InferenceSession(model.SerializeToString(), options)
+    random = np.random.default_rng(1)
+    cache = np.zeros((1, 2, 1, 4, 16), np.float16)
+    qkv, rotary = random.standard_normal((2, 48)), np.concatenate([np.ones((2, 8)), np.zeros((2, 8))], axis=1)
+    feeds = {
+        "in0": qkv.astype(np.float32),
+        "in1": rotary.astype(np.float32),
+        "in2": np.array([-1, 0]),
+        "in3": np.array([0]),
+        "in4": cache,
+    }
+    (out,) = made.run(["out0"], feeds)
+    # The first token sees itself alone.
+    np.testing.assert_array_equal(out[0], qkv[0, 32:].astype(np.float16).astype(np.float32))
+
+
+def test_a_needed_output_without_a_name() -> None:
+    model = graph(
+        "HeadTopK", SIZES | {"k": 4}, [tensor("f32", 1, 64), weight("q8_0", 33, 64), tensor("i64", 1)]
+    )
+    model.graph.node[0].output[1] = ""
+    with pytest.raises(BackendError):
+        run_whole(model)
+
+
+def run_whole(model: Any) -> None:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.register_custom_ops_library(str(library.library_path()))
+    with one_line_errors():
+        made = ort.InferenceSession(model.SerializeToString(), options)
+        table = weight("q8_0", 33, 64)
+        feeds = {"in0": np.zeros((1, 64), np.float32), "in1": np.zeros(table["shape"], np.uint8)}
+        made.run(["out0"], {**feeds, "in2": np.array([0])})

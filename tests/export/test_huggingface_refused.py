@@ -207,6 +207,12 @@ def test_broken_json(name: str, data: bytes, single: Path) -> None:
     refused(single, BadFileError, name)
 
 
+def test_half_a_character_in_a_template(single: Path) -> None:
+    (single / "chat_template.jinja").unlink(missing_ok=True)
+    (single / "tokenizer_config.json").write_text('{"chat_template": "a\\ud800"}')
+    refused(single, BadFileError, "chat template in tokenizer_config.json is not Unicode text .character 1")
+
+
 def test_missing_files(single: Path) -> None:
     (single / "tokenizer.json").rename(single / "vocab.json")
     refused(single, UnsupportedError, "has no tokenizer.json")
