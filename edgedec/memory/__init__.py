@@ -1,4 +1,4 @@
-"""Memory as bookkeeping: what a cache holds and what it costs, without any tensors."""
+"""Memory as bookkeeping, without tensors: what a cache holds and costs; and giving back what was freed."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
+from edgedec.memory.release import release_freed
 from edgedec.session.tokenizer import Tokenizer
 from edgedec.telemetry.stats import Clock
 
@@ -52,6 +53,7 @@ def load_model(
             f"the bundle's tokenizer has {tokenizer.size} tokens, and its model {manifest.spec.vocab_size}",
             hint="pull or export the model again",
         )
+    release_freed()
     template = load_template(bundle, tokenizer, manifest)
     cores = threads or physical_cores()
     return LoadedModel(forward, tokenizer, template, manifest, kernels_of(manifest), cores, clock() - started)
