@@ -15,13 +15,13 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from edgedec.backends.booked import Booked
 from edgedec.backends.head import check_finite
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_session import one_line_errors, open_standard_session
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, IntArray, ModelSpec, Rows
-from edgedec.memory import CacheBook
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, IntArray, Rows
 
 MAX_PASS = 128
 """Such a graph computes the logits of every token of a pass, wanted or not."""
@@ -31,7 +31,7 @@ _OPTIONAL = ("attention_mask", "position_ids")
 _AGAIN = "verify the bundle, or export the model again"
 
 
-class DecoderForward:
+class DecoderForward(Booked):
     """The ``Forward`` of a decoder in standard ops, as ``edgedec.export.optimum`` writes it.
 
     Inputs: ``input_ids`` i64[1,T], ``rows`` i64[R], ``past_key_values.N.key`` and ``.value`` f32[1,H,P,D];
@@ -49,12 +49,11 @@ class DecoderForward:
         capacity: int | None = None,
         spin: bool = True,
     ) -> None:
-        self._spec = manifest.spec
-        chosen = checked_capacity(self._spec, capacity)
+        chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
+        caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=False, full_rows=True, exact=False)
+        super().__init__(manifest.spec, caps, chosen)
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=False, full_rows=True, exact=False)
-        self._book = CacheBook(chosen)
         self._session = open_standard_session(bundle, threads, spin=spin)
         self._inputs = self._checked_inputs()
         self._past, self._present = _cache_names(self._spec.n_layers)
@@ -63,24 +62,6 @@ class DecoderForward:
         self._options.only_execute_path_to_fetches = True
         self._held: list[ort.OrtValue] = []
         """Keys and values as the last pass left them: of more than ``length`` tokens after a rewind."""
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._spec
-
-    @property
-    def caps(self) -> Capabilities:
-        return self._caps
-
-    @property
-    def capacity(self) -> int:
-        """Most tokens the cache can hold."""
-        return self._book.capacity
-
-    @property
-    def length(self) -> int:
-        """Tokens resident in the cache."""
-        return self._book.length
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -98,10 +79,6 @@ class DecoderForward:
             result, self._held = self._run(tokens, chosen, rows.full)
         self._book.append(planned)
         return result
-
-    def rewind(self, length: int) -> None:
-        """See ``Forward.rewind``."""
-        self._book.rewind(length)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. A path of a chain is a beginning of it: nothing has to move."""

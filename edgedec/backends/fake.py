@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.backends.booked import Booked
 from edgedec.backends.head import head_rows
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
-from edgedec.memory import CacheBook, Pass, kv_bytes
+from edgedec.memory import Pass, kv_bytes
 
 _MASK = (1 << 64) - 1
 
@@ -39,21 +40,12 @@ def tiny_spec(vocab_size: int, context_length: int) -> ModelSpec:
     return ModelSpec("fake", "fake", vocab_size, 1, 1, 1, 1, 1, context_length, head_k=min(64, vocab_size))
 
 
-class _Booked:
-    """What both fakes share: a spec, capabilities and the cache rules."""
+class _Fake(Booked):
+    """What both fakes share: a tiny spec, capabilities and checks."""
 
     def __init__(self, vocab_size: int, capacity: int, max_pass: int) -> None:
-        self.spec = tiny_spec(vocab_size, capacity)
-        self.caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
-        self.book = CacheBook(capacity)
-
-    @property
-    def capacity(self) -> int:
-        return self.book.capacity
-
-    @property
-    def length(self) -> int:
-        return self.book.length
+        caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
+        super().__init__(tiny_spec(vocab_size, capacity), caps, capacity)
 
     def nbytes(self) -> dict[str, int]:
         return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
@@ -63,10 +55,10 @@ class _Booked:
             raise ValueError(f"{len(tokens)} tokens in one pass: at most {self.caps.max_pass}")
         if any(not 0 <= token < self.spec.vocab_size for token in tokens):
             raise ValueError(f"a token is outside the vocabulary of {self.spec.vocab_size}")
-        return self.book.plan(len(tokens), parents)
+        return self._book.plan(len(tokens), parents)
 
 
-class FakeForward(_Booked):
+class FakeForward(_Fake):
     """Plays ``script`` pass by pass; a ScriptError says what differed. ``finished`` when all was played."""
 
     def __init__(
@@ -92,20 +84,17 @@ class FakeForward(_Booked):
         seen = (self.length, tuple(tokens), given, count)
         if seen != (due.start, due.tokens, due.parents, len(due.answers)):
             raise ScriptError(f"pass {self.played}: (start, tokens, parents, rows) is {seen}, expected {due}")
-        self.book.append(done)
+        self._book.append(done)
         self.played += 1
         logits = np.zeros((count, self.spec.vocab_size), dtype=np.float32)
         logits[np.arange(count), list(due.answers)] = 9.0
         return head_rows(logits, self.spec.head_k, full=rows.full)
 
-    def rewind(self, length: int) -> None:
-        self.book.rewind(length)
-
     def keep_path(self, nodes: Sequence[int]) -> None:
-        self.book.keep(nodes)
+        self._book.keep(nodes)
 
 
-class MarkovForward(_Booked):
+class MarkovForward(_Fake):
     """A deterministic model: the logits after a token are a hash of every token on its path.
 
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
@@ -136,7 +125,7 @@ class MarkovForward(_Booked):
             slot = done.start + (parent if parent >= 0 else -1)
             before = self._slots[slot] if slot >= 0 else self._seed
             self._slots[done.start + node] = _mix(before ^ _mix(token + 1))
-        self.book.append(done)
+        self._book.append(done)
         self.passes += 1
         logits = np.empty((len(chosen), self.spec.vocab_size), dtype=np.float32)
         for row, node in enumerate(chosen):
@@ -144,11 +133,11 @@ class MarkovForward(_Booked):
         return head_rows(logits, self.spec.head_k, full=rows.full)
 
     def rewind(self, length: int) -> None:
-        self.book.rewind(length)
+        super().rewind(length)
         self._forget()
 
     def keep_path(self, nodes: Sequence[int]) -> None:
-        sources, targets = self.book.keep(nodes)
+        sources, targets = self._book.keep(nodes)
         moved = [self._slots[slot] for slot in sources]
         for slot, value in zip(targets, moved, strict=True):
             self._slots[slot] = value

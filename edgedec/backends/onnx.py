@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgedec.backends.booked import Booked
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, one_line_errors, open_session
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
-from edgedec.memory import CacheBook, kv_bytes
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
+from edgedec.memory import kv_bytes
 
 MAX_PASS = 512
 _SHORT = 32
@@ -19,7 +20,7 @@ _SHORT = 32
 _MOST_KEPT = 128
 
 
-class OnnxForward:
+class OnnxForward(Booked):
     """The ``Forward`` of an exported bundle. Keys and values live in one array, which the kernels write.
 
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
@@ -37,34 +38,15 @@ class OnnxForward:
         capacity: int | None = None,
         spin: bool = True,
     ) -> None:
-        self._spec = manifest.spec
-        chosen = checked_capacity(self._spec, capacity)
+        chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
+        caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
+        super().__init__(manifest.spec, caps, chosen)
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
-        self._book = CacheBook(chosen)
         self._kv = KvMemory(self._spec, chosen)
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec)
         self._bound: dict[tuple[int, int, bool], BoundPass] = {}
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._spec
-
-    @property
-    def caps(self) -> Capabilities:
-        return self._caps
-
-    @property
-    def capacity(self) -> int:
-        """Most tokens the cache can hold."""
-        return self._book.capacity
-
-    @property
-    def length(self) -> int:
-        """Tokens resident in the cache."""
-        return self._book.length
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -81,10 +63,6 @@ class OnnxForward:
             result = bound.run(tokens, planned, chosen)
         self._book.append(planned)
         return result
-
-    def rewind(self, length: int) -> None:
-        """See ``Forward.rewind``."""
-        self._book.rewind(length)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""

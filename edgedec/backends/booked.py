@@ -1,0 +1,37 @@
+"""What all backends share: a model's facts, and a book of what its cache holds."""
+
+from __future__ import annotations
+
+from edgedec.core.types import Capabilities, ModelSpec
+from edgedec.memory import CacheBook
+
+
+class Booked:
+    """The part of ``Forward`` that is bookkeeping; ``self._book`` is the cache's."""
+
+    def __init__(self, spec: ModelSpec, caps: Capabilities, capacity: int) -> None:
+        self._spec = spec
+        self._caps = caps
+        self._book = CacheBook(capacity)
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._spec
+
+    @property
+    def caps(self) -> Capabilities:
+        return self._caps
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens the cache can hold."""
+        return self._book.capacity
+
+    @property
+    def length(self) -> int:
+        """Tokens resident in the cache."""
+        return self._book.length
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``."""
+        self._book.rewind(length)
