@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgedec.session.template import ChatTemplate
 
 FILE_NAME = "tokenizer.json"
+_AGAIN = "export or pull the model again"
 
 _SPACE = "▁"
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -51,15 +52,14 @@ class Tokenizer:
         from tokenizers import Tokenizer as Backend  # slow import, needed only here
 
         path = bundle_dir / FILE_NAME
-        hint = "export or pull the model again"
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise BadFileError(f"cannot read {path}: {error}", hint=hint) from error
+            raise BadFileError(f"cannot read {path}: {error}", hint=_AGAIN) from error
         try:
             backend = Backend.from_buffer(content)  # a str of 262,144 pieces would take 50 MB more
         except Exception as error:  # the library raises bare Exception
-            raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=hint) from error
+            raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=_AGAIN) from error
         check_steps(backend)
         return cls(backend, info)
 
@@ -68,7 +68,8 @@ class Tokenizer:
 
         ``add_bos``: put the BOS token first; None does what the model was trained with. With
         ``parse_special`` the texts of control tokens (``<|im_end|>``) become those tokens; without it they
-        are ordinary text, which is what user input must be. Lone surrogates are read as U+FFFD.
+        are ordinary text, which is what user input must be. Lone surrogates are read as U+FFFD. Raises
+        BadFileError when the tokenizer turns out to contradict itself.
         """
         ids = self._encode_plain(text, parse_special)
         return self._with_bos(ids) if (self.info.add_bos if add_bos is None else add_bos) else ids
@@ -135,9 +136,14 @@ class Tokenizer:
     def _encode_plain(self, text: str, parse_special: bool) -> list[int]:
         self._backend.encode_special_tokens = not parse_special
         try:
-            encoding = self._backend.encode(text, add_special_tokens=False)
-        except (UnicodeEncodeError, TypeError):
-            encoding = self._backend.encode(valid_text(text), add_special_tokens=False)
+            try:
+                encoding = self._backend.encode(text, add_special_tokens=False)
+            except (UnicodeEncodeError, TypeError):
+                encoding = self._backend.encode(valid_text(text), add_special_tokens=False)
+        except Exception as error:  # the library raises bare Exception, and finds some faults only now
+            raise BadFileError(
+                f"the model's tokenizer cannot encode this text: {error}", hint=_AGAIN
+            ) from error
         return list(encoding.ids)
 
     def _with_bos(self, ids: list[int]) -> list[int]:

@@ -88,6 +88,10 @@ def read_shards(files: list[Path]) -> dict[str, Stored]:
     return tensors
 
 
+_LONGEST_NAME = 255
+"""Bytes; no file system has longer ones."""
+
+
 def _text(name: Any) -> str:
     if not isinstance(name, str):
         raise BadFileError(f"{INDEX} names a file that is no text", hint=_AGAIN)
@@ -96,7 +100,8 @@ def _text(name: Any) -> str:
 
 def _inside(directory: Path, name: str) -> Path:
     """A file of the directory itself: an index may not make anything else be read."""
-    if Path(name).name != name or "\\" in name or not name.endswith(".safetensors") or not name.isprintable():
+    plain = Path(name).name == name and "\\" not in name and name.isprintable()
+    if not plain or not name.endswith(".safetensors") or len(name.encode()) > _LONGEST_NAME:
         raise BadFileError(f"{INDEX} names {name[:80]!a}, which is no file of the model's directory")
     if not (directory / name).is_file():
         raise BadFileError(f"{directory} lacks {name}, which {INDEX} names", hint=_AGAIN)

@@ -66,11 +66,17 @@ def _read(directory: Path) -> str:
     raise BadFileError(f"{directory} has no {TOKENIZER}", hint=_AGAIN)
 
 
+_PROBE = "a \u00e9\u5d72\U0001f600 \x00"
+"""Characters that a small vocabulary has, and some that it has not."""
+
+
 def _parse(text: str) -> Tokenizer:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_str(text)
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.encode(_PROBE)  # some contradictions show only now
+        return tokenizer
     except Exception as error:  # the library raises bare Exception
         raise BadFileError(
             f"{TOKENIZER} is not a valid tokenizer: {str(error)[:100]}", hint=_AGAIN

@@ -185,6 +185,7 @@ def test_the_same_tensor_twice(sharded: Path) -> None:
         "..\\elsewhere.safetensors",
         "a\nb.safetensors",
         "\0.safetensors",
+        "long" * 63 + ".safetensors",
     ],
 )
 def test_an_index_can_not_leave_the_directory(name: str, sharded: Path) -> None:
@@ -205,6 +206,14 @@ def test_a_broken_index(text: str, sharded: Path) -> None:
 def test_broken_json(name: str, data: bytes, single: Path) -> None:
     (single / name).write_bytes(data)
     refused(single, BadFileError, name)
+
+
+def test_an_unknown_token_that_the_vocabulary_lacks(single: Path) -> None:
+    document = json.loads((single / "tokenizer.json").read_text())
+    document["model"] |= {"unk_token": "<nowhere>", "byte_fallback": False}
+    document["pre_tokenizer"] = document["normalizer"] = None
+    (single / "tokenizer.json").write_text(json.dumps(document))
+    refused(single, BadFileError, "tokenizer.json is not a valid tokenizer: .*<nowhere>")
 
 
 def test_half_a_character_in_a_template(single: Path) -> None:

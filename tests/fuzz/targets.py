@@ -29,7 +29,19 @@ from tests.fuzz.target import (
 )
 
 GGUF, TALK = "model.gguf", "talk.json"
-_MODEL_PARTS = ("GGUF", "gguf", "tensor", "token", "template", "metadata", "model", "bundle", ".json", "rope")
+_MODEL_PARTS = (
+    "GGUF",
+    "gguf",
+    "architecture",
+    "tensor",
+    "token",
+    "template",
+    "metadata",
+    "model",
+    "bundle",
+    ".json",
+    "rope",
+)
 _OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", MODEL, op_cases.CALL)
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,15 @@ def test_a_truncated_file_is_a_bad_file(tmp_path: Path, bpe: Tokenizer) -> None:
         (tmp_path / "tokenizer.json").write_text(text[:length], encoding="utf-8")
         with pytest.raises(BadFileError):
             Tokenizer.load(tmp_path, bpe.info)
+
+
+def test_a_contradiction_that_shows_in_use_is_a_bad_file(tmp_path: Path, spm: Tokenizer) -> None:
+    document = json.loads(build_tokenizer(spm_metadata())[0])
+    document["model"] |= {"unk_token": "<nowhere>", "byte_fallback": False}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
+    tokenizer = Tokenizer.load(tmp_path, spm.info)
+    with pytest.raises(BadFileError, match=r"cannot encode this text.*<nowhere>"):
+        tokenizer.encode("\u5d72")
 
 
 def test_a_missing_file_is_a_bad_file(tmp_path: Path, bpe: Tokenizer) -> None:
