@@ -140,7 +140,7 @@ def test_a_truncated_file_is_a_bad_file(tmp_path: Path, bpe: Tokenizer) -> None:
 
 
 def test_a_contradiction_that_shows_in_use_is_a_bad_file(tmp_path: Path, spm: Tokenizer) -> None:
-    document = json.loads(build_tokenizer(spm_metadata())[0])
+    document = json.loads(build_tokenizer(spm_metadata(WORDS))[0])
     document["model"] |= {"unk_token": "<nowhere>", "byte_fallback": False}
     (tmp_path / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
     tokenizer = Tokenizer.load(tmp_path, spm.info)
