@@ -306,9 +306,10 @@ def test_disk_that_fills_up_meanwhile(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 _SLOW_EXPORT = """
-import sys, time
+import signal, sys, time
 from edgedec.export import export_gguf
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is born without it
 def progress(stage, done, total):
     if stage == "weights":
         print("writing", flush=True)
