@@ -67,6 +67,11 @@ def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Pr
                 digest.update(chunk)
                 done += len(chunk)
                 progress("join", done, total)
+    if done != total:  # a member may end before the size that its archive states
+        raise BadFileError(
+            f"the downloaded parts of {expected.file_name} end after {done} of {total} bytes",
+            hint="pull it again",
+        )
     return digest.hexdigest()
 
 

@@ -284,6 +284,15 @@ def test_archives_that_are_no_wheels(damage: Callable[[bytes], bytes], tmp_path:
         join([piece], tmp_path / "m.gguf", Expected("m.gguf"), silent)
 
 
+def test_a_member_that_ends_before_its_size(tmp_path: Path) -> None:
+    (piece,) = make_pieces(tmp_path, b"content")
+    data = piece.archive.read_bytes()
+    at = data.index(b"PK\x01\x02")
+    piece.archive.write_bytes(data[: at + 16] + bytes(8) + data[at + 24 :])  # no checksum, nothing packed
+    with pytest.raises(BadFileError, match="end after 0 of 7 bytes"):
+        join([piece], tmp_path / "m.gguf", Expected("m.gguf", 7), silent)
+
+
 def test_a_wheel_packed_by_another_method_is_refused_unread(tmp_path: Path) -> None:
     """LZMA takes what memory its header asks for."""
     archive = tmp_path / "0.whl"
