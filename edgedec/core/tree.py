@@ -57,13 +57,6 @@ class DraftTree:
             node = self.parents[node]
         return tuple(reversed(nodes))
 
-    def depths(self) -> tuple[int, ...]:
-        """Depth of each node; children of the root have 1."""
-        depths: list[int] = []
-        for parent in self.parents:
-            depths.append(1 if parent == ROOT else depths[parent] + 1)
-        return tuple(depths)
-
 
 EMPTY = DraftTree()
 
