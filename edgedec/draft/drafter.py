@@ -27,8 +27,11 @@ class Drafter(Protocol):
         """The target's answer to each token of a pass (rows[i] belongs to fed[i]), rejected ones included."""
         ...
 
-    def propose(self, limit: int) -> DraftTree:
-        """At most ``limit`` tokens that may follow, parents before children; an empty tree for no idea."""
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        """At most ``limit`` tokens that may follow, parents before children; an empty tree for no idea.
+
+        A token whose path is less probable than ``floor`` will not be fed: it need not be drafted.
+        """
         ...
 
     def nbytes(self) -> int:

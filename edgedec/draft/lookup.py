@@ -60,14 +60,14 @@ class Lookup:
     def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
         """Nothing: only what was committed counts."""
 
-    def propose(self, limit: int) -> DraftTree:
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         trie = Trie(self.name)
         for position, length in self._matches():
             following = self._log[position + 1 : position + 1 + limit].tolist()
             if _SEPARATOR in following:
                 following = following[: following.index(_SEPARATOR)]
             trie.insert(following, _weight(length))
-        return trie.best(limit)
+        return trie.best(limit, floor)
 
     def nbytes(self) -> int:
         return 4 * (self._capacity * 2 + _BUCKETS)

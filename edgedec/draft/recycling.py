@@ -47,7 +47,7 @@ class Recycling:
             width = min(self._successors.shape[1], rows.ids.shape[1])
             self._successors[list(fed), :width] = rows.ids[:, :width]
 
-    def propose(self, limit: int) -> DraftTree:
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         rates = (self._hits / self._trials).tolist()
         tokens: list[int] = []
         parents: list[int] = []
@@ -56,7 +56,7 @@ class Recycling:
 
         def offer(token: int, index: int, reach: float) -> None:
             for rank, successor in enumerate(self._successors[token].tolist()):
-                if successor != _UNKNOWN and rates[rank] > 0.0:
+                if successor != _UNKNOWN and reach * rates[rank] > floor:
                     heapq.heappush(heap, (-reach * rates[rank], index, rank, successor, index))
 
         if self._last != _UNKNOWN:

@@ -34,8 +34,10 @@ class Trie:
             node = node.children.setdefault(token, _Node())
             node.weight += weight
 
-    def best(self, limit: int) -> DraftTree:
-        """The ``limit`` nodes with the most probable paths: parents first, never without them."""
+    def best(self, limit: int, floor: float = 0.0) -> DraftTree:
+        """The ``limit`` nodes with the most probable paths, none below ``floor``: parents first, never
+        without them.
+        """
         tokens: list[int] = []
         parents: list[int] = []
         probs: list[float] = []
@@ -46,8 +48,9 @@ class Trie:
             nonlocal order
             for token, child in node.children.items():
                 prob = child.weight / (node.weight + self._doubt)
-                heapq.heappush(heap, (-reach * prob, order, token, prob, index, child))
-                order += 1
+                if reach * prob >= floor:
+                    heapq.heappush(heap, (-reach * prob, order, token, prob, index, child))
+                    order += 1
 
         offer(self._root, ROOT, 1.0)
         while heap and len(tokens) < limit:

@@ -41,7 +41,7 @@ class Drafting:
     def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
         assert len(fed) == len(rows)
 
-    def propose(self, limit: int) -> DraftTree:
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         return self._guess(self._seen, limit)
 
     def nbytes(self) -> int:
