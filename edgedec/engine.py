@@ -15,7 +15,7 @@ from typing import Literal
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, Rows
-from edgedec.sampling import SamplingParams, draw, needs_logits
+from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits
 from edgedec.speculation import Speculation
 from edgedec.verify import Choose, Verdict, keyed
 
@@ -137,10 +137,11 @@ class Engine:
         if self._speculation and len(waiting) == 1:
             tree = self._speculation.propose(end - len(self.committed) - 1)
         last = len(waiting) - 1
-        full = needs_logits(params, self.spec.head_k)
-        rows = Rows(last=True, full=full)
-        if len(tree):
-            rows = Rows(tuple(range(last, last + 1 + len(tree))), full=full)
+        rows = Rows(
+            tuple(range(last, last + 1 + len(tree))),
+            full=needs_logits(params, self.spec.head_k),
+            temperature=head_temperature(params),
+        )
         head, seconds = self._pass(waiting, tree, rows, progress)
         try:
             verdict = keyed(tree, self._chooser(head, params))

@@ -63,7 +63,8 @@ class _Builder:
         head = self.matrix("output", self.vocab, hyper.hidden) if self.tensors.has("output.weight") else table
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **_cap(hyper.final_softcap)}
         outputs = [value.name for value in self.model.outputs]
-        self.node("HeadTopK", "head", [x, head, "want_logits"], outputs, **attrs)
+        self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
+        self.node("HeadTopK", "head", [x, head, "want_logits", "", "temperature"], outputs, **attrs)
         self.tensors.require_all_taken()
         return self.model
 
@@ -212,6 +213,8 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
         helper.make_tensor_value_info("kv_cache", TensorProto.FLOAT16, cache),
+        # Also a weight, so that its value is a default, which a caller may override.
+        helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]),
     ]
 
 

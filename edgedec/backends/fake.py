@@ -88,7 +88,7 @@ class FakeForward(_Fake):
         self.played += 1
         logits = np.zeros((count, self.spec.vocab_size), dtype=np.float32)
         logits[np.arange(count), list(due.answers)] = 9.0
-        return head_rows(logits, self.spec.head_k, full=rows.full)
+        return head_rows(logits, self.spec.head_k, full=rows.full, temperature=rows.temperature)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         self._book.keep(nodes)
@@ -130,7 +130,7 @@ class MarkovForward(_Fake):
         logits = np.empty((len(chosen), self.spec.vocab_size), dtype=np.float32)
         for row, node in enumerate(chosen):
             logits[row] = self._logits(self._slots[done.start + node])
-        return head_rows(logits, self.spec.head_k, full=rows.full)
+        return head_rows(logits, self.spec.head_k, full=rows.full, temperature=rows.temperature)
 
     def rewind(self, length: int) -> None:
         super().rewind(length)

@@ -9,11 +9,11 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.types import HeadRows
 
 
-def head_rows(logits: NDArray[np.float32], k: int, *, full: bool) -> HeadRows:
+def head_rows(logits: NDArray[np.float32], k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:
     """Head results of ``logits`` f32[R,V]: the ``k`` best, logsumexp and entropy, computed in float64."""
     vocabulary = logits.shape[1]
     ids = np.lexsort((np.broadcast_to(np.arange(vocabulary), logits.shape), -logits))[:, : min(k, vocabulary)]
-    exact = logits.astype(np.float64)
+    exact = logits.astype(np.float64) / temperature
     highest = exact.max(axis=1, keepdims=True)
     weights = np.exp(exact - highest)
     total = weights.sum(axis=1, keepdims=True)
@@ -27,6 +27,7 @@ def head_rows(logits: NDArray[np.float32], k: int, *, full: bool) -> HeadRows:
         logsumexp[:, 0].astype(np.float32),
         (logsumexp[:, 0] - mean).astype(np.float32),
         logits if full else None,
+        temperature,
     )
 
 

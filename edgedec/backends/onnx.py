@@ -9,7 +9,7 @@ from edgedec.backends.booked import Booked
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import BoundPass
-from edgedec.backends.onnx_session import check_shapes, one_line_errors, open_session
+from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
 from edgedec.memory import kv_bytes
@@ -46,6 +46,7 @@ class OnnxForward(Booked):
         self._kv = KvMemory(self._spec, chosen)
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec)
+        self._tempered = has_temperature(self._session)
         self._bound: dict[tuple[int, int, bool], BoundPass] = {}
 
     def extend(
@@ -60,7 +61,7 @@ class OnnxForward(Booked):
         chosen = rows.resolve(count)
         with one_line_errors():
             bound = self._bound_for((count, chosen.size, rows.full))
-            result = bound.run(tokens, planned, chosen)
+            result = bound.run(tokens, planned, chosen, rows.temperature)
         self._book.append(planned)
         return result
 
@@ -75,9 +76,8 @@ class OnnxForward(Booked):
     def _bound_for(self, shape: tuple[int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
-            bound = BoundPass(self._session, self._kv.array, self._spec, shape)
-            tokens, rows, full = shape
-            if tokens <= _SHORT and (rows <= 1 or not full):
+            bound = BoundPass(self._session, self._kv.array, self._spec, shape, tempered=self._tempered)
+            if shape[0] <= _SHORT:
                 if len(self._bound) == _MOST_KEPT:
                     self._bound.clear()
                 self._bound[shape] = bound

@@ -1,4 +1,7 @@
-"""The buffers of one pass, bound to the session once and reused for every pass of the same shape."""
+"""The buffers of one pass, bound to the session once and reused for every pass of the same shape.
+
+Only whole logits rows get a new array each time: they are too large to be kept, or to be copied.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from edgedec.memory import Pass
 
 
 class BoundPass:
-    """Inputs and outputs for ``tokens`` tokens and ``rows`` head rows, with or without whole logits rows."""
+    """Inputs and outputs for ``tokens`` tokens and ``rows`` head rows, with or without whole logits rows.
+
+    ``tempered``: the graph has the input ``temperature``.
+    """
 
     def __init__(
         self,
@@ -23,6 +29,8 @@ class BoundPass:
         kv_cache: NDArray[np.float16],
         spec: ModelSpec,
         shape: tuple[int, int, bool],
+        *,
+        tempered: bool,
     ) -> None:
         tokens, rows, full = shape
         self._session = session
@@ -34,7 +42,8 @@ class BoundPass:
         self._values = np.empty((rows, spec.head_k), dtype=np.float32)
         self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
         self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
-        self._logits = np.empty((rows if full else 0, spec.vocab_size), dtype=np.float32)
+        self._temperature = np.ones(1, dtype=np.float32) if tempered else None
+        self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._full = full
         self._kv_cache = kv_cache  # the binding holds bare pointers: keep their owners
         self._bind()
@@ -49,28 +58,39 @@ class BoundPass:
             "want_logits": self._want,
             "kv_cache": self._kv_cache,
         }
+        if self._temperature is not None:
+            inputs["temperature"] = self._temperature
         outputs: dict[str, NDArray[Any]] = {
             "values": self._values,
             "ids": self._ids,
             "logsumexp": self._logsumexp,
             "entropy": self._entropy,
-            "logits": self._logits,
         }
         for name, array in inputs.items():
             self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         for name, array in outputs.items():
-            self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+            self._bind_output(name, array)
 
-    def run(self, tokens: Sequence[int] | IntArray, planned: Pass, rows: IntArray) -> HeadRows:
+    def _bind_output(self, name: str, array: NDArray[Any]) -> None:
+        self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def run(
+        self, tokens: Sequence[int] | IntArray, planned: Pass, rows: IntArray, temperature: float
+    ) -> HeadRows:
         """Compute the pass; keys and values go into the cache, head results into fresh arrays.
 
-        Raises BadFileError when the logits are not numbers: nothing can be drawn from them.
+        ``temperature`` has no effect on a graph without that input. Raises BadFileError when the logits are
+        not numbers: nothing can be drawn from them.
         """
         self._tokens[:] = tokens
         self._positions[:] = planned.positions
         self._parents[:] = planned.parents
         self._length[0] = planned.start
         self._rows[:] = rows
+        if self._temperature is not None:
+            self._temperature[0] = temperature
+        logits = np.empty(self._logits_shape, dtype=np.float32)
+        self._bind_output("logits", logits)
         self._session.run_with_iobinding(self._binding)
         check_finite(self._logsumexp)
         return HeadRows(
@@ -78,5 +98,6 @@ class BoundPass:
             self._ids.copy(),
             self._logsumexp.copy(),
             self._entropy.copy(),
-            self._logits.copy() if self._full else None,
+            logits if self._full else None,
+            1.0 if self._temperature is None else temperature,
         )

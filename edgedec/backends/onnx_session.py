@@ -98,6 +98,14 @@ def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
         raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
 
 
+def has_temperature(session: ort.InferenceSession) -> bool:
+    """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input.
+
+    It has a default, which a caller may override: ONNX Runtime lists such inputs apart from the others.
+    """
+    return any(node.name == "temperature" for node in session.get_overridable_initializers())
+
+
 def _check_runtime(version: str) -> None:
     # An older runtime lacks functions that the kernels call, and says only that an op is not registered.
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_RUNTIME:

@@ -51,7 +51,7 @@ class HeadRows:
     """Head results for R requested rows, best first (ties: lower id first).
 
     values f32[R,k] logits, ids i32[R,k], logsumexp f32[R], entropy f32[R] in nats, both over the whole
-    vocabulary; logits f32[R,V], or None when it was not requested.
+    vocabulary and of logits divided by ``temperature``; logits f32[R,V], or None when it was not requested.
     """
 
     values: NDArray[np.float32]
@@ -59,6 +59,7 @@ class HeadRows:
     logsumexp: NDArray[np.float32]
     entropy: NDArray[np.float32]
     logits: NDArray[np.float32] | None = None
+    temperature: float = 1.0
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -72,6 +73,8 @@ class Rows:
     last: bool = False
     full: bool = False
     """Also return full logits rows."""
+    temperature: float = 1.0
+    """Of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` says which it was."""
 
     def resolve(self, tokens: int) -> IntArray:
         """Indices i64[R] for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""

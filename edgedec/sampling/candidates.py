@@ -40,6 +40,7 @@ class Row:
         self._values = rows.values[row]
         self._ids = rows.ids[row]
         self._logsumexp = float(rows.logsumexp[row])
+        self._temperature = rows.temperature
         self._logits = None if rows.logits is None else rows.logits[row]
         self._params = params
         self._history = history
@@ -83,13 +84,15 @@ class Row:
     def total(self, highest: float) -> float | None:
         """Sum of exp((logit - highest) / T) over the whole vocabulary, or None when it cannot be had.
 
-        At temperature 1 without a penalty that is the head's own logsumexp, logits at hand or not.
+        Where the head added up at this temperature, and nothing is penalised, it is the head's own sum,
+        logits at hand or not.
         """
-        if self._params.temperature == 1.0 and not self._penalised:
-            return float(portable.exp(np.array([self._logsumexp - highest]))[0])
+        temperature = self._params.temperature
+        if temperature == self._temperature and not self._penalised:
+            return float(portable.exp(np.array([self._logsumexp - highest / temperature]))[0])
         if self._logits is None:
             return None
-        return warpers.total_of(portable.exp((self._whole - highest) / self._params.temperature))
+        return warpers.total_of(portable.exp((self._whole - highest) / temperature))
 
     @property
     def _penalised(self) -> bool:

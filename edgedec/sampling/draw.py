@@ -18,6 +18,8 @@ from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.params import SamplingParams
 
 _LEADERS = 64
+_TEMPERATURES = 0.1, 10.0
+"""Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
 
 def needs_logits(params: SamplingParams, head_k: int = 64) -> bool:
@@ -25,12 +27,22 @@ def needs_logits(params: SamplingParams, head_k: int = 64) -> bool:
 
     False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
     without a repetition penalty or top-n-sigma (their effect depends on logits outside any list).
+    For others a list mostly suffices too, but which ones is known only once the pass is over: to ask for rows
+    that ``draw`` then never reads costs little, another pass would not.
     """
     if params.repetition_penalty != 1.0:
         return True
     if params.greedy:
         return False
     return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
+
+
+def head_temperature(params: SamplingParams) -> float:
+    """At which temperature ``extend`` should sum up the logits: then a list that has the mass of top-p
+    suffices. 1 where that is no use.
+    """
+    low, high = _TEMPERATURES
+    return params.temperature if low <= params.temperature <= high else 1.0
 
 
 def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, history: Sequence[int]) -> int:

@@ -16,22 +16,27 @@ _LEAST = np.float32(-np.inf)
 
 def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """values, ids, logsumexp, entropy, logits. ``refine`` has no meaning where inputs are not rounded."""
-    x, table, want, *keep = inputs
+    x, table, want, keep, temperature = [*inputs, "", ""][:5]
     logits = product(body, x, table, attrs["format"], attrs["rows"], attrs["cols"])
     logits = softcapped(body, logits, attrs)
-    if keep and keep[0]:
-        logits = _only(body, logits, keep[0], attrs["rows"])
-    values, ids, logsumexp, entropy = summary(body, logits, attrs["k"])
+    if keep:
+        logits = _only(body, logits, keep, attrs["rows"])
+    values, ids, logsumexp, entropy = summary(body, logits, attrs["k"], temperature)
     ids = body.op("Where", body.op("IsInf", values), np.int64(-1), ids)
     rows = body.op("Mul", body.size(logits, 0), body.op("Min", body.op("Abs", want), [1]))
     whole = body.op("Slice", logits, [0], rows, [0])
     return [values, body.cast(ids, TensorProto.INT32), logsumexp, entropy, whole]
 
 
-def summary(body: Body, logits: str, k: int) -> list[str]:
-    """values f32[R,k], ids i64[R,k], logsumexp f32[R], entropy f32[R] of ``logits`` f32[R,V]."""
+def summary(body: Body, logits: str, k: int, temperature: str = "") -> list[str]:
+    """values f32[R,k], ids i64[R,k], logsumexp f32[R], entropy f32[R] of ``logits`` f32[R,V].
+
+    With a ``temperature`` f32[1] the last two are those of ``logits`` divided by it.
+    """
     values, ids = body.node("TopK", [logits, body.constant([k])], 2, "", axis=1)
     best = body.op("ReduceMax", logits, [1], keepdims=1)
+    if temperature:
+        logits, best = (body.op("Div", value, temperature) for value in (logits, best))
     # An entry of -inf (one outside ``keep``) has a share of 0, which is to be multiplied by a number.
     below = body.op("Max", body.op("Sub", logits, best), np.float32(-1e30))
     shares = body.op("Exp", below)

@@ -42,7 +42,7 @@ struct Pass {
   const int64_t* keep;
   int count;  // vocabulary entries that take part
   int k;
-  float softcap;  // 0: none
+  Scale scale;
   float* logits;  // [rows][table.rows] of this pass, or null
   std::vector<Part>& parts;  // [block][row]
   std::atomic<float>* bound;  // per row: at least k logits seen so far are not below it
@@ -74,7 +74,7 @@ void raise(std::atomic<float>& bound, float value) {
 }
 
 void reduce_block(const Pass& p, int first, int n, const float* logits, int m, Part& part) {
-  part.sums = p.row.sums(logits, n);
+  part.sums = p.row.sums(logits, n, p.scale.inverse);
   int32_t found[kBlock];
   const int hits = p.row.above(logits, n, p.bound[m].load(std::memory_order_relaxed), found);
   part.best.clear();
@@ -105,7 +105,7 @@ RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
   best.clear();
   for (int b = 0; b < blocks; ++b) {
     const Part& part = p.parts[static_cast<size_t>(b) * p.acts.m + m];
-    const float shift = part.sums.max - top;
+    const float shift = scaled(part.sums.max - top, p.scale.inverse);
     const double factor = p.row.exp(shift);
     sum += factor * part.sums.sum;
     weighted += factor * (static_cast<double>(part.sums.weighted) + static_cast<double>(shift) * part.sums.sum);
@@ -124,12 +124,12 @@ void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vect
     for (size_t i = task * kAtOnce; i < std::min(best.size(), (task + 1) * kAtOnce); ++i) {
       float l = two_term_logit(p.linear, p.table, fine, m, best[i].id);
       const bool finite = std::isfinite(l);
-      if (p.softcap > 0.0f) p.row.softcap(&l, 1, p.softcap);
+      if (p.scale.softcap > 0.0f) p.row.softcap(&l, 1, p.scale.softcap);
       value[i] = finite ? std::max(l, floor) : best[i].value;
     }
   };
   parallel_for(threads, (best.size() + kAtOnce - 1) / kAtOnce, body);
-  replace(p.row, best, value, others, sums);
+  replace(p.row, best, value, others, p.scale.inverse, sums);
   if (!p.logits) return;
   for (const Candidate& c : best) p.logits[static_cast<size_t>(m) * p.table.rows + c.id] = c.value;
 }
@@ -142,14 +142,14 @@ void write(const Pass& p, std::vector<Candidate>& best, const RowSums& sums, con
     out.ids[static_cast<size_t>(r) * p.k + i] = there ? best[i].id : -1;
   }
   const double log_sum = std::isnan(sums.sum) ? sums.sum : log_exact(sums.sum);
-  out.logsumexp[r] = static_cast<float>(sums.base + log_sum);
+  out.logsumexp[r] = static_cast<float>(static_cast<double>(sums.base) * p.scale.inverse + log_sum);
   out.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
 }
 
 }  // namespace
 
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, bool refined, float softcap, const int64_t* keep, int keep_count, int k,
+               const float* x, int r, bool refined, Scale scale, const int64_t* keep, int keep_count, int k,
                const Result& out) {
   const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
   const int terms = quant_linear::int8_terms(table, refined ? 2 : 1);
@@ -166,12 +166,13 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
     if (parts.size() < static_cast<size_t>(blocks) * m) parts.resize(static_cast<size_t>(blocks) * m);
     std::atomic<float> bound[kRowsAtOnce];
     for (auto& b : bound) b.store(kLowest, std::memory_order_relaxed);
-    const Pass pass{linear, row, table, acts, keep, count, k, softcap, logits, parts, bound};
+    const Pass pass{linear, row, table, acts, keep, count, k, scale, logits, parts, bound};
     auto body = [&](size_t block) {
       const int first = static_cast<int>(block) * kBlock, n = std::min(kBlock, count - first);
       float* buffer = scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock);
       block_logits(pass, first, n, buffer);
-      for (int i = 0; i < m && softcap > 0.0f; ++i) row.softcap(buffer + i * kBlock, static_cast<size_t>(n), softcap);
+      for (int i = 0; i < m && scale.softcap > 0.0f; ++i)
+        row.softcap(buffer + i * kBlock, static_cast<size_t>(n), scale.softcap);
       for (int i = 0; i < m; ++i) reduce_block(pass, first, n, buffer + i * kBlock, i, pass.parts[block * m + i]);
       if (logits) copy_logits(pass, first, n, buffer);
     };

@@ -11,6 +11,8 @@
 //
 // With a softcap c > 0 every logit l counts, and is given out, as c tanh(l / c).
 //
+// At a temperature t, logsumexp and entropy are those of l / t; the logits given out remain l.
+//
 // Sums run over blocks of 1,024 vocabulary entries, inside a block in sixteen lanes in ascending order, block results
 // joined in ascending order in double: the same bits for every row of the tables, thread count and number of tokens.
 #pragma once
@@ -26,13 +28,13 @@ constexpr int kBlock = 1024;
 
 struct BlockSums {
   float max;       // of the block's logits
-  float sum;       // sum of e = exp(l - max)
-  float weighted;  // sum of e * (l - max)
+  float sum;       // sum of e = exp(d) with d = (l - max) / t
+  float weighted;  // sum of e * d
 };
 
 struct Row {
   const char* name;
-  BlockSums (*sums)(const float* logits, int n);
+  BlockSums (*sums)(const float* logits, int n, float inverse);  // inverse = 1 / t
   // Appends the indices of logits >= bound or NaN, ascending; returns how many. `out` holds n.
   int (*above)(const float* logits, int n, float bound, int32_t* out);
   float (*exp)(float x);  // the polynomial of the sums
@@ -50,9 +52,15 @@ struct Result {  // r rows
   float* logits;       // [r][rows of the table], or null; entries outside `keep` are -inf
 };
 
+// What a row's logits go through.
+struct Scale {
+  float softcap;  // 0: none
+  float inverse;  // 1 / temperature: positive and finite
+};
+
 // keep: sorted unique ids inside the table, or null with keep_count = 0 for the whole vocabulary.
 void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& table,
-               const float* x, int r, bool refined, float softcap, const int64_t* keep, int keep_count, int k,
+               const float* x, int r, bool refined, Scale scale, const int64_t* keep, int keep_count, int k,
                const Result& out);
 
 }  // namespace edgedec::head_topk

@@ -8,7 +8,7 @@ namespace edgedec::head_topk {
 namespace {
 
 template <class V>
-BlockSums block_sums(const float* logits, int n) {
+BlockSums block_sums(const float* logits, int n, float inverse) {
   const V lowest = V::broadcast(-__builtin_inff());
   const int whole = n / kLanes * kLanes;
   float tail[kLanes];
@@ -17,12 +17,12 @@ BlockSums block_sums(const float* logits, int n) {
   for (int i = 0; i < whole; i += kLanes) top = V::max(V::load(logits + i), top);
   top = V::max(V::load(tail), top);
   const float max = V::reduce_max(top);
-  const V shift = V::broadcast(max);
+  const V shift = V::broadcast(max), factor = V::broadcast(inverse);
   V sum = V::broadcast(0.0f), weighted = sum;
   const auto add = [&](const V& l) {
     // A lane past the end is -inf: its exp is 0, and clamping the factor keeps 0 * -inf from making a NaN. A logit
     // that is NaN stays one, in this order of operands, and shows in all three sums.
-    const V d = V::max(V::broadcast(-1e30f), V::sub(l, shift)), e = exp(d);
+    const V d = V::max(V::broadcast(-1e30f), V::mul(V::sub(l, shift), factor)), e = exp(d);
     sum = V::add(sum, e);
     weighted = V::fma(e, d, weighted);
   };

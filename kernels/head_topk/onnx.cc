@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "head_topk/head_topk.h"
 #include "ort/ops.h"
 
@@ -6,7 +8,7 @@ namespace {
 
 struct HeadTopK {
   static constexpr const char* kName = "HeadTopK";
-  static constexpr Port kInputs[] = {{kFloat}, {kUint8}, {kInt64}, {kInt64, kOptional}};
+  static constexpr Port kInputs[] = {{kFloat}, {kUint8}, {kInt64}, {kInt64, kOptional}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}, {kInt32}, {kFloat}, {kFloat}, {kFloat}};
 
   explicit HeadTopK(const Info& info)
@@ -31,6 +33,7 @@ struct HeadTopK {
     for (size_t i = 0; i < kept; ++i)
       if (keep[i] < 0 || keep[i] >= w.rows || (i && keep[i] <= keep[i - 1]))
         throw Error("keep must be ascending ids inside the vocabulary");
+    const head_topk::Scale scale{softcap, inverse_temperature(c)};
     head_topk::Result out;
     out.values = c.output<float>(0, {r, k});
     out.ids = c.output<int32_t>(1, {r, k});
@@ -39,8 +42,16 @@ struct HeadTopK {
     auto* logits = c.output<float>(4, {want ? r : 0, w.rows});
     out.logits = want ? logits : nullptr;
     if (r)
-      head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, refined, softcap, keep,
+      head_topk::head_topk(*linear, *row, c, w, c.data<const float>(0), r, refined, scale, keep,
                            static_cast<int>(kept), static_cast<int>(k), out);
+  }
+
+  static float inverse_temperature(const Context& c) {
+    if (!c.has(4)) return 1.0f;
+    if (c.elements(4) != 1) throw Error("temperature must be one number");
+    const float inverse = 1.0f / *c.data<const float>(4);
+    if (!(inverse > 0.0f && std::isfinite(inverse))) throw Error("temperature must be positive and finite");
+    return inverse;
   }
 
   const quant_linear::Row* linear;

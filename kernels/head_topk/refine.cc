@@ -1,6 +1,5 @@
 #include "head_topk/refine.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace edgedec::head_topk {
@@ -21,12 +20,13 @@ float floor_of(const std::vector<Candidate>& best, int others) {
   return std::nextafter(least, __builtin_inff());
 }
 
-void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, RowSums& sums) {
+void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, float inverse,
+             RowSums& sums) {
   if (best.empty()) return;
   float least = best[0].value, top = fine[0];
   double rest = sums.sum, rest_weighted = sums.weighted;
   for (size_t i = 0; i < best.size(); ++i) {
-    const float d = best[i].value - sums.base;
+    const float d = scaled(best[i].value - sums.base, inverse);
     const double e = row.exp(d);
     rest -= e;
     rest_weighted -= e * d;
@@ -36,15 +36,15 @@ void replace(const Row& row, std::vector<Candidate>& best, const float* fine, in
   // What the others contribute is now a difference, and one of nearly equal numbers may come out anywhere near zero.
   // But each of them is at most `least`, which bounds it; and counted from there it moves to the new base without
   // overflow.
-  const float least_d = least - sums.base, base = std::max(top, least);
+  const float least_d = scaled(least - sums.base, inverse), base = std::max(top, least);
   const double unit = row.exp(least_d);
   rest = unit > 0.0 ? std::clamp(rest / unit, 0.0, static_cast<double>(others)) : 0.0;
   rest_weighted = rest > 0.0 ? std::min(rest_weighted / unit, rest * least_d) : 0.0;
-  const double factor = row.exp(least - base);
-  rest_weighted += static_cast<double>(sums.base - base) * rest;
+  const double factor = row.exp(scaled(least - base, inverse));
+  rest_weighted += static_cast<double>(scaled(sums.base - base, inverse)) * rest;
   sums = {base, factor * rest, factor * rest_weighted};
   for (size_t i = 0; i < best.size(); ++i) {
-    const float d = fine[i] - base;
+    const float d = scaled(fine[i] - base, inverse);
     const double e = row.exp(d);
     sums.sum += e;
     sums.weighted += e * d;

@@ -5,6 +5,9 @@
 // follows from the first pass alone, so the result does not depend on instruction set, threads or neighbours either.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "head_topk/head_topk.h"
 
 namespace edgedec::head_topk {
@@ -14,11 +17,14 @@ struct Candidate {
   int32_t id;
 };
 
-// Sums over all logits l of a row: of exp(l - base), and of exp(l - base) * (l - base).
+// Sums over all logits l of a row, with d = (l - base) / temperature: of exp(d), and of exp(d) * d.
 struct RowSums {
   float base;
   double sum, weighted;
 };
+
+// d of a difference of logits. The least of them times its exp is 0 and not NaN; a difference that is NaN stays one.
+inline float scaled(float difference, float inverse) { return std::max(difference * inverse, -1e30f); }
 
 // The logit of entry id for token m of acts, whose second half is the second terms.
 float two_term_logit(const quant_linear::Row& linear, const Weight& table, const Acts& acts, int m, int32_t id);
@@ -29,6 +35,7 @@ float floor_of(const std::vector<Candidate>& best, int others);
 
 // Replaces the values of `best` (the largest logits of a row, in any order) by `fine` in its sums; the other entries
 // of the row, of which there are `others`, stay as they were.
-void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, RowSums& sums);
+void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, float inverse,
+             RowSums& sums);
 
 }  // namespace edgedec::head_topk

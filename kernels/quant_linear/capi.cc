@@ -57,15 +57,16 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
 }
 
 EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const uint8_t* data, int rows, int cols,
-                                     const float* x, int r, int refined, float softcap, const int64_t* keep, int kept,
-                                     int k, float* values, int32_t* ids, float* logsumexp, float* entropy, float* logits) {
+                                     const float* x, int r, int refined, float softcap, float temperature,
+                                     const int64_t* keep, int kept, int k, float* values, int32_t* ids, float* logsumexp,
+                                     float* entropy, float* logits) {
   const quant_linear::Row* row = runnable(name);
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || k < 1 || k > head_topk::kBlock) return 2;
   Serial serial;
-  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), serial, w, x, r, refined != 0, softcap,
-                       keep, kept, k, {values, ids, logsumexp, entropy, logits});
+  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), serial, w, x, r, refined != 0,
+                       {softcap, 1.0f / temperature}, keep, kept, k, {values, ids, logsumexp, entropy, logits});
   return 0;
 }
 

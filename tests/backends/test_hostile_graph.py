@@ -63,7 +63,15 @@ def heads_that_wrap_around(graph: onnx.GraphProto) -> None:
 def keep(*ids: int) -> Change:
     def change(graph: onnx.GraphProto) -> None:
         graph.initializer.append(onnx.numpy_helper.from_array(np.array(ids, np.int64), "keep"))
-        first(graph, "HeadTopK").input.append("keep")
+        first(graph, "HeadTopK").input[3] = "keep"
+
+    return change
+
+
+def temperature(*values: float) -> Change:
+    def change(graph: onnx.GraphProto) -> None:
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.float32), "warmth"))
+        first(graph, "HeadTopK").input[4] = "warmth"
 
     return change
 
@@ -89,6 +97,12 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "keep of nothing": (keep(), "keep is empty"),
     "keep beyond the table": (keep(3, 1 << 40), "keep must be ascending ids"),
     "keep out of order": (keep(3, 3), "keep must be ascending ids"),
+    "no temperature": (temperature(), "temperature must be one number"),
+    "two temperatures": (temperature(1.0, 1.0), "temperature must be one number"),
+    "temperature of 0": (temperature(0.0), "temperature must be positive"),
+    "temperature below 0": (temperature(-1.0), "temperature must be positive"),
+    "endless temperature": (temperature(float("inf")), "temperature must be positive"),
+    "temperature that is no number": (temperature(float("nan")), "temperature must be positive"),
     "long names": (lambda g: put(first(g, "QuantLinear"), formats="q8_0," * 200), "formats is missing"),
 }
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
@@ -40,6 +41,50 @@ def test_the_number_of_threads_changes_no_bit(tiny_bundle: Bundles) -> None:
         assert rows.logits is not None
         outcomes.add(rows.logits.tobytes() + rows.logsumexp.tobytes() + rows.entropy.tobytes())
     assert len(outcomes) == 1
+
+
+def test_sums_can_be_had_at_a_temperature(tiny_bundle: Bundles) -> None:
+    tokens = list(range(12))
+    plain = opened(tiny_bundle("qwen2")).extend(tokens, rows=Rows(full=True))
+    forward = opened(tiny_bundle("qwen2"))
+    warm = forward.extend(tokens, rows=Rows(full=True, temperature=0.5))
+    assert (plain.temperature, warm.temperature) == (1.0, 0.5)
+    assert plain.logits is not None
+    assert warm.logits is not None
+    assert warm.logits.tobytes() == plain.logits.tobytes()
+    exact = warm.logits.astype(np.float64) / 0.5
+    np.testing.assert_allclose(warm.logsumexp, np.logaddexp.reduce(exact, axis=1), rtol=1e-6, atol=1e-5)
+    forward.rewind(0)
+    again = forward.extend(tokens, rows=Rows(full=True))  # the buffers are the same
+    assert again.logsumexp.tobytes() == plain.logsumexp.tobytes()
+
+
+def without_temperature(bundle: Path) -> None:
+    """As bundles were before the head had that input."""
+    model = onnx.load(str(bundle / MODEL), load_external_data=False)
+    for values in (model.graph.input, model.graph.initializer):
+        del values[next(at for at, value in enumerate(values) if value.name == "temperature")]
+    (head,) = (node for node in model.graph.node if node.op_type == "HeadTopK")
+    del head.input[3:]
+    (bundle / MODEL).write_bytes(model.SerializeToString())
+
+
+def test_a_bundle_without_temperatures_runs_as_it_did(tiny_bundle: Bundles, tmp_path: Path) -> None:
+    old = damaged(tiny_bundle("llama"), tmp_path / "old", without_temperature)
+    manifest = Manifest.load(tiny_bundle("llama"))
+    rows = [
+        OnnxForward(folder, manifest, spin=False).extend([1, 2, 3], rows=Rows(full=True, temperature=at))
+        for folder, at in ((old, 0.5), (tiny_bundle("llama"), 1.0))
+    ]
+    assert [found.temperature for found in rows] == [1.0, 1.0]
+    assert rows[0].logits is not None
+    assert rows[1].logits is not None
+    for first, second in ((rows[0].logits, rows[1].logits), (rows[0].logsumexp, rows[1].logsumexp)):
+        assert first.tobytes() == second.tobytes()
+    params = SamplingParams(temperature=0.7, top_p=0.9, seed=3)
+    engine = Engine(OnnxForward(old, manifest, spin=False))
+    tokens = [step.token for step in engine.generate([1, 2], params, max_tokens=20, stop_ids=())]
+    assert len(set(tokens)) > 5
 
 
 def test_generation_does_not_depend_on_the_pass_size(tiny_bundle: Bundles) -> None:

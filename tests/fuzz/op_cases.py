@@ -77,6 +77,7 @@ def _quantised(format: str, cols: int) -> list[Case]:
     gated = {"formats": f"{format},{format}", "rows": 32, "cols": cols, "activation": "silu"}
     table = weight(format, 33, cols)
     want, keep = tensor("i64", 1, values=[1]), tensor("i64", 3, values=[0, 5, 32])
+    warm = tensor("f32", 1, values=[0.8])
     two = [table, weight("q8_0", 16, cols)]
     half = weight(format, 32, cols)
     return [
@@ -84,8 +85,9 @@ def _quantised(format: str, cols: int) -> list[Case]:
         ("QuantLinear", linear, [tensor("f32", 3, cols), tensor("f32", 49), tensor("f32", 3, 49), *two]),
         ("QuantLinear", linear, [tensor("f32", 18, cols), None, None, *two]),
         ("GatedMLP", gated, [tensor("f32", 2, cols), half, half]),
-        ("HeadTopK", {**sizes, "k": 8, "refine": 1}, [tensor("f32", 2, cols), table, want, None]),
-        ("HeadTopK", {**sizes, "k": 8, "softcap": 30.0}, [tensor("f32", 2, cols), table, want, keep]),
+        ("HeadTopK", {**sizes, "k": 8, "refine": 1}, [tensor("f32", 2, cols), table, want, None, warm]),
+        ("HeadTopK", {**sizes, "k": 8}, [tensor("f32", 2, cols), table, want]),
+        ("HeadTopK", {**sizes, "k": 8, "softcap": 30.0}, [tensor("f32", 2, cols), table, want, keep, warm]),
     ]
 
 

@@ -33,7 +33,7 @@ __all__ = ["bundle"]  # a fixture
 
 pytestmark = [needs_arm, pytest.mark.slow]
 
-INPUTS = ("tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache")
+INPUTS = ("tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache", "temperature")
 CORES = {"max": "neon_i8mm", "cortex-a76": "neon_dotprod", "cortex-a53": "scalar"}
 """Emulated CPU -> the row that its capabilities lead to."""
 REAL = {"smollm2-135m": 32, "gemma3-270m": 8}
@@ -148,6 +148,7 @@ def on_arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     def switch() -> None:
         monkeypatch.setattr(onnx, "open_session", open_session)
         monkeypatch.setattr(onnx, "check_shapes", lambda *_: None)
+        monkeypatch.setattr(onnx, "has_temperature", lambda _: True)
 
     yield switch
     for library in opened:

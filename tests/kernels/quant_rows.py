@@ -119,6 +119,7 @@ class Runner:
         logits: bool = False,
         refined: bool = False,
         softcap: float = 0.0,
+        temperature: float = 1.0,
     ) -> dict[str, Array]:
         r = len(x)
         out: dict[str, Array] = {
@@ -140,6 +141,7 @@ class Runner:
             r,
             int(refined),
             ctypes.c_float(softcap),
+            ctypes.c_float(temperature),
             pointer(keep),
             0 if keep is None else len(keep),
             k,

@@ -14,14 +14,14 @@ def inputs(r: int, cols: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 2, (r, cols)).astype(np.float32)
 
 
-def check(out: dict[str, np.ndarray], logits: np.ndarray, k: int) -> None:
+def check(out: dict[str, np.ndarray], logits: np.ndarray, k: int, temperature: float = 1.0) -> None:
     ids = np.arange(logits.shape[1])
     for row, line in enumerate(logits):
         order = np.lexsort((ids, -line))[: min(k, int(np.isfinite(line).sum()))]
         assert np.array_equal(out["ids"][row, : len(order)], order)
         assert np.array_equal(out["values"][row, : len(order)], line[order])
         assert np.all(out["ids"][row, len(order) :] == -1)
-        wide = line[np.isfinite(line)].astype(np.float64)
+        wide = line[np.isfinite(line)].astype(np.float64) / temperature
         lse = wide.max() + np.log(np.exp(wide - wide.max()).sum())
         p = np.exp(wide - lse)
         assert out["logsumexp"][row] == pytest.approx(lse, abs=1e-5, rel=1e-6)
@@ -124,8 +124,28 @@ def test_sums_of_any_spread(scale: float, refined: bool) -> None:
     assert out["entropy"] == pytest.approx(entropy, abs=3e-5)
 
 
-def test_far_apart_logits_do_not_overflow() -> None:
+@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize("temperature", [0.1, 0.75, 3.0])
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_a_temperature_moves_the_sums_alone(runner: Runner, temperature: float, refined: bool) -> None:
+    w, x = random_packed("q8_0", 3000, 64, 3), inputs(18, 64, 3)
+    plain = runner.head(w, x, logits=True, refined=refined)
+    out = runner.head(w, x, logits=True, refined=refined, temperature=temperature)
+    for name in ("values", "ids", "logits"):
+        assert out[name].tobytes() == plain[name].tobytes()
+    assert np.abs(out["logsumexp"] - plain["logsumexp"]).min() > 0.1
+    check(out, out["logits"], 64, temperature)
+    expected = SCALAR.head(w, x, logits=True, refined=refined, temperature=temperature)
+    alone = [runner.head(w, x[i : i + 1], refined=refined, temperature=temperature) for i in range(len(x))]
+    for name in ("logsumexp", "entropy"):
+        assert out[name].tobytes() == expected[name].tobytes()
+        assert out[name].tobytes() == b"".join(one[name].tobytes() for one in alone)
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("refined", [False, True])
+def test_far_apart_logits_do_not_overflow(refined: bool, temperature: float) -> None:
     w, x = random_packed("q8_0", 2048, 64, 4), inputs(1, 64, 4) * 1e5
-    out = SCALAR.head(w, x, logits=True)
-    check(out, out["logits"], 64)
+    out = SCALAR.head(w, x, logits=True, refined=refined, temperature=temperature)
+    check(out, out["logits"], 64, temperature)
     assert np.isfinite(out["entropy"]).all()

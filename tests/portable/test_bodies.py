@@ -118,13 +118,15 @@ def head(k: int, *inputs: str) -> onnx.NodeProto:
 
 @pytest.mark.parametrize("keep", [None, [3], [0, 5, 17, 39]])
 @pytest.mark.parametrize("want", [0, 1])
-def test_the_head_sums_up_its_logits(keep: list[int] | None, want: int) -> None:
+@pytest.mark.parametrize("temperature", [None, 1.0, 0.3])
+def test_the_head_sums_up_its_logits(keep: list[int] | None, want: int, temperature: float | None) -> None:
     packed, table = random_matrix("q8_0", 40, 64)
     x = np.random.default_rng(1).standard_normal((3, 64), np.float32)
     inputs = {"x": x, "w": packed, "want": np.array([want])}
-    if keep:
-        inputs["keep"] = np.array(keep)
-    values, ids, logsumexp, entropy, logits = run_op(head(6, *inputs), **inputs)
+    names = [*inputs, "keep" if keep else "", "temperature" if temperature else ""]
+    inputs |= {"keep": np.array(keep)} if keep else {}
+    inputs |= {"temperature": np.array([temperature], np.float32)} if temperature else {}
+    values, ids, logsumexp, entropy, logits = run_op(head(6, *names), **inputs)
     kept = keep or list(range(40))
     expected = (x @ table.T).astype(np.float64)[:, kept]
     order = np.argsort(-expected, axis=1)[:, :6]
@@ -133,8 +135,9 @@ def test_the_head_sums_up_its_logits(keep: list[int] | None, want: int) -> None:
     np.testing.assert_array_equal(ids[:, :there], np.array(kept)[order])
     assert (ids[:, there:] == -1).all()
     assert np.isneginf(values[:, there:]).all()
-    shares = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(logsumexp, np.log(np.exp(expected).sum(axis=1)), atol=1e-4)
+    warm = expected / (temperature or 1.0)
+    shares = np.exp(warm) / np.exp(warm).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(logsumexp, np.log(np.exp(warm).sum(axis=1)), rtol=1e-5, atol=3e-4)
     np.testing.assert_allclose(entropy, -(shares * np.log(shares)).sum(axis=1), atol=1e-4)
     assert logits.shape == (3 * want, 40)
     np.testing.assert_allclose(logits[:, kept], expected[: 3 * want], atol=1e-4)

@@ -132,7 +132,7 @@ def _rotate(x: Array, rotary: Array, interleaved: bool) -> Array:
     return np.concatenate(turned, axis=2)
 
 
-def _head(attrs: dict[str, Any], x: Array, table: Array, _want: Array) -> Array:
+def _head(attrs: dict[str, Any], x: Array, table: Array, *_others: Array) -> Array:
     return _capped(attrs, x @ dequantise(attrs["format"].decode(), table, attrs["rows"], attrs["cols"]).T)
 
 

@@ -11,16 +11,17 @@ from edgedec.core.types import HeadRows
 from edgedec.sampling import SamplingParams
 
 
-def head(logits: np.ndarray, k: int, *, full: bool) -> HeadRows:
+def head(logits: np.ndarray, k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:
     """Head results of one row, by sorting (value descending, id ascending)."""
     logits = np.asarray(logits, dtype=np.float32)
     order = sorted(range(logits.size), key=lambda v: (-float(logits[v]), v))[:k]
-    exact = [float(x) for x in logits]
+    exact = [float(x) / temperature for x in logits]
     top = max(exact)
     lse = top + math.log(math.fsum(math.exp(x - top) for x in exact))
     ids = np.array([order], dtype=np.int32)
     one = np.array([lse], dtype=np.float32)
-    return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), logits[None] if full else None)
+    whole = logits[None] if full else None
+    return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), whole, temperature)
 
 
 def law(logits: Sequence[float], params: SamplingParams, history: Iterable[int] = ()) -> dict[int, float]:

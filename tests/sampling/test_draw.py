@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
 from edgedec.core.types import HeadRows
-from edgedec.sampling import SamplingParams, draw, needs_logits
+from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits
 from tests.sampling.support import head, law
 from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 
@@ -50,11 +50,12 @@ def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
         logits = random_logits(rng, 120)
         params = random_params(rng)
         history = rng.integers(0, 120, size=rng.integers(0, 30)).tolist()
-        whole = draw(head(logits, 120, full=True), 0, params, position, history)
-        assert draw(head(logits, K, full=True), 0, params, position, history) == whole, params
+        at = float(rng.choice([1.0, head_temperature(params)]))
+        whole = draw(head(logits, 120, full=True, temperature=at), 0, params, position, history)
+        assert draw(head(logits, K, full=True, temperature=at), 0, params, position, history) == whole, params
         assert whole in law(logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history)
         try:
-            short = draw(head(logits, K, full=False), 0, params, position, history)
+            short = draw(head(logits, K, full=False, temperature=at), 0, params, position, history)
         except BackendError:
             assert needs_logits(params, K)
             continue
@@ -86,6 +87,57 @@ def test_the_list_and_the_whole_row_agree_on_a_real_vocabulary() -> None:
         ]
         history = rng.integers(0, size, 500).tolist()
         assert draw(rows[0], 0, params, position, history) == draw(rows[1], 0, params, position, history)
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(0, 1 << 30),
+    st.floats(0.1, 10.0),
+    st.floats(0.01, 1.0),
+    st.floats(0.0, 1.0),
+    st.integers(0, 99),
+)
+def test_a_list_decides_as_the_whole_row_does(
+    seed: int, temperature: float, top_p: float, min_p: float, position: int
+) -> None:
+    logits = random_logits(np.random.default_rng(seed), 200)
+    params = SamplingParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
+    at = head_temperature(params)
+    whole = draw(head(logits, 200, full=True, temperature=at), 0, params, position, [])
+    assert draw(head(logits, K, full=True, temperature=at), 0, params, position, []) == whole
+    assert whole in law(
+        logits.tolist(), replace(params, top_p=min(1.0, top_p * 1.00001), min_p=min_p * 0.99999)
+    )
+    try:
+        assert draw(head(logits, K, full=False, temperature=at), 0, params, position, []) == whole
+    except BackendError:
+        assert top_p_needs_more(logits, params) or min_p == 0.0 or min_p_needs_more(logits, params)
+
+
+def top_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:
+    weights = np.sort(np.exp((logits.astype(np.float64) - logits.max()) / params.temperature))[::-1]
+    return bool(weights[:K].sum() < params.top_p * 1.0001 * weights.sum())
+
+
+def min_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:
+    weights = np.sort(np.exp((logits.astype(np.float64) - logits.max()) / params.temperature))[::-1]
+    return bool(weights[K - 1] >= params.min_p * 0.9999)
+
+
+def test_at_their_temperature_sums_need_no_row() -> None:
+    """Nucleus sampling is decided from the list; it was not when the head added up at temperature 1."""
+    logits = np.concatenate([np.arange(K), np.full(500, -9.0)]).astype(np.float32)
+    params = SamplingParams(temperature=0.8, top_p=0.95)
+    assert head_temperature(params) == 0.8
+    warm = [draw(head(logits, K, full=False, temperature=0.8), 0, params, t, []) for t in range(99)]
+    assert warm == [draw(head(logits, K, full=True, temperature=0.8), 0, params, t, []) for t in range(99)]
+    with pytest.raises(BackendError, match="whole logits rows"):
+        draw(head(logits, K, full=False), 0, params, 0, [])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.01, 99.0])
+def test_temperatures_that_float32_would_blur_are_left_to_the_row(temperature: float) -> None:
+    assert head_temperature(SamplingParams(temperature=temperature)) == 1.0
 
 
 @settings(max_examples=300)
