@@ -9,6 +9,7 @@ import click
 
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
+from edgedec.verify import KEYED, RULES
 
 if TYPE_CHECKING:
     from edgedec.session.speculate import Drafting
@@ -77,6 +78,12 @@ _RUNTIME = (
         "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
         help="Most tokens drafted for one pass.",
     ),
+    click.option(
+        "--verify", type=click.Choice([KEYED, *RULES]), default=KEYED, show_default=True,
+        metavar="RULE",
+        help=f"How drafts are verified: {KEYED}, or {', '.join(RULES)}, whose replies are not those without "
+        "drafts; they have the same probabilities, and a seed reproduces them.",
+    ),
 )  # fmt: skip
 
 
@@ -97,7 +104,7 @@ def take_drafting(options: dict[str, Any]) -> Drafting:
     """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
     from edgedec.session.speculate import Drafting
 
-    return Drafting(options.pop("draft"), options.pop("draft_tokens"))
+    return Drafting(options.pop("draft"), options.pop("draft_tokens"), options.pop("verify"))
 
 
 def examples(*lines: str) -> str:

@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, Rows
-from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits
+from edgedec.sampling import SamplingParams, draw, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
-from edgedec.verify import Choose, Verdict, keyed
+from edgedec.verify import KEYED, Choose, SeededChance, Verdict, classical, keyed
 
 FinishReason = Literal["stop", "length"]
 Progress = Callable[[int, int], None]
@@ -144,7 +147,7 @@ class Engine:
         )
         head, seconds = self._pass(waiting, tree, rows, progress)
         try:
-            verdict = keyed(tree, self._chooser(head, params))
+            verdict = self._verdict(tree, head, params)
             if len(tree):
                 self._forward.keep_path((*range(last + 1), *(last + 1 + node for node in verdict.path)))
         except BaseException:
@@ -159,6 +162,17 @@ class Engine:
                 PassRecord(len(self.committed) - last - 1, fed, len(verdict.tokens), seconds, len(tree))
             )
         return verdict
+
+    def _verdict(self, tree: DraftTree, head: HeadRows, params: SamplingParams) -> Verdict:
+        if self._speculation is None or self._speculation.rule == KEYED or not len(tree):
+            return keyed(tree, self._chooser(head, params))
+        size, rule = self.spec.vocab_size, self._speculation.rule
+
+        def target(node: int) -> NDArray[np.float64]:
+            history = [*self.committed, *(tree.tokens[step] for step in tree.path(node))]
+            return law(head, node + 1, params, history, size)
+
+        return classical(rule, tree, target, SeededChance(params.seed, len(self.committed)))
 
     def _chooser(self, head: HeadRows, params: SamplingParams) -> Choose:
         """The token that plain decoding commits after a node of the tree."""

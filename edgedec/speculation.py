@@ -13,6 +13,7 @@ from edgedec.control import Acceptance, CostCurve, planned
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
 from edgedec.draft import Drafter, merged
+from edgedec.verify import KEYED, fitted
 
 Notice = Callable[[str], None]
 
@@ -55,7 +56,8 @@ class Tally:
 class Speculation:
     """Drafters and the control over them. A drafter that raises is dropped, with one line to ``notice``.
 
-    Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not.
+    Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not. ``rule`` says how the
+    engine is to verify: "keyed", or one of ``verify.RULES``; for these costs do not count either.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class Speculation:
         costs: CostCurve | None = None,
         *,
         limit: int = 15,
+        rule: str = KEYED,
         notice: Notice | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._drafters = list(drafters)
         self._costs = costs
         self._limit = limit
+        self.rule = rule
         self._notice = notice
         self._clock = clock
         self._acceptance = Acceptance()
@@ -104,8 +108,13 @@ class Speculation:
         trees = [tree for tree in self._proposed if len(tree)]
         if not trees:
             return EMPTY
-        tree = merged(trees, limit, self._acceptance.believe)
-        return tree if self._costs is None else tree.first(planned(tree, self._costs))
+        if self.rule != KEYED and (drawn := [tree for tree in trees if tree.laws is not None]):
+            # Whether a token is fed must not depend on which one was drawn, or it is no draw from its law.
+            return fitted(self.rule, drawn[0].first(limit))
+        tree = fitted(self.rule, merged(trees, limit, self._acceptance.believe))
+        if self._costs is None or self.rule != KEYED:  # a seed would not reproduce what times decided
+            return tree
+        return tree.first(planned(tree, self._costs))
 
     def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
         """The target's answers to the tokens of a pass."""

@@ -132,7 +132,8 @@ class DecoderForward(Booked):
             results = [np.empty(shape, dtype=kind) for shape, kind in zip(shapes, types, strict=False)]
         if [result.shape for result in results] != shapes:
             raise _another_model()
-        head = HeadRows(*results)
+        values, ids, logsumexp, entropy, *logits = results
+        head = HeadRows(values, ids, logsumexp, entropy, logits[0] if full else None)
         check_finite(head.logsumexp)
         if ((head.ids < 0) | (head.ids >= vocab)).any():
             raise _another_model()

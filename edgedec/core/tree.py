@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Laws = Callable[[int], NDArray[np.float64]]
+"""The distribution f64[V] after a node of a draft tree (-1: after the last committed token), warped."""
 
 ROOT = -1
 """The parent of first tokens: the last committed token."""
@@ -14,7 +20,9 @@ class DraftTree:
     """N drafted tokens; ``parents[i]`` is the index of node i's parent, smaller than i, or ``ROOT``.
 
     ``probs[i]`` is the drafter's estimate, in (0, 1], that the target continues the parent with this token;
-    ``sources[i]`` names who drafted it. Siblings may repeat a token (independent drafts do).
+    ``sources[i]`` names who drafted it. Siblings may repeat a token (independent drafts do). ``laws`` are the
+    distributions that children were drawn from, for verification by a classical rule; None when nothing was
+    drawn: the same tokens are drafted whenever the same were committed.
     Raises ValueError when lengths differ or a parent does not precede its child.
     """
 
@@ -22,6 +30,7 @@ class DraftTree:
     parents: tuple[int, ...] = ()
     probs: tuple[float, ...] = ()
     sources: tuple[str, ...] = ()
+    laws: Laws | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len({len(self.tokens), len(self.parents), len(self.probs), len(self.sources)}) != 1:
@@ -36,7 +45,25 @@ class DraftTree:
         """The tree of the first ``count`` nodes."""
         if count >= len(self):
             return self
-        return DraftTree(self.tokens[:count], self.parents[:count], self.probs[:count], self.sources[:count])
+        return DraftTree(
+            self.tokens[:count], self.parents[:count], self.probs[:count], self.sources[:count], self.laws
+        )
+
+    def trunk(self) -> DraftTree:
+        """The chain of first children."""
+        nodes: list[int] = []
+        while children := self.children(nodes[-1] if nodes else ROOT):
+            nodes.append(children[0])
+        if len(nodes) == len(self):
+            return self
+        laws = self.laws
+        return DraftTree(
+            tuple(self.tokens[node] for node in nodes),
+            tuple(range(ROOT, len(nodes) - 1)),
+            tuple(self.probs[node] for node in nodes),
+            tuple(self.sources[node] for node in nodes),
+            None if laws is None else lambda node: laws(ROOT if node == ROOT else nodes[node]),
+        )
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of ``node`` (or ``ROOT``), in the order of the draft."""

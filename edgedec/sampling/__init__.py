@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgedec.sampling.draw import draw, head_temperature, needs_logits
+from edgedec.sampling.draw import draw, head_temperature, law, needs_logits
 from edgedec.sampling.params import SamplingParams
 
-__all__ = ["SamplingParams", "draw", "head_temperature", "needs_logits"]
+__all__ = ["SamplingParams", "draw", "head_temperature", "law", "needs_logits"]

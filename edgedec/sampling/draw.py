@@ -59,8 +59,24 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
     seen = Row(rows, row, params, history)
     kept = _likely(seen, params, position) if _uncut(params) else survivors(seen, params)
     if kept is None:
-        raise BackendError("these sampling settings need whole logits rows and the pass returned none")
+        raise _no_rows()
     return _choose(kept, params, position)
+
+
+def law(
+    rows: HeadRows, row: int, params: SamplingParams, history: Sequence[int], vocabulary: int
+) -> warpers.F64:
+    """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
+    kept = survivors(Row(rows, row, params, history), params)
+    if kept is None:
+        raise _no_rows()
+    out = np.zeros(vocabulary)
+    if params.greedy:
+        out[kept.ids[0]] = 1.0
+        return out
+    weights = portable.exp((kept.values - kept.values.max()) / params.temperature)
+    out[kept.ids] = weights / weights.sum()
+    return out
 
 
 def survivors(row: Row, params: SamplingParams) -> Candidates | None:
@@ -72,6 +88,10 @@ def survivors(row: Row, params: SamplingParams) -> Candidates | None:
         if count:
             return Candidates(candidates.values[:count], candidates.ids[:count], True)
     return None
+
+
+def _no_rows() -> BackendError:
+    return BackendError("these sampling settings need whole logits rows and the pass returned none")
 
 
 def _uncut(params: SamplingParams) -> bool:

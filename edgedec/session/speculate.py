@@ -18,6 +18,7 @@ from edgedec.core.types import ALL_ROWS, Forward, ModelSpec
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.speculation import Notice, Speculation
 from edgedec.telemetry.stats import Clock
+from edgedec.verify import KEYED, RULES
 
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
@@ -36,17 +37,23 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What a user chose: ``names`` by comma, "auto" (all there are) or "off"; most tokens drafted at once."""
+    """What a user chose: ``names`` by comma, "auto" (all there are) or "off"; most tokens drafted at once;
+    how they are verified.
+    """
 
     names: str = OFF
     tokens: int = MOST_DRAFTED
+    rule: str = KEYED
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a drafter that does not exist."""
+        """Raises UsageError for a drafter or a rule that does not exist."""
         for name in self.names.split(","):
             if name not in DRAFTERS and self.names not in (AUTO, OFF):
                 known = ", ".join((AUTO, OFF, *DRAFTERS))
                 raise UsageError(f"there is no drafter {name[:40]!r}", hint=f"there are {known}")
+        if self.rule not in (KEYED, *RULES):
+            known = ", ".join((KEYED, *RULES))
+            raise UsageError(f"there is no rule {self.rule[:40]!r} for drafts", hint=f"there are {known}")
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -71,7 +78,7 @@ def speculation_for(
         return None
     drafters = [DRAFTERS[name](spec) for name in drafting.chosen]
     curve = known_costs(model, costs, clock=clock, notice=notice)
-    return Speculation(drafters, curve, limit=drafting.tokens, notice=notice, clock=clock)
+    return Speculation(drafters, curve, limit=drafting.tokens, rule=drafting.rule, notice=notice, clock=clock)
 
 
 def known_costs(model: LoadedModel, folder: Path, *, clock: Clock, notice: Notice) -> CostCurve:

@@ -21,9 +21,9 @@ class Chance(Protocol):
 
 
 class SeededChance:
-    """Decisions by NumPy's default generator."""
+    """Decisions by NumPy's default generator, seeded with one number or several."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, *seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
     def accept(self, probability: float) -> bool:

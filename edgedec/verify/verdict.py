@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from edgedec.core.tree import Laws
 
-Laws = Callable[[int], F64]
-"""The distribution f64[V] after a node of the draft tree (-1: after the last committed token), warped."""
+__all__ = ["F64", "Laws", "Verdict", "normalised", "residual"]
+
+F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

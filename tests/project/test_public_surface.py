@@ -29,7 +29,7 @@ EXPORTED = {
             "Wheel",
         ]
     ),
-    "edgedec.sampling": ["SamplingParams", "draw", "head_temperature", "needs_logits"],
+    "edgedec.sampling": ["SamplingParams", "draw", "head_temperature", "law", "needs_logits"],
 }
 DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>\w+Error)\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from edgedec.core.types import HeadRows
 from edgedec.sampling import SamplingParams
+
+K = TypeVar("K", bound=Hashable)
 
 
 def head(logits: np.ndarray, k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:
@@ -64,7 +67,7 @@ def _top_p(order: list[int], probabilities: dict[int, float], p: float) -> list[
     return kept
 
 
-def chi_square_p(counts: dict[int, int], expected: dict[int, float]) -> float:
+def chi_square_p(counts: Mapping[K, int], expected: Mapping[K, float]) -> float:
     """P-value of Pearson's test of ``counts`` against the law ``expected``; cells merged to >= 5 expected.
 
     A count outside the law's support has probability zero, hence p = 0.

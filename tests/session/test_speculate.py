@@ -34,6 +34,11 @@ def ticking(step: float = 0.001) -> Callable[[], float]:
     return map(float, itertools.count(0.0, step)).__next__
 
 
+def test_a_rule_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="no rule 'faith'"):
+        Drafting("auto", rule="faith")
+
+
 @pytest.mark.parametrize("names", ["", "magic", "lookup,", "auto,lookup", "off,off"])
 def test_a_drafter_that_does_not_exist(names: str) -> None:
     with pytest.raises(UsageError, match="no drafter") as caught:
