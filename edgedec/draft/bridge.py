@@ -9,7 +9,6 @@ decoding (token-level intersection, ibid.).
 from __future__ import annotations
 
 import codecs
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -25,6 +24,8 @@ _STRETCH = 16
 """Target tokens after which the next word begins a new stretch: only the last one is tokenised again."""
 _LONGEST = 64
 """Target tokens of a stretch without a word's beginning."""
+_TRIFLE = 0.01
+"""Paths less probable than this are not worth tokenising."""
 _UNSEEN, _NONE = -2, -1
 
 
@@ -152,7 +153,7 @@ class TextBridge:
                 self._control(token)
                 continue
             count = len(self._open)
-            if count >= _LONGEST or (count >= _STRETCH and _begins_word(piece)):
+            if (count >= _STRETCH and _begins_word(piece)) or (count >= _LONGEST and self._is_whole()):
                 self._close()
             self._open.append(token)
 
@@ -174,23 +175,25 @@ class TextBridge:
         return not self._draft.token_bytes(token)
 
     def said(self, sketch: Sketch) -> Sketch:
-        """Each path is text; a target token is as probable as the draft down to its last byte."""
+        """Each path is a text, and another path may continue it into another token (" photo", "synthesis").
+
+        So a target token is as probable as all paths together that are tokenised so, each counted with the
+        probability that the text goes on along it and then along none that was drafted.
+        """
         result = Sketch()
-        for leaf in sketch.leaves():
-            self._say(sketch, sketch.path(leaf), result)
+        for node, probability in enumerate(sketch.ends()):
+            if probability > _TRIFLE:
+                self._say([sketch.tokens[above] for above in sketch.path(node)], probability, result)
         return result
 
     def nbytes(self) -> int:
         entries = len(self._closed) + len(self._open) + 2 * len(self._marks) + 2 * len(self._controls)
         return int(self._alike.nbytes) + 8 * entries
 
-    def _say(self, sketch: Sketch, path: list[int], result: Sketch) -> None:
-        pieces = [self._draft.token_bytes(sketch.tokens[node]) for node in path]
-        last = None if pieces[-1] else self._back.get(sketch.tokens[path[-1]])
-        raw = b"".join(pieces)
+    def _say(self, tokens: list[int], probability: float, result: Sketch) -> None:
+        raw = b"".join([self._draft.token_bytes(token) for token in tokens])
         if not raw.startswith(self._half):  # the committed text ended inside a character
             return
-        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
         text, cut = whole_text(raw)
         parent, done = ROOT, 0
         for token in self._target.encode_inside(text) if text else ():
@@ -199,11 +202,12 @@ class TextBridge:
                 return
             begun, done = done, done + len(piece)
             if begun >= len(self._half):
-                parent = result.add(token, parent, sketch.reach[path[bisect_left(ends, done)]])
-            elif done > len(self._half):  # the target has a token across what is committed
+                parent = result.add(token, parent, probability)
+            elif done > len(self._half):  # a token across the end of what is committed
                 return
-        if last is not None and not cut and done == len(raw) >= len(self._half):
-            result.add(last, parent, sketch.reach[path[-1]])
+        last = self._back.get(tokens[-1])
+        if last is not None and self.ends(tokens[-1]) and not cut and done == len(raw):
+            result.add(last, parent, probability)
 
     def _control(self, token: int) -> None:
         mine = self._controls.get(token)
@@ -217,6 +221,9 @@ class TextBridge:
             self._closed += self._draft.encode_inside(text)
             self._marks.append((self._marks[-1][0] + len(self._open), len(self._closed)))
             self._open = []
+
+    def _is_whole(self) -> bool:
+        return not whole_text(self._spelled())[1]
 
     def _spelled(self) -> bytes:
         return b"".join([self._target.token_bytes(token) for token in self._open])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from edgedec.core.tree import ROOT, DraftTree
 
 
@@ -20,14 +18,13 @@ class Sketch:
         return len(self.tokens)
 
     def add(self, token: int, parent: int, reach: float) -> int:
-        """The index of ``token`` below ``parent``; a node met again keeps its better ``reach``."""
+        """The index of ``token`` below ``parent``; to one that is there already ``reach`` is added."""
         place = self._places.setdefault((parent, token), len(self.tokens))
         if place == len(self.tokens):
             self.tokens.append(token)
             self.parents.append(parent)
-            self.reach.append(reach)
-        elif reach > self.reach[place]:
-            self.reach[place] = reach
+            self.reach.append(0.0)
+        self.reach[place] += reach
         return place
 
     def path(self, node: int) -> list[int]:
@@ -39,10 +36,13 @@ class Sketch:
         nodes.reverse()
         return nodes
 
-    def leaves(self) -> Iterator[int]:
-        """Nodes without children."""
-        inner = set(self.parents)
-        return (node for node in range(len(self)) if node not in inner)
+    def ends(self) -> list[float]:
+        """For each node the probability that it is the last one that was drafted rightly."""
+        rest = list(self.reach)
+        for node, parent in enumerate(self.parents):
+            if parent != ROOT:
+                rest[parent] -= self.reach[node]
+        return rest
 
     def best(self, limit: int, floor: float, source: str) -> DraftTree:
         """The ``limit`` nodes with the most probable paths, none below ``floor``, as a tree.

@@ -94,7 +94,7 @@ def test_tokens_are_those_of_plain_decoding(params: SamplingParams, seed: int) -
     limit=st.integers(1, 15),
 )
 def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
-    """The drafter's model answers by a hash of all that it was fed: after any wrong token it would be lost."""
+    """The small model answers by a hash of all that it was fed: after any wrong token it would be lost."""
     params = SamplingParams(temperature=0.6, seed=seed)
     small, said = drafter(sharpness=9.0), list[str]()
     engine = Engine(
