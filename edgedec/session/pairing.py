@@ -97,7 +97,7 @@ def paired(target: Tokenizer, draft: Tokenizer, most: int = 5) -> Pairing:
 
 
 def model_drafter(name: str, target: LoadedModel, draft: LoadedModel) -> ModelDrafter:
-    """``draft`` as a drafter for ``target``. Raises UnsupportedError if their vocabularies do not allow it."""
+    """``draft`` as a drafter for ``target``. Raises UnsupportedError if vocabularies forbid it."""
     same = same_tokenizer(target, draft)
     if not same:
         pairing = paired(target.tokenizer, draft.tokenizer)
