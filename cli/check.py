@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.seams import open_draft, open_model
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import WEIGHTS
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from edgedec.session.pairing import Pairing
 
 _ROUNDS = 5
+_NAMED = 5
 _DEAR = 0.5
 
 
@@ -62,7 +64,7 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     if as_json:
         screen.show_json(report)
         return
-    for label, text in _lines(report, pairing):
+    for label, text in _lines(report, pairing.examples()):
         click.echo(f"{label:<11} {text}")
 
 
@@ -72,11 +74,26 @@ def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[s
     return {
         "target": _model(target, seconds[0]),
         "draft": _model(draft, seconds[1]),
-        **{("same_vocabulary" if key == "same" else key): value for key, value in asdict(pairing).items()},
+        **_vocabularies(target, draft, pairing),
         "draft_bytes": sum(draft.forward.nbytes().values()),
         "trees": draft.forward.caps.trees,
         "pass_ratio": round(ratio, 4),
         "verdict": _verdict(ratio),
+    }
+
+
+def _vocabularies(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
+    from edgedec.session.pairing import differing_ids, share_of_vocabulary
+
+    tokenizers = target.tokenizer, draft.tokenizer
+    differing = [] if pairing.same else differing_ids(*tokenizers)
+    return {
+        "same_vocabulary": pairing.same,
+        "differing": len(differing),
+        "first_differing": [asdict(one) for one in differing[:_NAMED]],
+        "share_of_vocabulary": 1.0 if pairing.same else round(share_of_vocabulary(*tokenizers), 4),
+        "share_of_text": round(pairing.share_of_text, 4),
+        "unsayable": [asdict(one) for one in pairing.unsayable],
     }
 
 
@@ -85,7 +102,7 @@ def _model(model: LoadedModel, seconds: float) -> dict[str, Any]:
         "name": model.manifest.name,
         "tokens": model.tokenizer.size,
         "context": model.forward.capacity,
-        "bytes": model.manifest.files["weights.bin"].bytes,
+        "bytes": model.manifest.files[WEIGHTS].bytes,
         "pass_s": round(seconds, 6),
     }
 
@@ -109,30 +126,25 @@ def _verdict(ratio: float) -> str:
     return f"can draft, but a pass of it takes {ratio:.0%} of the target's: it will hardly pay"
 
 
-def _lines(report: dict[str, Any], pairing: Pairing) -> Iterator[tuple[str, str]]:
+def _lines(report: dict[str, Any], examples: str) -> Iterator[tuple[str, str]]:
     for role in ("target", "draft"):
         one = report[role]
-        yield (
-            role,
-            (
-                f"{one['name']}: {size(one['bytes'])}, {one['tokens']} tokens, context {one['context']}, "
-                f"{1e3 * one['pass_s']:.1f} ms a token"
-            ),
-        )
-    if pairing.same:
+        facts = f"{size(one['bytes'])}, {one['tokens']} tokens, context {one['context']}"
+        yield role, f"{one['name']}: {facts}, {1e3 * one['pass_s']:.1f} ms a token"
+    if report["same_vocabulary"]:
         yield "vocabulary", "the same"
     else:
+        shares = f"{report['share_of_vocabulary']:.0%} of the target's tokens"
         yield (
             "vocabulary",
-            (
-                f"another one: the drafter has {pairing.share_of_vocabulary:.0%} of the target's tokens, and "
-                f"{pairing.share_of_text:.0%} of those in a text"
-            ),
+            f"another one: the drafter has {shares}, and {report['share_of_text']:.0%} of those in a text",
         )
-        ids = (f"{one.id} is {one.target!r} and {one.draft!r}" for one in pairing.first_differing)
-        yield "ids", f"{pairing.differing} differ: {', '.join(ids)}"
-        if pairing.unsayable:
-            yield "tokens", pairing.examples()
+        first = report["first_differing"]
+        ids = (f"{one['id']} is {one['target']!r} and {one['draft']!r}" for one in first)
+        yield "ids", f"{report['differing']} differ: {', '.join(ids)}"
+        if examples:
+            yield "tokens", examples
     yield "memory", f"{size(report['draft_bytes'])} for the drafter, its context included"
-    yield "pass", f"{report['pass_ratio']:.0%} of the target's" + ("" if report["trees"] else ", chains only")
+    chains = "" if report["trees"] else ", chains only"
+    yield "pass", f"{report['pass_ratio']:.0%} of the target's{chains}"
     yield "verdict", report["verdict"]

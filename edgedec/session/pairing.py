@@ -50,16 +50,12 @@ class Unsayable:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """How two vocabularies compare. Shares are between 0 and 1."""
+    """Whether a drafter can say what the target says."""
 
     same: bool
-    differing: int
-    """Ids that are spelled differently."""
-    first_differing: tuple[Differing, ...]
-    share_of_vocabulary: float
-    """Of the target's tokens that the drafter has, too."""
+    """The vocabularies are the same, id by id."""
     share_of_text: float
-    """The same, of the tokens of the sample."""
+    """Of the sample's tokens, those that the drafter has, too; 0 to 1."""
     unsayable: tuple[Unsayable, ...]
     """Some of the others."""
 
@@ -69,31 +65,35 @@ class Pairing:
 
     def examples(self) -> str:
         """Tokens that differ, in words."""
-        if self.unsayable:
-            named = (
-                f"{one.target!r} is {' + '.join(map(repr, one.draft)) or 'unknown'}" for one in self.unsayable
-            )
-        else:
-            named = (f"{one.id} is {one.target!r} and {one.draft!r}" for one in self.first_differing)
-        return ", ".join(named)
+        spelled = ((one.target, " + ".join(map(repr, one.draft)) or "unknown") for one in self.unsayable)
+        return ", ".join(f"{target!r} is {draft}" for target, draft in spelled)
 
 
 def paired(target: Tokenizer, draft: Tokenizer, most: int = 5) -> Pairing:
-    """Compare two vocabularies; ``most`` examples of each kind."""
-    theirs, mine = target.vocabulary(), draft.vocabulary()
-    if theirs == mine and target.info.kind == draft.info.kind:
-        return Pairing(True, 0, (), 1.0, 1.0, ())
-    spelled = [{token: text for text, token in one.items()} for one in (theirs, mine)]
-    differing = sorted(
-        id for id in spelled[0].keys() | spelled[1] if spelled[0].get(id) != spelled[1].get(id)
-    )
-    first = tuple(Differing(id, spelled[0].get(id, ""), spelled[1].get(id, "")) for id in differing[:most])
-    shared = sum(_has(target, draft, token) for token in theirs.values())
+    """Compare two tokenizers by what they make of the sample; ``most`` examples."""
+    alike = target.size == draft.size and target.info.kind == draft.info.kind
+    if alike and target.vocabulary() == draft.vocabulary():
+        return Pairing(True, 1.0, ())
     sample = target.encode(SAMPLE, add_bos=False)
     missing = [token for token in sample if not _has(target, draft, token)]
     unsayable = tuple(_unsayable(target, draft, token) for token in list(dict.fromkeys(missing))[:most])
-    share = 1.0 - len(missing) / max(len(sample), 1)
-    return Pairing(False, len(differing), first, shared / max(len(theirs), 1), share, unsayable)
+    return Pairing(False, 1.0 - len(missing) / max(len(sample), 1), unsayable)
+
+
+def differing_ids(target: Tokenizer, draft: Tokenizer) -> list[Differing]:
+    """Every id that is spelled differently, ascending."""
+    theirs, mine = ({id: text for text, id in one.vocabulary().items()} for one in (target, draft))
+    return [
+        Differing(id, theirs.get(id, ""), mine.get(id, ""))
+        for id in sorted(theirs.keys() | mine)
+        if theirs.get(id) != mine.get(id)
+    ]
+
+
+def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
+    """Of the target's tokens that are text, those that the drafter has, too; 0 to 1. Takes a second."""
+    tokens = [token for token in target.vocabulary().values() if target.token_bytes(token)]
+    return sum(_has(target, draft, token) for token in tokens) / max(len(tokens), 1)
 
 
 def model_drafter(name: str, target: LoadedModel, draft: LoadedModel) -> ModelDrafter:

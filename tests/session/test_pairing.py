@@ -18,7 +18,14 @@ from edgedec.draft.sketch import Sketch
 from edgedec.engine import Engine
 from edgedec.sampling import SamplingParams
 from edgedec.session.assemble import LoadedModel
-from edgedec.session.pairing import control_tokens, model_drafter, paired
+from edgedec.session.pairing import (
+    Differing,
+    control_tokens,
+    differing_ids,
+    model_drafter,
+    paired,
+    share_of_vocabulary,
+)
 from edgedec.session.tokenizer import Tokenizer
 from edgedec.speculation import Speculation
 from tests.session.parrot import load_parrot, make_tokenizer
@@ -376,16 +383,20 @@ def test_a_few_differing_tokens_are_named(tmp_path: Path) -> None:
     metadata = bpe_metadata()
     other = bpe_metadata()
     other["tokenizer.ggml.tokens"] = ["<|endoftext|>", "<|start|>", *metadata["tokenizer.ggml.tokens"][2:]]
-    pairing = paired(built(folder(tmp_path, "a"), metadata), built(folder(tmp_path, "b"), other))
+    both = built(folder(tmp_path, "a"), metadata), built(folder(tmp_path, "b"), other)
+    assert differing_ids(*both) == [Differing(1, "<|im_start|>", "<|start|>")]
+    pairing = paired(*both)
     assert not pairing.same
     assert pairing.possible
-    assert pairing.differing == 1
-    assert (pairing.first_differing[0].target, pairing.first_differing[0].draft) == (
-        "<|im_start|>",
-        "<|start|>",
-    )
     assert pairing.share_of_text == 1.0
-    assert pairing.examples() == "1 is '<|im_start|>' and '<|start|>'"
+    assert pairing.examples() == ""
+    assert share_of_vocabulary(*both) == 1.0
+
+
+def test_the_share_of_the_vocabulary(vocabularies: dict[str, Tokenizer]) -> None:
+    bpe, smaller = vocabularies["bpe"], vocabularies["smaller"]
+    theirs, mine = ({one.token_bytes(token) for token in one.vocabulary().values()} for one in (bpe, smaller))
+    assert share_of_vocabulary(bpe, smaller) == len(theirs & mine - {b""}) / len(theirs - {b""}) < 1.0
 
 
 def test_a_vocabulary_with_nothing_in_common_is_refused(
