@@ -10,7 +10,7 @@ import click
 from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.seams import open_model, open_speculation, seams
+from edgedec.cli.seams import fetch_drafts, open_model, open_speculation, seams
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
+    fetch_drafts(ctx, drafting)
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.progress import notice
-from edgedec.cli.seams import open_model, open_speculation
+from edgedec.cli.seams import fetch_drafts, open_model, open_speculation
 from edgedec.core.errors import UsageError
 from edgedec.telemetry import process
 
@@ -61,6 +61,7 @@ def command(
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     text = _prompt_text(prompt)
+    fetch_drafts(ctx, drafting)
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
@@ -111,6 +112,7 @@ def _report(
         **reply.stats.as_json(),
         "draft": list(speculation.drafters) if speculation else [],
         **(speculation.tally.as_json() if speculation else {}),
+        "draft_bytes": speculation.nbytes() if speculation else {},
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),

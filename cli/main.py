@@ -20,6 +20,7 @@ COMMANDS = {
     "list": "Show the models that are installed, and those that can be pulled.",
     "rm": "Remove installed models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
+    "check": "Say whether one model can draft for another.",
     "doctor": "Say what this machine has and how fast it can be.",
     "bench": "Measure speed and faithfulness.",
 }

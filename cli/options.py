@@ -71,8 +71,8 @@ _RUNTIME = (
     ),
     click.option(
         "--draft", default="off", show_default=True, metavar="NAMES",
-        help="Draft tokens, check several in a pass: auto, off, or drafters by comma (lookup, recycling). "
-        "The reply stays the same.",
+        help="Draft tokens, check several in a pass: auto, off, or by comma drafters (lookup, recycling) and "
+        "models, by name or path. The reply stays the same.",
     ),
     click.option(
         "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",

@@ -114,9 +114,39 @@ def open_model(ctx: click.Context, name: str, *, threads: int | None, context: i
     return given.load(bundle, threads=threads, context=context)
 
 
+def fetch_drafts(ctx: click.Context, drafting: Drafting) -> None:
+    """Pull or export the models that are to draft. Raises UsageError for a name that is nothing's."""
+    from edgedec.core.errors import NotFoundError
+    from edgedec.session.speculate import no_drafter
+
+    for name in drafting.models:
+        try:
+            with progress.reporter() as report:
+                seams(ctx).store().ensure(name, progress=report)
+        except NotFoundError as error:
+            raise no_drafter(name) from error
+
+
 def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:
     """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home."""
     from edgedec.session.speculate import speculation_for
 
-    folder = seams(ctx).store().home / "costs"
-    return speculation_for(model, drafting, folder, clock=time.perf_counter, notice=progress.notice)
+    return speculation_for(
+        model,
+        drafting,
+        seams(ctx).store().home / "costs",
+        clock=time.perf_counter,
+        notice=progress.notice,
+        open_draft=lambda name: open_draft(ctx, model, name),
+    )
+
+
+def open_draft(ctx: click.Context, target: LoadedModel, name: str) -> LoadedModel:
+    """Load a model that drafts: with the threads of its target, and a context like the target's."""
+    from edgedec.core.manifest import Manifest
+
+    given = seams(ctx)
+    with progress.reporter() as report:
+        bundle = given.store().ensure(name, progress=report)
+    context = min(target.forward.capacity, Manifest.load(bundle).spec.context_length)
+    return given.load(bundle, threads=target.threads, context=context)

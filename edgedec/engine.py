@@ -107,6 +107,7 @@ class Engine:
         self._check(prompt, max_tokens)
         self._forward.rewind(self.reusable(prompt))
         if self._speculation:
+            self._speculation.sampled(params)
             self._speculation.begin(prompt, _common(self.committed, prompt))
         self.committed = prompt
         self._runs += 1

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from edgedec.control import Acceptance, CostCurve, planned
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft import Drafter, merged
+from edgedec.draft import Drafter, Keyed, merged
+from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, fitted
 
 Notice = Callable[[str], None]
@@ -88,6 +89,10 @@ class Speculation:
     def nbytes(self) -> dict[str, int]:
         """Bytes held by each drafter."""
         return {drafter.name: drafter.nbytes() for drafter in self._drafters}
+
+    def sampled(self, params: SamplingParams) -> None:
+        """How tokens are drawn from now on, for drafters that want to know."""
+        self._each(lambda drafter: drafter.sampled(params) if isinstance(drafter, Keyed) else None)
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """A new sequence, which shares its first ``kept`` tokens with the one before."""

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from edgedec.draft.drafter import Drafter
+from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
+from edgedec.draft.drafter import Drafter, Keyed
 from edgedec.draft.lookup import Lookup
 from edgedec.draft.merge import merged
+from edgedec.draft.model import ModelDrafter
 from edgedec.draft.recycling import Recycling
 
-__all__ = ["Drafter", "Lookup", "Recycling", "merged"]
+__all__ = [
+    "Bridge",
+    "Drafter",
+    "Keyed",
+    "Lookup",
+    "ModelDrafter",
+    "Recycling",
+    "SameVocabulary",
+    "TextBridge",
+    "merged",
+]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgedec.core.tree import DraftTree
 from edgedec.core.types import HeadRows
+from edgedec.sampling import SamplingParams
 
 
 class Drafter(Protocol):
@@ -36,4 +37,13 @@ class Drafter(Protocol):
 
     def nbytes(self) -> int:
         """Bytes held; bounded by what the drafter was made with."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A drafter that wants to know how the target draws: its noise is a function of seed and position."""
+
+    def sampled(self, params: SamplingParams) -> None:
+        """The replies that follow are drawn like this; called before ``begin``."""
         ...

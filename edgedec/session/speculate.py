@@ -16,6 +16,7 @@ from edgedec.core.files import atomic_path
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.types import ALL_ROWS, Forward, ModelSpec
 from edgedec.draft import Drafter, Lookup, Recycling
+from edgedec.session.pairing import model_drafter
 from edgedec.speculation import Notice, Speculation
 from edgedec.telemetry.stats import Clock
 from edgedec.verify import KEYED, RULES
@@ -37,8 +38,8 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What a user chose: ``names`` by comma, "auto" (all there are) or "off"; most tokens drafted at once;
-    how they are verified.
+    """What a user chose: ``names`` by comma, "auto" (all but models) or "off"; most tokens drafted at once;
+    how they are verified. A name that is no drafter's is a model's, or its path.
     """
 
     names: str = OFF
@@ -46,29 +47,51 @@ class Drafting:
     rule: str = KEYED
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a drafter or a rule that does not exist."""
-        for name in self.names.split(","):
-            if name not in DRAFTERS and self.names not in (AUTO, OFF):
-                known = ", ".join((AUTO, OFF, *DRAFTERS))
-                raise UsageError(f"there is no drafter {name[:40]!r}", hint=f"there are {known}")
+        """Raises UsageError for an empty name, "off" beside others, and a rule that does not exist."""
+        for name in self._listed:
+            if not name or (name == OFF and self.names != OFF):
+                raise no_drafter(name)
         if self.rule not in (KEYED, *RULES):
             known = ", ".join((KEYED, *RULES))
             raise UsageError(f"there is no rule {self.rule[:40]!r} for drafts", hint=f"there are {known}")
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """Names of drafters."""
-        if self.names == OFF:
-            return ()
-        return tuple(DRAFTERS) if self.names == AUTO else tuple(dict.fromkeys(self.names.split(",")))
+        """Names of drafters that need no model."""
+        return tuple(name for name in self._listed if name in DRAFTERS)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names or paths of models that draft."""
+        return tuple(name for name in self._listed if name not in DRAFTERS and name != OFF)
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        names = (DRAFTERS if name == AUTO else (name,) for name in self.names.split(","))
+        return tuple(dict.fromkeys(name for some in names for name in some))
+
+
+def no_drafter(name: str) -> UsageError:
+    """What to say of a name that is nothing's."""
+    known = ", ".join((AUTO, OFF, *DRAFTERS))
+    return UsageError(
+        f"there is no drafter {name[:40]!r}", hint=f"there are {known}, and models by name or path"
+    )
 
 
 def speculation_for(
-    model: LoadedModel, drafting: Drafting, costs: Path, *, clock: Clock, notice: Notice
+    model: LoadedModel,
+    drafting: Drafting,
+    costs: Path,
+    *,
+    clock: Clock,
+    notice: Notice,
+    open_draft: Callable[[str], LoadedModel] | None = None,
 ) -> Speculation | None:
     """The drafters, with what passes cost: measured once per model, machine and threads, kept in ``costs``.
 
-    None for "off", and for a model that cannot run trees of tokens; then a line says so.
+    ``open_draft`` loads the models that draft. None for "off", and for a model that cannot run trees of
+    tokens; then a line says so. Raises UnsupportedError for a model that cannot draft for this one.
     """
     if drafting.names == OFF:
         return None
@@ -77,6 +100,8 @@ def speculation_for(
         notice(f"note: {spec.name} runs without drafts; its bundle has no passes over trees of tokens")
         return None
     drafters = [DRAFTERS[name](spec) for name in drafting.chosen]
+    if open_draft is not None:
+        drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
     curve = known_costs(model, costs, clock=clock, notice=notice)
     return Speculation(drafters, curve, limit=drafting.tokens, rule=drafting.rule, notice=notice, clock=clock)
 

@@ -118,6 +118,42 @@ class Tokenizer:
             piece = self._pieces[token] = self._spell(token)
         return piece
 
+    def id_of(self, piece: bytes) -> int | None:
+        """The token that adds exactly ``piece`` to a text, if there is one."""
+        if self.info.kind == "bpe":
+            spellings = ["".join([_CHAR_OF[byte] for byte in piece])]
+        else:
+            spellings = [piece.decode("utf-8", "replace").replace(" ", _SPACE)]
+            if len(piece) == 1:
+                spellings.append(f"<0x{piece[0]:02X}>")
+        spellings.append(piece.decode("utf-8", "replace"))  # added tokens are written as they are
+        found = (self._backend.token_to_id(text) for text in spellings)
+        return next(
+            (token for token in found if token is not None and self.token_bytes(token) == piece), None
+        )
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Ids of text that goes on in the middle of a text: no BOS, no space in front."""
+        if not self._adds_space:
+            return self._encode_plain(text, parse_special=False)
+        if text[:1] == " " and len(text) > 1:
+            return self._encode_plain(text[1:], parse_special=False)
+        ids = self._encode_plain(f"\x01{text}", parse_special=False)  # nothing joins up with that
+        ahead = b""
+        for at, token in enumerate(ids):
+            if ahead == b" \x01":
+                return ids[at:]
+            ahead += self.token_bytes(token)
+        return self._encode_plain(text, parse_special=False)
+
+    def vocabulary(self) -> dict[str, int]:
+        """Id of every token as the vocabulary spells it."""
+        return self._backend.get_vocab(with_added_tokens=True)
+
+    def control_ids(self) -> dict[str, int]:
+        """Id of every control token, by its text."""
+        return dict(self._special_ids)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ``ids``; control tokens are silent, bytes that are no UTF-8 become U+FFFD."""
         decoder = StreamDecoder(self)
@@ -206,3 +242,4 @@ def _byte_alphabet() -> dict[str, bytes]:
 
 
 _BYTE_OF = _byte_alphabet()
+_CHAR_OF = {piece[0]: char for char, piece in _BYTE_OF.items()}

@@ -10,6 +10,7 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
+from edgedec.sampling import SamplingParams
 from edgedec.session.assemble import LoadedModel
 from edgedec.session.chat import Session
 from edgedec.session.reply import Settings
@@ -17,11 +18,13 @@ from edgedec.session.speculate import Drafting, known_costs, measure_costs, spec
 from tests.session.parrot import load_parrot
 
 
-def markov(folder: Path) -> LoadedModel:
+def markov(folder: Path, sharpness: float = 4.0) -> LoadedModel:
     """A model that runs trees, with a real tokenizer."""
     folder.mkdir()
     parrot = load_parrot(folder)
-    return replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400))
+    return replace(
+        parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400, sharpness=sharpness)
+    )
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def test_a_rule_that_does_not_exist() -> None:
         Drafting("auto", rule="faith")
 
 
-@pytest.mark.parametrize("names", ["", "magic", "lookup,", "auto,lookup", "off,off"])
+@pytest.mark.parametrize("names", ["", ",", "lookup,", "off,lookup", "off,off", "auto,off"])
 def test_a_drafter_that_does_not_exist(names: str) -> None:
     with pytest.raises(UsageError, match="no drafter") as caught:
         Drafting(names)
@@ -50,6 +53,9 @@ def test_what_is_chosen() -> None:
     assert Drafting("off").chosen == ()
     assert Drafting("auto").chosen == ("lookup", "recycling")
     assert Drafting("recycling,lookup,recycling").chosen == ("recycling", "lookup")
+    both = Drafting("auto,smollm2-135m,./a.gguf,lookup,smollm2-135m")
+    assert (both.chosen, both.models) == (("lookup", "recycling"), ("smollm2-135m", "./a.gguf"))
+    assert Drafting("off").models == Drafting("auto").models == ()
 
 
 def test_off_measures_nothing(model: LoadedModel, tmp_path: Path) -> None:
@@ -127,6 +133,41 @@ def test_replies_are_the_same(model: LoadedModel, tmp_path: Path) -> None:
     assert speculation.tally.rounds > 0
     assert speculation.tally.draft_s > 0
     assert speculation.tally.verify_s > 0
+
+
+def test_a_model_drafts_beside_the_others(tmp_path: Path) -> None:
+    model = markov(tmp_path / "target", 30.0)
+    opened: list[str] = []
+
+    def open_draft(name: str) -> LoadedModel:
+        opened.append(name)
+        return markov(tmp_path / name, 30.0)
+
+    speculation = speculation_for(
+        model,
+        Drafting("lookup,small"),
+        tmp_path / "c",
+        clock=ticking(),
+        notice=lambda line: None,
+        open_draft=open_draft,
+    )
+    assert speculation is not None
+    assert opened == ["small"]
+    assert speculation.drafters == ("lookup", "small")
+    assert speculation.nbytes()["small"] >= sum(model.forward.nbytes().values())
+    session = Session(
+        model.forward,
+        model.tokenizer,
+        model.template,
+        Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40),
+        speculation=speculation,
+        clock=ticking(),
+    )
+    plain = markov(tmp_path / "plain", 30.0)
+    settings = Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40)
+    expected = "".join(Session(plain.forward, plain.tokenizer, plain.template, settings).reply("Hi"))
+    assert "".join(session.reply("Hi")) == expected
+    assert speculation.tally.accepted > 0
 
 
 def test_measuring_leaves_the_cache_empty(model: LoadedModel) -> None:

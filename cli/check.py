@@ -1,0 +1,150 @@
+"""``edgedec check``: can one model draft for another?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.seams import open_draft, open_model
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import WEIGHTS
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.types import Forward
+    from edgedec.session.assemble import LoadedModel
+    from edgedec.session.pairing import Pairing
+
+_ROUNDS = 5
+_NAMED = 5
+_DEAR = 0.5
+
+
+@click.command(
+    "check",
+    short_help="Say whether one model can draft for another.",
+    epilog=opt.examples(
+        "edgedec check qwen2.5-coder-1.5b smollm2-135m",
+        "edgedec check ./my-model ./my-small-model.gguf --json | jq .share_of_text",
+    ),
+)
+@click.argument("target", metavar="TARGET")
+@click.argument("draft", metavar="DRAFT")
+@click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N",
+    help="Threads to compute with (default: one per core).",
+)  # fmt: skip
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, target: str, draft: str, threads: int | None, as_json: bool) -> None:
+    """Say whether DRAFT can draft for TARGET (--draft DRAFT), and what speaks for it.
+
+    Compares the vocabularies (how much of a text the drafter can say in the target's own tokens, and which
+    tokens differ), contexts, memory, and the time that one token takes. A pair that does not work is an
+    error. The reply of the target never depends on the drafter.
+    """
+    from edgedec.session.pairing import paired, require
+
+    theirs = open_model(ctx, target, threads=threads, context=None)
+    if not theirs.forward.caps.trees or not theirs.forward.caps.exact:
+        raise UnsupportedError(
+            f"nothing can draft for {theirs.manifest.name}: it has no passes over trees of tokens",
+            hint="bundles made with optimum run without drafts",
+        )
+    mine = open_draft(ctx, theirs, draft)
+    pairing = paired(theirs.tokenizer, mine.tokenizer)
+    require(pairing, theirs.manifest.name, mine.manifest.name)
+    report = _report(theirs, mine, pairing)
+    if as_json:
+        screen.show_json(report)
+        return
+    for label, text in _lines(report, pairing.examples()):
+        click.echo(f"{label:<11} {text}")
+
+
+def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
+    seconds = [_pass_seconds(model.forward) for model in (target, draft)]
+    ratio = seconds[1] / seconds[0]
+    return {
+        "target": _model(target, seconds[0]),
+        "draft": _model(draft, seconds[1]),
+        **_vocabularies(target, draft, pairing),
+        "draft_bytes": sum(draft.forward.nbytes().values()),
+        "trees": draft.forward.caps.trees,
+        "pass_ratio": round(ratio, 4),
+        "verdict": _verdict(ratio),
+    }
+
+
+def _vocabularies(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
+    from edgedec.session.pairing import differing_ids, share_of_vocabulary
+
+    tokenizers = target.tokenizer, draft.tokenizer
+    differing = [] if pairing.same else differing_ids(*tokenizers)
+    return {
+        "same_vocabulary": pairing.same,
+        "differing": len(differing),
+        "first_differing": [asdict(one) for one in differing[:_NAMED]],
+        "share_of_vocabulary": 1.0 if pairing.same else round(share_of_vocabulary(*tokenizers), 4),
+        "share_of_text": round(pairing.share_of_text, 4),
+        "unsayable": [asdict(one) for one in pairing.unsayable],
+    }
+
+
+def _model(model: LoadedModel, seconds: float) -> dict[str, Any]:
+    return {
+        "name": model.manifest.name,
+        "tokens": model.tokenizer.size,
+        "context": model.forward.capacity,
+        "bytes": model.manifest.files[WEIGHTS].bytes,
+        "pass_s": round(seconds, 6),
+    }
+
+
+def _pass_seconds(forward: Forward) -> float:
+    """Seconds for one more token, the least of some."""
+    forward.rewind(0)
+    forward.extend([0])
+    least = float("inf")
+    for _ in range(min(_ROUNDS, forward.capacity - 1)):
+        began = time.perf_counter()
+        forward.extend([0])
+        least = min(least, time.perf_counter() - began)
+    forward.rewind(0)
+    return least
+
+
+def _verdict(ratio: float) -> str:
+    if ratio < _DEAR:
+        return "can draft"
+    return f"can draft, but a pass of it takes {ratio:.0%} of the target's: it will hardly pay"
+
+
+def _lines(report: dict[str, Any], examples: str) -> Iterator[tuple[str, str]]:
+    for role in ("target", "draft"):
+        one = report[role]
+        facts = f"{size(one['bytes'])}, {one['tokens']} tokens, context {one['context']}"
+        yield role, f"{one['name']}: {facts}, {1e3 * one['pass_s']:.1f} ms a token"
+    if report["same_vocabulary"]:
+        yield "vocabulary", "the same"
+    else:
+        shares = f"{report['share_of_vocabulary']:.0%} of the target's tokens"
+        yield (
+            "vocabulary",
+            f"another one: the drafter has {shares}, and {report['share_of_text']:.0%} of those in a text",
+        )
+        first = report["first_differing"]
+        ids = (f"{one['id']} is {one['target']!r} and {one['draft']!r}" for one in first)
+        yield "ids", f"{report['differing']} differ: {', '.join(ids)}"
+        if examples:
+            yield "tokens", examples
+    yield "memory", f"{size(report['draft_bytes'])} for the drafter, its context included"
+    chains = "" if report["trees"] else ", chains only"
+    yield "pass", f"{report['pass_ratio']:.0%} of the target's{chains}"
+    yield "verdict", report["verdict"]

@@ -1,0 +1,240 @@
+"""What stands between a small model's tokens and the target's: nothing, or text.
+
+With another vocabulary the two tokenise the same text differently. The small model reads the committed text
+in its own tokens, and what it drafts is text, which the target's tokenizer cuts into the target's tokens
+(string alignment, after Timor et al. 2025); tokens that spell the same bytes share the noise of sampled
+decoding (token-level intersection, ibid.).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.tree import ROOT
+from edgedec.draft.sketch import Sketch
+
+Ids = NDArray[np.int64]
+
+_STRETCH = 16
+"""Target tokens after which the next word begins a new stretch: only the last one is tokenised again."""
+_LONGEST = 64
+"""Target tokens of a stretch without a word's beginning."""
+_TRIFLE = 0.01
+"""Paths less probable than this are not worth tokenising."""
+_UNSEEN, _NONE = -2, -1
+
+
+class Vocabulary(Protocol):
+    """What a bridge asks of a tokenizer."""
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to a text; b'' for control tokens."""
+        ...
+
+    def id_of(self, piece: bytes) -> int | None:
+        """The token that adds exactly these bytes."""
+        ...
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Ids of text that stands in the middle of a text."""
+        ...
+
+
+class Bridge(Protocol):
+    """Follows the target's committed tokens, and translates both ways."""
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None: ...
+
+    def commit(self, tokens: Sequence[int]) -> None: ...
+
+    def read(self) -> list[int]:
+        """The committed sequence in the drafter's ids, not to be changed; nothing if it has no such ids."""
+        ...
+
+    def alike(self, ids: Ids) -> Ids:
+        """For each of the drafter's ids the target's id of the same meaning, or -1."""
+        ...
+
+    def ends(self, token: int) -> bool:
+        """Whether nothing is drafted after this token of the drafter."""
+        ...
+
+    def said(self, sketch: Sketch) -> Sketch:
+        """A draft in the drafter's ids as one in the target's."""
+        ...
+
+    def nbytes(self) -> int: ...
+
+
+class SameVocabulary:
+    """Ids mean the same on both sides. ``size``: ids that both models have; some have more, as padding."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ids: list[int] = []
+        self._readable = True
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._ids, self._readable = [], True
+        self.commit(tokens)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        self._ids += tokens
+        self._readable = self._readable and max(tokens, default=0) < self._size
+
+    def read(self) -> list[int]:
+        return self._ids if self._readable else []
+
+    def alike(self, ids: Ids) -> Ids:
+        return np.where(ids < self._size, ids, _NONE)
+
+    def ends(self, token: int) -> bool:
+        return token >= self._size
+
+    def said(self, sketch: Sketch) -> Sketch:
+        if all(token < self._size for token in sketch.tokens):
+            return sketch
+        known, places = Sketch(), {ROOT: ROOT}
+        for node, token in enumerate(sketch.tokens):  # nothing follows an unknown one: it ``ends``
+            if token < self._size:
+                places[node] = known.add(token, places[sketch.parents[node]], sketch.reach[node])
+        return known
+
+    def nbytes(self) -> int:
+        return 8 * len(self._ids)
+
+
+class TextBridge:
+    """Between vocabularies that share text alone.
+
+    ``controls`` maps the target's control tokens to the drafter's of the same role; ``opening`` is what the
+    drafter's sequences begin with. Control tokens of the target that have no counterpart are left out.
+    """
+
+    def __init__(
+        self,
+        target: Vocabulary,
+        draft: Vocabulary,
+        controls: Mapping[int, int],
+        *,
+        draft_size: int,
+        opening: Sequence[int] = (),
+    ) -> None:
+        self._target = target
+        self._draft = draft
+        self._controls = dict(controls)
+        self._back = {mine: theirs for theirs, mine in reversed(self._controls.items())}
+        self._alike = np.full(draft_size, _UNSEEN, dtype=np.int32)
+        self._opening = list(opening)
+        self._closed = list(opening)
+        # Where stretches end: in target tokens, and in the drafter's.
+        self._marks: list[tuple[int, int]] = [(0, len(opening))]
+        self._open: list[int] = []
+        self._half = b""
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        while self._marks[-1][0] > kept:
+            self._marks.pop()
+        start, length = self._marks[-1]
+        del self._closed[length:]
+        self._open = []
+        self.commit(tokens[start:])
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            piece = self._target.token_bytes(token)
+            if not piece:
+                self._close()
+                self._control(token)
+                continue
+            count = len(self._open)
+            if (count >= _STRETCH and _begins_word(piece)) or (count >= _LONGEST and self._is_whole()):
+                self._close()
+            self._open.append(token)
+
+    def read(self) -> list[int]:
+        text, self._half = whole_text(self._spelled())
+        return [*self._closed, *(self._draft.encode_inside(text) if text else ())]
+
+    def alike(self, ids: Ids) -> Ids:
+        found = self._alike[ids]
+        if (found == _UNSEEN).any():
+            for token in ids[found == _UNSEEN].tolist():
+                piece = self._draft.token_bytes(token)
+                theirs = self._target.id_of(piece) if piece else self._back.get(token)
+                self._alike[token] = _NONE if theirs is None else theirs
+            found = self._alike[ids]
+        return found.astype(np.int64)
+
+    def ends(self, token: int) -> bool:
+        return not self._draft.token_bytes(token)
+
+    def said(self, sketch: Sketch) -> Sketch:
+        """Each path is a text, and another path may continue it into another token (" photo", "synthesis").
+
+        So a target token is as probable as all paths together that are tokenised so, each counted with the
+        probability that the text goes on along it and then along none that was drafted.
+        """
+        result = Sketch()
+        for node, probability in enumerate(sketch.ends()):
+            if probability > _TRIFLE:
+                self._say([sketch.tokens[above] for above in sketch.path(node)], probability, result)
+        return result
+
+    def nbytes(self) -> int:
+        entries = len(self._closed) + len(self._open) + 2 * len(self._marks) + 2 * len(self._controls)
+        return int(self._alike.nbytes) + 8 * entries
+
+    def _say(self, tokens: list[int], probability: float, result: Sketch) -> None:
+        raw = b"".join([self._draft.token_bytes(token) for token in tokens])
+        if not raw.startswith(self._half):  # the committed text ended inside a character
+            return
+        text, cut = whole_text(raw)
+        parent, done = ROOT, 0
+        for token in self._target.encode_inside(text) if text else ():
+            piece = self._target.token_bytes(token)
+            if not piece or raw[done : done + len(piece)] != piece:
+                return
+            begun, done = done, done + len(piece)
+            if begun >= len(self._half):
+                parent = result.add(token, parent, probability)
+            elif done > len(self._half):  # a token across the end of what is committed
+                return
+        last = self._back.get(tokens[-1])
+        if last is not None and self.ends(tokens[-1]) and not cut and done == len(raw):
+            result.add(last, parent, probability)
+
+    def _control(self, token: int) -> None:
+        mine = self._controls.get(token)
+        if mine is not None and not (self._marks == [(0, len(self._opening))] and [mine] == self._opening):
+            self._closed.append(mine)
+        self._marks.append((self._marks[-1][0] + 1, len(self._closed)))
+
+    def _close(self) -> None:
+        if self._open:
+            text = self._spelled().decode("utf-8", "replace")
+            self._closed += self._draft.encode_inside(text)
+            self._marks.append((self._marks[-1][0] + len(self._open), len(self._closed)))
+            self._open = []
+
+    def _is_whole(self) -> bool:
+        return not whole_text(self._spelled())[1]
+
+    def _spelled(self) -> bytes:
+        return b"".join([self._target.token_bytes(token) for token in self._open])
+
+
+def whole_text(raw: bytes) -> tuple[str, bytes]:
+    """``raw`` as text, and the bytes of a character that its end cuts; U+FFFD for what is no UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(raw)
+    return text, decoder.getstate()[0]
+
+
+def _begins_word(piece: bytes) -> bool:
+    return len(piece) > 1 and piece[0] == 0x20 and chr(piece[1]).isalpha()

@@ -1,0 +1,74 @@
+"""What a small model would say next, best first, as the target is going to choose.
+
+The target's token at position t is the argmin of E(seed, t, v) / p(v) over what its warpers leave
+(edgedec.sampling.noise). A drafter that looks at its own q under the same noise and the same warpers mostly
+finds the same token, also at temperatures where two independent draws would rarely agree. Nothing here has
+to be exact: the head's few best logits stand for the whole vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.types import HeadRows
+from edgedec.sampling import SamplingParams, noise, portable, warpers
+
+F64 = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+Alike = Callable[[Ids], Ids]
+"""The target's ids i64[n] of the drafter's ids i64[n]; below 0 where the target has no such token."""
+
+FEW = 4
+"""Choices looked at per position."""
+
+
+def choices(
+    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Sequence[int], alike: Alike
+) -> list[tuple[int, float]]:
+    """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
+
+    Greedy: the probabilities of the model at temperature 1, which say how sure it is. Sampled: with
+    temperature T they are the softmax of logits + T * G, G the noise of that position; that is how sure it is
+    of what it would draw here, and goes over into the greedy case as T falls.
+    """
+    values, ids = rows.values[row].astype(np.float64), rows.ids[row].astype(np.int64)
+    if params.repetition_penalty != 1.0:
+        values = warpers.penalise(values, ids, history, params.repetition_penalty)
+        order = warpers.canonical_order(values, ids)
+        values, ids = values[order], ids[order]
+    if params.greedy:
+        probs = np.exp(values[:FEW] - float(rows.logsumexp[row]))
+        return [
+            (token, min(prob, 1.0)) for token, prob in zip(ids[:FEW].tolist(), probs.tolist(), strict=True)
+        ]
+    return _keyed(values, ids, params, position, alike)
+
+
+def _keyed(
+    values: F64, ids: Ids, params: SamplingParams, position: int, alike: Alike
+) -> list[tuple[int, float]]:
+    weights = portable.exp((values - values[0]) / params.temperature)
+    kept = _survivors(weights, params)
+    theirs = alike(ids[:kept])
+    known = theirs >= 0
+    weights, ids, theirs = weights[:kept][known], ids[:kept][known], theirs[known]
+    if not ids.size:
+        return []
+    times = noise.exponential(params.seed, position, theirs) / weights
+    order = np.lexsort((theirs, times))
+    surety = (times[order[0]] / times) ** params.temperature
+    probs = surety[order[:FEW]] / surety.sum()
+    return list(zip(ids[order[:FEW]].tolist(), probs.tolist(), strict=True))
+
+
+def _survivors(weights: F64, params: SamplingParams) -> int:
+    """How many of the head's best the warpers leave; top-n-sigma would need the whole row and is left out."""
+    count = min(params.top_k, weights.size) if params.top_k else weights.size
+    if params.top_p < 1.0:
+        left = weights[:count]
+        count = warpers.top_p_count(left, warpers.total_of(left), params.top_p, complete=True) or count
+    return warpers.at_least_count(weights[:count], params.min_p, complete=True) or 1

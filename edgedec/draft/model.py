@@ -1,0 +1,148 @@
+"""Drafting with a smaller model.
+
+Its cache follows the committed tokens lazily: what it lacks is fed, in one go, when a draft is asked for, and
+what it drafted in vain is forgotten then. Every further token of a draft costs a pass of the small model; the
+runners-up of each position come with it, and a close runner-up shares the next pass (a tree of two), so that
+its continuation is known too. Where to stop: EAGLE-2 (Li et al. 2024) and DySpec (Xiong et al. 2024) keep
+the most probable paths; AdaEDL (Agrawal et al. 2024) ends a draft by the entropy of the last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core.types import ALL_ROWS, LAST_ROW, Forward, HeadRows, Rows
+from edgedec.draft.bridge import Bridge
+from edgedec.draft.choices import choices
+from edgedec.draft.sketch import Sketch
+from edgedec.sampling import SamplingParams
+
+_LONGEST_PASS = 128
+_LEAST = 0.02
+"""Paths less probable than this are never followed."""
+_UNSURE = 4.0
+"""Nats; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
+_CLOSE = 0.5
+"""A runner-up at least this probable beside the first shares its pass, which costs about a third more."""
+
+_NO_ROWS = Rows(indices=())
+
+
+class ModelDrafter:
+    """Drafts with ``forward``, which reads and writes the target's tokens through ``bridge``."""
+
+    def __init__(self, name: str, forward: Forward, bridge: Bridge) -> None:
+        self._name = name
+        self._forward = forward
+        self._bridge = bridge
+        self._params = SamplingParams()
+        self._position = 0
+        self._cached: list[int] = []
+        forward.rewind(0)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def sampled(self, params: SamplingParams) -> None:
+        """How the target draws from now on."""
+        self._params = params
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._bridge.begin(tokens, kept)
+        self._position = len(tokens)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        self._bridge.commit(tokens)
+        self._position += len(tokens)
+
+    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+        """Nothing: its weights stay as they are."""
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        ids = self._bridge.read()
+        if not ids or limit < 1 or len(ids) > self._forward.capacity:
+            return EMPTY
+        sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST))
+        return self._bridge.said(sketch).best(limit, floor, self.name)
+
+    def nbytes(self) -> int:
+        """Weights (mapped, and shared with others who map them), the cache as reserved, and bookkeeping."""
+        return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
+
+    def _catch_up(self, ids: list[int]) -> HeadRows:
+        """Make the cache hold ``ids``; the answer to the last of them, which is always fed for it."""
+        same = min(common_length(self._cached, ids), self._forward.length, len(ids) - 1)
+        self._forward.rewind(same)
+        del self._cached[same:]
+        most = min(self._forward.caps.max_pass, _LONGEST_PASS)
+        while len(ids) - len(self._cached) > most:
+            self._feed(ids[len(self._cached) : len(self._cached) + most], _NO_ROWS)
+        return self._feed(ids[len(self._cached) :], LAST_ROW)
+
+    def _feed(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
+        head = self._forward.extend(tokens, rows=rows)
+        self._cached += tokens
+        return head
+
+    def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:
+        """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
+        sketch = Sketch()
+        base = len(self._cached)
+        following = self._grow(sketch, ROOT, head, 0, base)
+        while following and len(self._cached) < self._forward.capacity:
+            lead = sketch.reach[following[0]]
+            if lead < floor or sum(reach >= lead for reach in sketch.reach) >= limit:
+                break
+            fed = self._together(sketch, following, max(floor, _CLOSE * lead))
+            following = self._step(sketch, fed, base)
+        return sketch
+
+    def _together(self, sketch: Sketch, following: list[int], least: float) -> list[int]:
+        """What goes into the next pass: the first, and the second if it is probable and there is room."""
+        both = following[:2]
+        room = self._forward.capacity - len(self._cached)
+        if len(both) == 2 and (sketch.reach[both[1]] < least or not self._forward.caps.trees or room < 2):
+            return both[:1]
+        return both
+
+    def _step(self, sketch: Sketch, fed: list[int], base: int) -> list[int]:
+        """One pass over siblings; the one with the better continuation stays in the cache."""
+        tokens = [sketch.tokens[node] for node in fed]
+        if len(fed) == 1:
+            return self._grow(sketch, fed[0], self._feed(tokens, LAST_ROW), 0, base)
+        head = self._forward.extend(tokens, parents=[ROOT] * len(fed), rows=ALL_ROWS)
+        grown = [self._grow(sketch, node, head, row, base) for row, node in enumerate(fed)]
+        kept = max(range(len(fed)), key=lambda row: max((sketch.reach[n] for n in grown[row]), default=0.0))
+        self._forward.keep_path([kept])
+        self._cached.append(tokens[kept])
+        return grown[kept]
+
+    def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int, base: int) -> list[int]:
+        """Add what may follow ``node``; returns what of it can be followed in turn, the best first."""
+        if head.entropy[row] > _UNSURE:
+            return []
+        path = sketch.path(node)
+        reach = 1.0 if node == ROOT else sketch.reach[node]
+        history: Sequence[int] = ()
+        if self._params.repetition_penalty != 1.0:
+            history = [*self._cached[:base], *(sketch.tokens[above] for above in path)]
+        position = self._position + len(path)
+        found = choices(head, row, self._params, position, history, self._bridge.alike)
+        added = [
+            (token, sketch.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0
+        ]
+        return [place for token, place in added if not self._bridge.ends(token)]
+
+
+def common_length(first: Sequence[int], second: Sequence[int], block: int = 256) -> int:
+    """How many tokens two lists begin with alike; compares slices, which Python does quickly."""
+    most = min(len(first), len(second))
+    start = 0
+    while start < most and first[start : start + block] == second[start : start + block]:
+        start += block
+    for at in range(min(start, most), min(start + block, most)):
+        if first[at] != second[at]:
+            return at
+    return most

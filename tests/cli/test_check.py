@@ -1,0 +1,144 @@
+"""``edgedec check`` and ``--draft MODEL``, with tiny models that are really exported and run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgedec.cli.seams import Seams
+from edgedec.models import Store
+from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+SMALLER = TinyShape(layers=1, context=128)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("models")
+    write_tiny(root / "target.gguf")
+    write_tiny(root / "same.gguf", shape=SMALLER, seed=1)
+    write_tiny(root / "other.gguf", vocab="spm", shape=SMALLER, seed=2)
+    return root
+
+
+@pytest.fixture
+def seams(models: Path) -> Seams:
+    return Seams(store=lambda: Store(models / "home"), interactive=lambda: False)
+
+
+def generate(seams: Seams, models: Path, *args: str) -> dict[str, object]:
+    fixed = ("-m", str(models / "target.gguf"), "-p", "hello the world", "--max-tokens", "40", "--json")
+    result = run(seams, "generate", *fixed, *args)
+    assert result.exit_code == 0, result.stderr
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+@pytest.mark.parametrize("draft", ["same", "other"])
+@pytest.mark.parametrize("temperature", ["0", "0.8"])
+def test_a_model_drafts_and_changes_no_token(
+    seams: Seams, models: Path, draft: str, temperature: str
+) -> None:
+    name = str(models / f"{draft}.gguf")
+    plain = generate(seams, models, "--temperature", temperature)
+    drafted = generate(seams, models, "--temperature", temperature, "--draft", f"auto,{name}")
+    assert drafted["tokens"] == plain["tokens"]
+    stats = drafted["stats"]
+    assert isinstance(stats, dict)
+    assert stats["draft"] == ["lookup", "recycling", name]
+    assert set(stats["draft_bytes"]) == set(stats["draft"])
+    weights = next((models / "home" / "models").glob(f"{draft}*/weights.bin")).stat().st_size
+    assert weights < stats["draft_bytes"][name] < 10 * weights
+
+
+def test_a_pair_with_the_same_vocabulary(seams: Seams, models: Path) -> None:
+    result = run(seams, "check", str(models / "target.gguf"), str(models / "same.gguf"))
+    assert result.exit_code == 0, result.stderr
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert list(lines) == ["target", "draft", "vocabulary", "memory", "pass", "verdict"]
+    assert lines["vocabulary"] == "the same"
+    assert lines["verdict"].startswith("can draft")
+    assert "context 256" in lines["target"]
+    assert "context 128" in lines["draft"]
+
+
+def test_a_pair_with_other_vocabularies(seams: Seams, models: Path) -> None:
+    result = run(seams, "check", str(models / "target.gguf"), str(models / "other.gguf"))
+    assert result.exit_code == 0, result.stderr
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert "another one" in lines["vocabulary"]
+    assert "0 is '<|endoftext|>' and '<pad>'" in lines["ids"]
+    document = json.loads(
+        run(seams, "check", str(models / "target.gguf"), str(models / "other.gguf"), "--json").stdout
+    )
+    assert document["same_vocabulary"] is False
+    assert document["differing"] > 300
+    assert document["first_differing"][0] == {"id": 0, "target": "<|endoftext|>", "draft": "<pad>"}
+    assert 0.5 < document["share_of_text"] < 1.0
+    assert 0.5 < document["share_of_vocabulary"] < 1.0
+    assert document["unsayable"][0] == {"target": " an", "draft": [" a", "n"]}
+    assert document["draft_bytes"] > document["draft"]["bytes"]
+    assert document["pass_ratio"] > 0.0
+    assert document["target"]["context"] == 256
+
+
+def test_a_pair_that_cannot_work_is_one_line(home: Home, models: Path) -> None:
+    """The drafter's tokenizer lacks what text is made of, as that of a model of something else would."""
+    blind = home.path / "blind"
+    store = Store(models / "home")
+    shutil.copytree(store.ensure(str(models / "same.gguf")), blind)
+    lame(blind)
+    seams = Seams(store=lambda: store, interactive=lambda: False)
+    refused = ("cannot draft", "'T' is unknown")
+    assert_one_line(run(seams, "check", str(models / "target.gguf"), str(blind)), 5, *refused)
+    result = run(seams, "generate", "-m", str(models / "target.gguf"), "-p", "x", "--draft", str(blind))
+    assert_one_line(result, 5, *refused)
+
+
+def lame(bundle: Path) -> None:
+    """Replace every token that is not a control token by one that stands for nothing known."""
+    from edgedec.core.manifest import Manifest
+
+    file = bundle / "tokenizer.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    vocabulary = document["model"]["vocab"]
+    document["model"]["vocab"] = {
+        (text if number < 3 else f"\u2603{number}"): number for text, number in vocabulary.items()
+    }
+    document["model"]["merges"] = []
+    before = file.stat().st_size
+    file.write_text(json.dumps(document), encoding="utf-8")
+    manifest = bundle / "manifest.json"
+    known = json.loads(manifest.read_text(encoding="utf-8"))
+    assert known["files"]["tokenizer.json"]["bytes"] == before
+    known["files"]["tokenizer.json"]["bytes"] = file.stat().st_size
+    known["files"]["tokenizer.json"]["sha256"] = "0" * 64
+    manifest.write_text(json.dumps(known), encoding="utf-8")
+    Manifest.load(bundle)
+
+
+def test_a_target_without_trees_is_refused(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Hi.")), "check", "smollm2-135m", "smollm2-135m")
+    assert_one_line(result, 5, "nothing can draft for parrot", "trees")
+
+
+def test_a_model_that_is_not_there(seams: Seams, models: Path, home: Home) -> None:
+    target = str(models / "target.gguf")
+    assert_one_line(run(seams, "check", target, "no-such-model"), 3, "no-such-model")
+    assert_one_line(run(seams, "check", str(models / "nothing.gguf"), target), 3, "nothing.gguf")
+    result = run(seams, "generate", "-m", target, "-p", "x", "--draft", str(models / "nothing.gguf"))
+    assert_one_line(result, 2, "no drafter", "lookup")
+
+
+def test_a_file_that_is_no_model(seams: Seams, models: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
+    target = str(models / "target.gguf")
+    assert_one_line(run(seams, "check", target, str(broken)), 4, "GGUF file", "cut short")
+    result = run(seams, "generate", "-m", target, "-p", "x", "--draft", str(broken))
+    assert_one_line(result, 4, "GGUF file", "cut short")

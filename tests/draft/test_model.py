@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgedec.backends.fake import Expect, FakeForward, MarkovForward
+from edgedec.core.types import Capabilities
+from edgedec.draft import ModelDrafter, SameVocabulary
+from edgedec.draft.model import common_length
+from edgedec.engine import Engine
+from edgedec.sampling import SamplingParams
+from edgedec.speculation import Speculation
+
+VOCAB = 24
+GREEDY = SamplingParams()
+SAMPLED = SamplingParams(temperature=0.8, seed=5)
+EVERY_KIND = [
+    GREEDY,
+    SAMPLED,
+    SamplingParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
+    SamplingParams(temperature=1.3, top_n_sigma=1.5, seed=3),
+    SamplingParams(temperature=0.7, repetition_penalty=1.3, seed=4),
+    SamplingParams(repetition_penalty=1.3),
+]
+
+
+def drafter(**model: float) -> ModelDrafter:
+    return ModelDrafter("small", MarkovForward(**{"capacity": 256, **model}), SameVocabulary(VOCAB))  # type: ignore[arg-type]
+
+
+def tokens(engine: Engine, prompt: Sequence[int], params: SamplingParams, count: int) -> list[int]:
+    return [step.token for step in engine.generate(prompt, params, max_tokens=count, stop_ids=())]
+
+
+def plain(prompt: Sequence[int], params: SamplingParams, count: int) -> list[int]:
+    return tokens(Engine(MarkovForward()), prompt, params, count)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        GREEDY,
+        SAMPLED,
+        SamplingParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
+        SamplingParams(temperature=0.7, repetition_penalty=1.3, seed=4),
+    ],
+)
+def test_the_same_model_is_always_right(params: SamplingParams) -> None:
+    """At temperature 0.8, too: the noise is the target's."""
+    small = drafter(sharpness=9.0)
+    small.sampled(params)
+    model = Engine(MarkovForward(sharpness=9.0))
+    sequence = [1, 2, 3]
+    small.begin(sequence, 0)
+    for _ in range(12):
+        tree = small.propose(1)
+        assert len(tree) == 1
+        expected = tokens(model, sequence, params, 1)
+        assert tree.tokens == tuple(expected)
+        sequence += expected
+        small.commit(expected)
+
+
+@pytest.mark.parametrize("params", [GREEDY, SAMPLED])
+def test_a_chain_of_the_same_model_is_accepted_whole(params: SamplingParams) -> None:
+    spoken = Speculation([drafter(sharpness=20.0)], limit=4)
+    engine = Engine(MarkovForward(sharpness=20.0), speculation=spoken)
+    expected = tokens(Engine(MarkovForward(sharpness=20.0)), [1, 2, 3], params, 60)
+    assert tokens(engine, [1, 2, 3], params, 60) == expected
+    assert spoken.tally.block_efficiency is not None
+    assert spoken.tally.block_efficiency > 3.0
+
+
+@pytest.mark.parametrize("params", EVERY_KIND)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tokens_are_those_of_plain_decoding(params: SamplingParams, seed: int) -> None:
+    said: list[str] = []
+    spoken = Speculation([drafter(seed=seed, sharpness=6.0)], notice=said.append)
+    engine = Engine(MarkovForward(), speculation=spoken)
+    for prompt in ([1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 7], [0, 1, 2] * 12):
+        assert tokens(engine, prompt, params, 20) == plain(prompt, params, 20)
+    assert said == []
+    assert spoken.tally.drafted > 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    turns=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=4),
+    seed=st.integers(0, 3),
+    taken=st.integers(1, 12),
+    limit=st.integers(1, 15),
+)
+def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
+    """The small model answers by a hash of all that it was fed: after any wrong token it would be lost."""
+    params = SamplingParams(temperature=0.6, seed=seed)
+    small, said = drafter(sharpness=9.0), list[str]()
+    engine = Engine(
+        MarkovForward(sharpness=9.0), speculation=Speculation([small], limit=limit, notice=said.append)
+    )
+    sequence: list[int] = []
+    for turn in turns:
+        sequence += turn
+        steps = engine.generate(sequence, params, max_tokens=12, stop_ids=())
+        read = [next(steps).token for _ in range(taken)]
+        steps.close()
+        assert read == tokens(Engine(MarkovForward(sharpness=9.0)), sequence, params, taken)
+        sequence += read
+        small.begin([*sequence, 1], len(sequence))
+        tree = small.propose(1)
+        assert list(tree.tokens) == tokens(Engine(MarkovForward(sharpness=9.0)), [*sequence, 1], params, 1)
+        small.begin(sequence, len(sequence))
+    assert said == []
+
+
+def test_nothing_is_fed_twice_and_the_last_accepted_token_is_fed_later() -> None:
+    forward = FakeForward(
+        [
+            Expect(0, (1, 2), (5,)),
+            Expect(2, (5,), (6,)),
+            # 5, 6 were accepted and 7 came from the target: the cache lacks 6 and 7.
+            Expect(3, (6, 7), (8,)),
+            Expect(5, (8,), (9,)),
+            # 8 was wrong, 4 is right.
+            Expect(5, (4,), (3,)),
+            # Not asked for a long time.
+            Expect(6, (3, 10, 11, 12), (13,)),
+            # A new turn keeps the first seven tokens.
+            Expect(7, (20, 21), (22,)),
+            # Nothing is new: only the last token's answer is missing.
+            Expect(8, (21,), (22,)),
+        ]
+    )
+    small = ModelDrafter("small", forward, SameVocabulary(32))
+    small.begin([1, 2], 0)
+    assert small.propose(2, 0.5).tokens == (5, 6)
+    small.commit([5, 6, 7])
+    assert small.propose(2, 0.5).tokens == (8, 9)
+    small.commit([4])
+    assert small.propose(1, 0.5).tokens == (3,)
+    small.commit([3])
+    small.commit([10, 11])
+    small.commit([12])
+    assert small.propose(1, 0.5).tokens == (13,)
+    small.begin([1, 2, 5, 6, 7, 4, 3, 20, 21], 7)
+    assert small.propose(1, 0.5).tokens == (22,)
+    assert small.propose(1, 0.5).tokens == (22,)
+    assert forward.finished
+
+
+def test_long_prompts_are_read_in_passes() -> None:
+    forward = FakeForward(
+        [Expect(0, (1, 2, 3), ()), Expect(3, (4, 5, 6), ()), Expect(6, (7,), (8,))], max_pass=3
+    )
+    small = ModelDrafter("small", forward, SameVocabulary(32))
+    small.begin([1, 2, 3, 4, 5, 6, 7], 0)
+    assert small.propose(1, 0.5).tokens == (8,)
+    assert forward.finished
+
+
+def test_a_floor_ends_the_draft() -> None:
+    small = drafter(sharpness=4.0)
+    small.begin([1, 2, 3], 0)
+    deep, shallow = small.propose(15, 0.0), small.propose(15, 0.3)
+    assert len(deep) > len(shallow)
+    for tree, floor in ((deep, 0.0), (shallow, 0.3)):
+        for node in range(len(tree)):
+            reach = 1.0
+            for step in tree.path(node):
+                reach *= tree.probs[step]
+            assert reach >= floor * (1 - 1e-9)
+
+
+def test_an_unsure_model_drafts_nothing() -> None:
+    flat = ModelDrafter("small", MarkovForward(vocab_size=200, sharpness=0.1), SameVocabulary(200))
+    flat.begin([1, 2, 3], 0)
+    assert len(flat.propose(15)) == 0
+
+
+def test_a_close_runner_up_shares_a_pass() -> None:
+    forward = MarkovForward(sharpness=4.0)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    widest = 0
+    for first in range(20):
+        small.begin([first], 0)
+        tree = small.propose(8)
+        widest = max(widest, sum(bool(tree.children(child)) for child in tree.children(-1)))
+    assert widest == 2
+
+
+def test_a_model_without_trees_drafts_all_the_same() -> None:
+    forward = MarkovForward()
+    forward._caps = Capabilities(max_pass=64, trees=False, full_rows=False, exact=False)
+    extend = forward.extend
+
+    def chains_only(fed: Sequence[int], **options: object) -> object:
+        assert options.get("parents") is None
+        return extend(fed, **options)  # type: ignore[arg-type]
+
+    forward.extend = chains_only  # type: ignore[assignment,method-assign]
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    spoken = Speculation([small])
+    assert tokens(Engine(MarkovForward(), speculation=spoken), [1, 2], GREEDY, 30) == plain(
+        [1, 2], GREEDY, 30
+    )
+    assert spoken.tally.accepted > 0
+    assert spoken.drafters == ("small",)
+
+
+def test_beyond_its_context_it_is_silent() -> None:
+    spoken = Speculation([drafter(capacity=20)])
+    engine = Engine(MarkovForward(), speculation=spoken)
+    assert tokens(engine, [1, 2], GREEDY, 60) == plain([1, 2], GREEDY, 60)
+    assert spoken.drafters == ("small",)
+
+
+def test_ids_that_only_one_model_has() -> None:
+    forward = MarkovForward(vocab_size=40)  # 24 to 39 are padding that the target lacks
+    spoken = Speculation([ModelDrafter("small", forward, SameVocabulary(VOCAB))])
+    assert tokens(Engine(MarkovForward(), speculation=spoken), [1, 2], SAMPLED, 30) == plain(
+        [1, 2], SAMPLED, 30
+    )
+    assert spoken.drafters == ("small",)
+    small = ModelDrafter("small", MarkovForward(vocab_size=8), SameVocabulary(8))
+    small.begin([1, 9], 0)
+    assert len(small.propose(4)) == 0
+    small.begin([1, 2], 1)
+    assert len(small.propose(4)) > 0
+
+
+def test_after_an_interrupted_pass_it_goes_on() -> None:
+    forward = MarkovForward(sharpness=9.0)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    small.begin([1, 2, 3], 0)
+    keep = forward.keep_path
+
+    def interrupted(nodes: Sequence[int]) -> None:
+        raise KeyboardInterrupt
+
+    forward.keep_path = interrupted  # type: ignore[method-assign]
+    stopped = False
+    sequence = [1, 2, 3]
+    for _ in range(40):
+        try:
+            small.propose(8)
+        except KeyboardInterrupt:
+            stopped = True
+            break
+        sequence += [len(sequence) % VOCAB]
+        small.commit(sequence[-1:])
+    assert stopped
+    forward.keep_path = keep  # type: ignore[method-assign]
+    assert small.propose(1).tokens == tuple(tokens(Engine(MarkovForward(sharpness=9.0)), sequence, GREEDY, 1))
+
+
+def test_memory_is_that_of_its_model_and_little_more() -> None:
+    small = drafter()
+    own = sum(MarkovForward(capacity=256).nbytes().values())
+    small.begin(list(range(20)), 0)
+    small.propose(4)
+    assert own < small.nbytes() < own + 20 * 8 * 4
+
+
+@given(st.lists(st.integers(0, 2), max_size=40), st.lists(st.integers(0, 2), max_size=40), st.integers(1, 9))
+def test_common_length(first: list[int], second: list[int], block: int) -> None:
+    length = common_length(first, second, block)
+    assert first[:length] == second[:length]
+    assert length == min(len(first), len(second)) or first[length] != second[length]
