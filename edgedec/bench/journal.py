@@ -108,12 +108,12 @@ class Journal:
             self._check(first["conditions"], path)
             for line in lines:
                 if "answer" in line:
-                    answer = Answer(**line["answer"])
+                    answer = _answer(line["answer"])
                     self.answers[answer.key] = answer
                     self.run = max(self.run, answer.run + 1)
                 else:
                     self.opened[line["opened"]] = line["facts"]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BadFileError(
                 f"{path} was not written by `bench run --save`, or is damaged", hint="name another file"
             ) from error
@@ -129,6 +129,22 @@ class Journal:
                 f"{path} was measured under other conditions: {shown}",
                 hint="give the same options, or name another file with --save",
             )
+
+
+def _answer(fields: Mapping[str, Any]) -> Answer:
+    """Raises TypeError or ValueError where a field is missing, unknown or of another type."""
+    answer = Answer(**fields)
+    like = Answer("", 0, "", 0, [], 0.0, 0.0, draft_s=0.0, verify_s=0.0)
+    for name, value in asdict(answer).items():
+        kind = type(getattr(like, name))
+        if not isinstance(value, (float, int, type(None)) if kind is float else kind):
+            raise TypeError(f"{name} is a {type(value).__name__}")
+    rows: list[Any] = [answer.tokens, *answer.rounds, *answer.sources.values()]
+    if not all(isinstance(number, int | None) for row in rows for number in row):
+        raise ValueError("a count is no number")
+    if any(len(row) != 3 for row in answer.rounds) or any(len(row) != 2 for row in answer.sources.values()):
+        raise ValueError("a round or a source has other counts")
+    return answer
 
 
 def digest(conditions: Mapping[str, Any]) -> str:
