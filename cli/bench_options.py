@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from edgedec.bench.sides import PEERS
+from edgedec.bench.sides import PEERS, check_drafting_peer
 from edgedec.cli import options as opt
 from edgedec.core.errors import UsageError
 
@@ -78,6 +78,15 @@ class Shared:
                 raise UsageError(f"--peer names {name} twice")
             if name not in able:
                 raise UsageError(f"{name} {lack}", hint=f"these do: {', '.join(able)}")
+        return names
+
+    def drafting_names(self) -> list[str]:
+        """The names of --peer in a run with drafts or categories. Raises UsageError."""
+        names = [name.strip() for name in self.peers.split(",")] if self.peers else []
+        for index, name in enumerate(names):
+            check_drafting_peer(name)
+            if name in names[:index]:
+                raise UsageError(f"--peer names {name} twice")
         return names
 
     def python(self, name: str) -> str | None:

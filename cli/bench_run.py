@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bench.sides import PEERS
+from edgedec.bench.sides import DRAFTING_PEERS, PEERS
 from edgedec.cli import bench_common as common
+from edgedec.cli import bench_contest as contest
 from edgedec.cli import options as opt
 from edgedec.cli.bench_options import Shared, plot_option, shared_options
+from edgedec.core.errors import UsageError
 from edgedec.core.units import size
+from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.versus import Measured, VersusReport
@@ -30,42 +33,58 @@ _WIDTH = 120
         "edgedec bench run -m model.gguf --peer transformers,openvino-genai --plot speed.png",
         "edgedec bench run -m a.gguf --peer onnxruntime-genai --peer-python onnxruntime-genai=~/og/python",
         "edgedec bench run --prompts prompts.jsonl --limit 20 --max-tokens 128 --json",
+        "edgedec bench run --prompts spec_bench.jsonl --per-category 4 --draft lookup --draft auto",
+        "edgedec bench run -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
     ),
 )
-@shared_options(PEERS)
+@shared_options((*PEERS, *(name for name in DRAFTING_PEERS if name not in PEERS)))
 @plot_option
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns.",
 )  # fmt: skip
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Most prompts used.",
-)
+    "--limit", type=click.IntRange(min=1), metavar="N",
+    help="Most prompts used (default: 8; all of a run with drafts or categories).",
+)  # fmt: skip
 @click.option(
     "--prompt-tokens", type=click.IntRange(min=1), metavar="N",
     help="Make every prompt this long, by repeating or cutting it.",
 )  # fmt: skip
 @click.option(
     "--max-tokens", type=click.IntRange(min=2), default=64, show_default=True, metavar="N",
-    help="Tokens decoded after every prompt; end tokens do not end it.",
+    help="Tokens decoded after every prompt; end tokens end a reply only with drafts or categories.",
+)  # fmt: skip
+@click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Rounds (default: 3).")
+@click.option(
+    "--draft", "drafts", multiple=True, metavar="NAMES",
+    help="Measure drafting beside plain decoding, as --draft of generate; may be given several times.",
 )  # fmt: skip
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds."
+    "--categories", metavar="NAMES", help="Ask the questions of these categories of --prompts, by comma."
 )
+@click.option(
+    "--per-category", type=click.IntRange(min=1), metavar="N", help="Ask the first N of each category."
+)
+@click.option("--turns", type=click.IntRange(min=1), metavar="N", help="Ask N turns of each question.")
+@click.option("--ignore-end", is_flag=True, help="With drafts: replies of exactly --max-tokens.")
+@click.option("--cold", is_flag=True, help="Drafters forget after every question.")
+@click.option(
+    "--save", type=click.Path(path_type=Path), metavar="FILE",
+    help="Append every reply as it is measured; the same command goes on where it was stopped.",
+)  # fmt: skip
+@click.option("--temperature", type=float, default=0.0, metavar="T", help="With drafts: draw, see generate.")
+@click.option("--top-p", type=float, default=1.0, metavar="P", help="With drafts: see generate.")
+@click.option("--seed", type=int, default=0, metavar="S", help="With drafts: see generate.")
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     prompts: Path | None,
-    limit: int,
+    limit: int | None,
     prompt_tokens: int | None,
     max_tokens: int,
-    repeat: int,
+    repeat: int | None,
     plot: Path | None,
     **given: Any,
 ) -> None:
@@ -76,19 +95,60 @@ def command(
     a runtime's imports and is measured in fresh processes. For onnxruntime-genai the weights are
     quantised again, once, by its own model builder, which needs memory for them as float32 (and, in its
     version 0.18, cannot convert gemma3); the result is kept in EDGEDEC_HOME/peers.
-    """
-    from edgedec.bench import sides, versus
-    from edgedec.bench.plot import check_plot, draw_versus
-    from edgedec.core.manifest import Manifest
 
+    With --draft, --categories, --per-category or a peer that drafts, every way to draft answers every turn
+    of the questions (format of Spec-Bench), and results are per category. Speed-ups are medians over pairs
+    of neighbouring replies, and ratios of all tokens by all time. Drafters keep what they learn during the
+    run. Every reply of EdgeDec is compared with plain decoding's: where one differs, the exit status is 1.
+    llama.cpp-lookup drafts as llama-cpp-python does, llama.cpp-ngram as ngram-simple of llama.cpp's tools
+    (sizes: llama.cpp-ngram:12:48); the ways of one runtime share a process.
+    """
+    from edgedec.bench.plot import check_plot
+
+    wanted = _wanted(given, limit, max_tokens)
     shared = Shared(**given)
     if plot:
         check_plot(plot)
+    if contest.is_wanted(shared, prompts, wanted):
+        if repeat or prompt_tokens:
+            raise UsageError(
+                "--repeat and --prompt-tokens have no place in a run with drafts or categories",
+                hint="drafters know the answer to a question that is asked again",
+            )
+        contest.run(ctx, shared, wanted, prompts, plot)
+        return
+    ids = prompts, limit or 8, prompt_tokens
+    _plain(ctx, shared, ids, max_tokens, repeat or 3, plot)
+
+
+def _wanted(given: dict[str, Any], limit: int | None, max_tokens: int) -> contest.Wanted:
+    """Take the options of runs with drafts out of a command's keyword arguments."""
+    params = SamplingParams(
+        temperature=given.pop("temperature"), top_p=given.pop("top_p"), seed=given.pop("seed")
+    )
+    names = ("drafts", "categories", "per_category", "turns", "ignore_end", "cold", "save")
+    taken = {name: given.pop(name) for name in names}
+    return contest.Wanted(limit=limit, max_tokens=max_tokens, params=params, **taken)
+
+
+def _plain(
+    ctx: click.Context,
+    shared: Shared,
+    asked: tuple[Path | None, int, int | None],
+    max_tokens: int,
+    repeat: int,
+    plot: Path | None,
+) -> None:
+    """Plain decoding alone or beside peers; ``asked``: file, most prompts, and the length to make them."""
+    from edgedec.bench import sides, versus
+    from edgedec.bench.plot import draw_versus
+    from edgedec.core.manifest import Manifest
+
     names = shared.names(PEERS, "cannot be run")
     bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
     threads = shared.chosen_threads
-    ids = _prompt_ids(bundle, manifest, prompts, limit, prompt_tokens)
+    ids = _prompt_ids(bundle, manifest, *asked)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
     everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa)]

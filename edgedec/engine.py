@@ -30,21 +30,28 @@ LONGEST_PASS = 128
 
 _NO_ROWS = Rows(indices=())
 
+Sourced = tuple[int, str | None]
+"""A token and who drafted it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One committed token, its absolute position, and why it is the last one if it is."""
+    """One committed token, its absolute position, and why it is the last one if it is.
+
+    ``source`` names who drafted it; None: the target's own, which ends each round.
+    """
 
     token: int
     position: int
     finish_reason: FinishReason | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
     """What one pass did: tokens fed from ``start`` on, tokens committed from it, and its time if clocked.
 
-    The last ``drafted`` of the tokens fed were guesses.
+    The last ``drafted`` of the tokens fed were guesses: ``tree``, of which the nodes of ``path`` were right.
     """
 
     start: int
@@ -52,6 +59,8 @@ class PassRecord:
     committed: int
     seconds: float | None
     drafted: int = 0
+    tree: DraftTree = EMPTY
+    path: tuple[int, ...] = ()
 
 
 class Engine:
@@ -120,13 +129,13 @@ class Engine:
         try:
             while True:
                 self._check_newest(run)
-                for token in self._round(params, end, progress).tokens:
+                for token, source in self._round(params, end, progress):
                     self._check_newest(run)
                     position = len(self.committed)
                     self.committed.append(token)
                     ended = token in stop_ids
                     full = position + 1 == end
-                    yield Step(token, position, "stop" if ended else "length" if full else None)
+                    yield Step(token, position, "stop" if ended else "length" if full else None, source)
                     if ended or full:
                         return
                 progress = None  # it was about the prompt
@@ -134,7 +143,7 @@ class Engine:
             if run == self._runs and self._forward.length > len(self.committed):
                 self._forward.rewind(len(self.committed))
 
-    def _round(self, params: SamplingParams, end: int, progress: Progress | None) -> Verdict:
+    def _round(self, params: SamplingParams, end: int, progress: Progress | None) -> list[Sourced]:
         """Feed what the cache lacks and a draft behind it; returns what is to be committed."""
         waiting = self._catch_up(progress)
         tree = EMPTY
@@ -160,9 +169,12 @@ class Engine:
         if self._observe:
             fed = len(waiting) + len(tree)
             self._observe(
-                PassRecord(len(self.committed) - last - 1, fed, len(verdict.tokens), seconds, len(tree))
-            )
-        return verdict
+                PassRecord(
+                    len(self.committed) - last - 1, fed, len(verdict.tokens), seconds, len(tree),
+                    tree, verdict.path,
+                )
+            )  # fmt: skip
+        return _sourced(verdict, tree)
 
     def _verdict(self, tree: DraftTree, head: HeadRows, params: SamplingParams) -> Verdict:
         if self._speculation is None or self._speculation.rule == KEYED or not len(tree):
@@ -224,6 +236,11 @@ class Engine:
                 f"the prompt has {len(prompt)} tokens, and the context holds {self.capacity}",
                 hint=f"shorten it to at most {self.capacity - 1} or use a larger context",
             )
+
+
+def _sourced(verdict: Verdict, tree: DraftTree) -> list[Sourced]:
+    sources = [tree.sources[node] for node in verdict.path]
+    return list(zip(verdict.tokens, [*sources, None], strict=True))
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:

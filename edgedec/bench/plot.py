@@ -47,7 +47,7 @@ def draw_passes(report: KernelReport, path: Path) -> None:
     axes.set_title(f"{report.model}, {report.isa}, {report.threads} threads")
     axes.grid(alpha=0.3)
     axes.legend()
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_versus(report: VersusReport, path: Path, *, model: str, threads: int) -> None:
@@ -68,7 +68,7 @@ def draw_versus(report: VersusReport, path: Path, *, model: str, threads: int) -
         f"{model}, {threads} threads, {len(report.plan.prompts)} prompts,"
         f" {report.plan.max_tokens} tokens each; median, quartiles"
     )
-    _save(figure, path)
+    save(figure, path)
 
 
 def _bars(axes: Any, title: str, names: list[str], values: list[Spread]) -> None:
@@ -85,6 +85,7 @@ def _bars(axes: Any, title: str, names: list[str], values: list[Spread]) -> None
     axes.set_axisbelow(True)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure in the format that the name of ``path`` ends with. Raises StorageError."""
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200)

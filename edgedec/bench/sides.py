@@ -19,6 +19,8 @@ WITH_LOGITS = ("llama.cpp", "transformers")
 WITH_PASSES = ("llama.cpp",)
 """The peers that run a pass over given tokens and take them back."""
 REFERENCES = ("numpy", "transformers")
+DRAFTING_PEERS = ("llama.cpp", "llama.cpp-lookup", "llama.cpp-ngram", "transformers", "transformers-lookup")
+"""The peers of runs with drafts. "llama.cpp-ngram:3:8" gives the sizes that llama.cpp's tools take."""
 
 LLAMA_ADVICE = (
     "install it with `pip install 'edgedec[gguf]'`, or name a Python that has it with --peer-python;"
@@ -53,6 +55,39 @@ def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) ->
         settings={"threads": threads, "context": context},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
+
+
+def ours_drafting(bundle: Path, *, threads: int, context: int, costs: Path, isa: str | None = None) -> Side:
+    """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes."""
+    return Side(
+        name="edgedec",
+        program=_PROGRAMS / "edgedec_drafts_peer.py",
+        model=bundle,
+        settings={"threads": threads, "context": context, "costs": str(costs)},
+        environment={"EDGEDEC_ISA": isa} if isa else {},
+    )
+
+
+def split_peer(name: str) -> tuple[str, str]:
+    """The runtime and the way it drafts there, "off" for plain decoding, of a name of ``DRAFTING_PEERS``."""
+    base, _, sizes = name.partition(":")
+    if base not in DRAFTING_PEERS or "-" not in base:
+        return name, "off"
+    runtime, _, mode = base.partition("-")
+    return runtime, f"{mode}:{sizes}" if sizes else mode
+
+
+def check_drafting_peer(name: str) -> None:
+    """Raises UsageError for a peer that does not exist or takes no part in runs with drafts."""
+    base, _, sizes = name.partition(":")
+    known = f"known: {', '.join(DRAFTING_PEERS)}"
+    if base not in DRAFTING_PEERS:
+        what = "takes no part in runs with drafts or categories" if base in PEERS else "no such peer"
+        raise UsageError(f"--peer {name}: {what}", hint=known)
+    numbers = sizes.split(":")
+    fine = len(numbers) == 2 and all(number.isdecimal() and 0 < int(number) <= 64 for number in numbers)
+    if sizes and (base != "llama.cpp-ngram" or not fine):
+        raise UsageError(f"--peer {name}: not understood", hint="for example llama.cpp-ngram:12:48")
 
 
 def peer(

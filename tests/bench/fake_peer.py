@@ -44,6 +44,24 @@ class Peer:
             raise RuntimeError("two\nlines")
         return {"prefill_s": self.seconds, "decode_s": self.seconds, "tokens": [0] * max_tokens}
 
+    def reply(
+        self, tokens: list[int], max_tokens: int, stop: list[int], mode: str, **more: Any
+    ) -> dict[str, Any]:
+        """Counts from 0; every mode but "off" drafts two a pass, one of them right, in half the time.
+
+        The mode "wrong" ends with another token than the others.
+        """
+        self.note("reply", tokens=tokens, max_tokens=max_tokens, stop=stop, mode=mode, **more)
+        out = [*range(max_tokens - 1), max_tokens if mode == "wrong" else max_tokens - 1]
+        plain = mode == "off"
+        rounds = [[0, 0, 0]] * (max_tokens - 1) if plain else [[2, 2, 1]] * ((max_tokens - 1) // 2)
+        decode_s = self.seconds if plain else self.seconds / 2
+        return {
+            "prefill_s": 1.0, "decode_s": decode_s, "tokens": out, "draft_s": 0.1, "verify_s": decode_s / 2,
+            "rounds": rounds, "sources": {} if plain else {"guess": [2 * len(rounds), len(rounds)]},
+            "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
+        }  # fmt: skip
+
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
         self.note("logits", tokens=tokens)
         rows = np.eye(VOCAB, dtype=np.float32)[np.array(tokens) % VOCAB] * np.float32(self.seconds)

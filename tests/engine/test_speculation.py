@@ -141,6 +141,16 @@ def test_an_oracle_saves_passes() -> None:
     assert speculation.tally.acceptance_rate == 1.0
 
 
+def test_steps_say_who_drafted_them() -> None:
+    seen: list[PassRecord] = []
+    engine = Engine(MarkovForward(), speculation=Speculation([oracle(GREEDY, 2)]), observe=seen.append)
+    steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=6, stop_ids=()))
+    # the prompt's pass commits the target's own token, as does the end of every later round
+    assert [step.source for step in steps] == [None, "oracle", "oracle", None, "oracle", None]
+    assert [len(record.tree) for record in seen] == [0, 2, 1]
+    assert [record.path for record in seen] == [(), (0, 1), (0,)]
+
+
 def test_a_stop_token_inside_a_draft_ends_the_reply_there() -> None:
     plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
     at = next(at for at in range(3, 12) if plain[at] not in plain[:at])

@@ -6,12 +6,20 @@ last token only.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import llama_cpp
 import numpy as np
+from llama_cpp import llama_speculative
+from numpy.typing import NDArray
+
+Drafter = Callable[[NDArray[np.intc]], NDArray[np.intc]]
+"""All tokens so far -> those that may follow."""
 
 BATCH = 512
+NGRAM = (12, 48)
+"""What llama.cpp's tools look for and draft by default (--spec-ngram-size-n, --spec-ngram-size-m)."""
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows asked for in one batch."""
 
@@ -31,6 +39,7 @@ class Peer:
         )
         if not self._context:
             raise RuntimeError("llama.cpp cannot make a context")
+        self._batch: Any = None
         system = llama_cpp.llama_print_system_info().decode()
         on = [part.split("=")[0].strip(" :") for part in system.split("|") if part.strip().endswith("= 1")]
         return {"version": f"llama-cpp-python {llama_cpp.__version__}", "isa": " ".join(on)}
@@ -48,6 +57,57 @@ class Peer:
             self._run(llama_cpp.llama_batch_get_one(token, 1))
             out.append(self._best())
         return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
+
+    def reply(self, tokens: list[int], max_tokens: int, stop: list[int], mode: str) -> dict[str, Any]:
+        """Greedy continuation from an empty cache until one of ``stop``; ``mode`` says who drafts.
+
+        "off", "lookup" (what llama-cpp-python ships, with its defaults) or "ngram" (what llama.cpp's own
+        tools call ngram-simple), which may be followed by its sizes: "ngram:12:48".
+        ``rounds``: per pass how many tokens were drafted, how deep, and how many of them were right.
+        """
+        draft = _drafter(mode)
+        self._clear()
+        started = time.perf_counter()
+        self._decode(tokens)
+        ids = np.empty(len(tokens) + max_tokens, dtype=np.intc)
+        ids[: len(tokens)] = tokens
+        count = len(tokens) + 1
+        ids[len(tokens)] = self._best()
+        first = time.perf_counter()
+        draft_s = verify_s = 0.0
+        rounds = []
+        while count < len(ids) and int(ids[count - 1]) not in stop:
+            began = time.perf_counter()
+            guess = draft(ids[:count])[: len(ids) - count - 1]
+            drafted = time.perf_counter()
+            found = self._verify(int(ids[count - 1]), guess.tolist(), count - 1, stop)
+            draft_s += drafted - began
+            verify_s += time.perf_counter() - drafted
+            ids[count : count + len(found)] = found
+            count += len(found)
+            rounds.append([len(guess), len(guess), len(found) - 1])
+        out = ids[len(tokens) : count].tolist()
+        took = {"prefill_s": first - started, "decode_s": time.perf_counter() - first}
+        return {**took, "tokens": out, "draft_s": draft_s, "verify_s": verify_s, "rounds": rounds}
+
+    def _verify(self, last: int, guess: list[int], position: int, stop: list[int]) -> list[int]:
+        """The tokens of one pass over ``last`` and a chain of guesses; what was wrong leaves the cache."""
+        if not guess:
+            token = (llama_cpp.llama_token * 1)(last)
+            self._run(llama_cpp.llama_batch_get_one(token, 1))
+            return [self._best()]
+        if self._batch is None:
+            self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+        _fill(self._batch, [last, *guess], position)
+        self._run(self._batch)
+        found: list[int] = []
+        for row in range(len(guess) + 1):
+            found.append(self._best(row))
+            if found[-1] in stop or row == len(guess) or found[-1] != guess[row]:
+                break
+        if len(found) <= len(guess):
+            self._forget(position + len(found))
+        return found
 
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
         """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
@@ -82,10 +142,14 @@ class Peer:
         self._run(self._batch)
         llama_cpp.llama_synchronize(self._context)
         took = time.perf_counter() - started
-        memory = llama_cpp.llama_get_memory(self._context)
-        if not llama_cpp.llama_memory_seq_rm(memory, 0, self._resident, -1):
-            raise RuntimeError("llama.cpp cannot take tokens back from the cache of this model")
+        self._forget(self._resident)
         return {"seconds": took}
+
+    def _forget(self, position: int) -> None:
+        """Take the tokens from ``position`` on out of the cache."""
+        memory = llama_cpp.llama_get_memory(self._context)
+        if not llama_cpp.llama_memory_seq_rm(memory, 0, position, -1):
+            raise RuntimeError("llama.cpp cannot take tokens back from the cache of this model")
 
     def _clear(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
@@ -100,9 +164,40 @@ class Peer:
         if status := llama_cpp.llama_decode(self._context, batch):
             raise RuntimeError(f"llama_decode failed with status {status}")
 
-    def _best(self) -> int:
-        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
+    def _best(self, row: int = -1) -> int:
+        pointer = llama_cpp.llama_get_logits_ith(self._context, row)
         return int(np.ctypeslib.as_array(pointer, (self._vocab,)).argmax())
+
+
+def _drafter(mode: str) -> Drafter:
+    name, *sizes = mode.split(":")
+    if name == "lookup":
+        ships: Drafter = llama_speculative.LlamaPromptLookupDecoding()
+        return ships
+    if name == "ngram":
+        size, most = map(int, sizes) if sizes else NGRAM
+        return lambda ids: ngram_simple(ids, size, most)
+    nothing = np.empty(0, dtype=np.intc)
+    return lambda ids: nothing
+
+
+def ngram_simple(ids: NDArray[np.intc], size: int, most: int) -> NDArray[np.intc]:
+    """Up to ``most`` tokens that followed the latest earlier place of the last ``size`` of ``ids``.
+
+    As llama.cpp's tools draft with --spec-type ngram-simple: not in texts of at most ``size + most + 1``
+    tokens, never from the very first place, and not when fewer than ``size`` tokens followed.
+    """
+    before = len(ids) - 1  # the newest token is not yet in their history
+    none = ids[:0]
+    if before <= size + most + 1:
+        return none
+    pattern = ids[-size:]
+    places = np.flatnonzero(ids[1 : before - size] == pattern[0]) + 1
+    for place in reversed(places.tolist()):
+        if np.array_equal(ids[place : place + size], pattern):
+            found = ids[place + size : min(place + size + most, before)]
+            return found if len(found) >= size else none
+    return none
 
 
 def _model_params() -> Any:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-OPS = ("prepare", "open", "generate", "logits", "fill", "extend", "memory")
+OPS = ("prepare", "open", "generate", "reply", "logits", "fill", "extend", "memory")
 
 
 def load(path: str) -> Any:

@@ -1,0 +1,189 @@
+"""``edgedec bench run`` with drafts or categories: what takes part, and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.bench.sides import split_peer
+from edgedec.cli import bench_common as common
+from edgedec.cli.bench_options import Shared
+from edgedec.cli.seams import seams
+from edgedec.core.errors import EdgeDecError, UsageError
+from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.bench.contest import Contestant, Plan
+    from edgedec.bench.questions import Question
+    from edgedec.core.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of a run with drafts or categories."""
+
+    drafts: Sequence[str]
+    categories: str | None
+    per_category: int | None
+    turns: int | None
+    limit: int | None
+    max_tokens: int
+    ignore_end: bool
+    cold: bool
+    save: Path | None
+    params: SamplingParams
+
+    @property
+    def specs(self) -> list[str]:
+        """Ways to draft but "off", in the order given, each once."""
+        return [spec for spec in dict.fromkeys(self.drafts) if spec != "off"]
+
+
+def is_wanted(shared: Shared, prompts: Path | None, wanted: Wanted) -> bool:
+    """Whether there is anything to do that plain runs do not: drafts, categories, peers that draft."""
+    names = [name.strip() for name in (shared.peers or "").split(",")]
+    if wanted.drafts or wanted.categories or wanted.per_category:
+        return True
+    if any(split_peer(name)[1] != "off" for name in names):
+        return True
+    given = {
+        "--turns": wanted.turns, "--ignore-end": wanted.ignore_end, "--cold": wanted.cold,
+        "--save": wanted.save, "--temperature, --top-p and --seed": wanted.params != SamplingParams(),
+    }  # fmt: skip
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option} belongs to a run with --draft or categories", hint="add --draft auto, for example"
+            )
+    return False
+
+
+def run(ctx: click.Context, shared: Shared, wanted: Wanted, prompts: Path | None, plot: Path | None) -> None:
+    """Measure, print, draw. Raises EdgeDecError when a side of ours said other tokens than plain decoding."""
+    from edgedec.bench.contest import measure
+    from edgedec.bench.contest_plot import draw_contest
+    from edgedec.bench.contest_report import ContestReport
+    from edgedec.bench.journal import Journal, digest
+    from edgedec.cli.bench_contest_table import show
+    from edgedec.core.manifest import Manifest
+    from edgedec.telemetry.machine import describe
+
+    _check_peers(shared, wanted)
+    bundle = common.find_bundle(ctx, shared.model)
+    manifest = Manifest.load(bundle)
+    questions = _questions(wanted, prompts)
+    plan, context = _plan(bundle, manifest, questions, wanted)
+    everyone = _contestants(ctx, shared, wanted, bundle, manifest, context)
+    conditions = _conditions(shared, wanted, manifest, prompts)
+    journal = Journal.resume(conditions, wanted.save)
+    with common.steps() as progress:
+        measure(everyone, plan, journal, progress=progress)
+    report = ContestReport(plan.questions, everyone, journal)
+    machine = describe().cpu
+    if plot:
+        title = f"{manifest.name}, {machine}, {shared.chosen_threads} threads"
+        draw_contest(report, plot, title=title)
+    if shared.as_json:
+        facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
+        click.echo(json.dumps({"model": manifest.name, **facts, **report.as_json()}, ensure_ascii=False))
+    else:
+        show(report, f"{manifest.name}, {machine}, {shared.chosen_threads} threads", wanted.max_tokens)
+    bad = {side: found for side, found in report.differing().items() if found.replies}
+    if bad:
+        counts = ", ".join(f"{side} in {found.replies} of {found.of}" for side, found in bad.items())
+        raise EdgeDecError(f"replies differ from plain decoding's: {counts}", hint="this is a bug of EdgeDec")
+
+
+def _check_peers(shared: Shared, wanted: Wanted) -> None:
+    names = shared.drafting_names()
+    if names and wanted.params.temperature > 0:
+        raise UsageError("the other runtimes decode greedily here", hint="leave out --peer or --temperature")
+
+
+def _questions(wanted: Wanted, prompts: Path | None) -> list[Question]:
+    from edgedec.bench.questions import chosen, plain_questions, read_questions
+    from edgedec.bench.texts import PROMPTS
+
+    found = plain_questions(PROMPTS) if prompts is None else read_questions(prompts)
+    categories = [name.strip() for name in wanted.categories.split(",")] if wanted.categories else []
+    return chosen(found, categories=categories, per_category=wanted.per_category, turns=wanted.turns)[
+        : wanted.limit
+    ]
+
+
+def _plan(
+    bundle: Path, manifest: Manifest, questions: Sequence[Question], wanted: Wanted
+) -> tuple[Plan, int]:
+    """The plan, and how many tokens the longest conversation can have."""
+    from edgedec.bench.contest import Plan
+    from edgedec.bench.conversation import Conversation, longest_prompt
+    from edgedec.session.assemble import load_template
+    from edgedec.session.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    template = load_template(bundle, tokenizer, manifest)
+    ends = manifest.spec.eos_ids
+
+    def script() -> Conversation:
+        return Conversation(tokenizer, template, ends)
+
+    longest = max(longest_prompt(one.turns, script(), wanted.max_tokens) for one in questions)
+    context = longest + wanted.max_tokens
+    common.check_context(manifest, context)
+    stop = () if wanted.ignore_end else tuple(ends)
+    return Plan(tuple(questions), script, wanted.max_tokens, stop, wanted.cold), context
+
+
+def _contestants(
+    ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, manifest: Manifest, context: int
+) -> list[Contestant]:
+    """Ours, plain decoding first, then the peers; those of one runtime share a process."""
+    from edgedec.bench.contest import OFF, PLAIN, Contestant
+    from edgedec.bench.sides import ours_drafting
+    from edgedec.session.speculate import Drafting
+
+    for spec in wanted.specs:
+        Drafting(spec)  # refuses what does not exist before anything is loaded
+    costs = seams(ctx).store().home / "costs"
+    own = ours_drafting(bundle, threads=shared.chosen_threads, context=context, costs=costs, isa=shared.isa)
+    arguments = {"sampling": asdict(wanted.params)}
+    everyone = [Contestant(PLAIN, own, OFF, arguments)]
+    everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
+    names = shared.drafting_names()
+    runtimes = list(dict.fromkeys(split_peer(name)[0] for name in names))
+    hosts = {
+        side.name: side
+        for side in common.all_peers(ctx, shared, manifest, runtimes, context=context, all_rows=True)
+    }
+    for name in names:
+        runtime, mode = split_peer(name)
+        everyone.append(Contestant(name, hosts[runtime], mode))
+    return everyone
+
+
+def _conditions(shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Path | None) -> dict[str, Any]:
+    """Everything that one measurement depends on; which questions and sides there are is not among it."""
+    from edgedec import __version__
+    from edgedec.backends.open import kernels_of
+    from edgedec.core.files import sha256_of
+    from edgedec.core.manifest import WEIGHTS
+    from edgedec.telemetry.machine import describe
+
+    return {
+        "version": __version__,
+        "model": manifest.name,
+        "weights": manifest.files[WEIGHTS].sha256[:16],
+        "cpu": describe().cpu,
+        "isa": shared.isa or kernels_of(manifest),
+        "threads": shared.chosen_threads,
+        "prompts": sha256_of(prompts)[:16] if prompts else "built in",
+        "max_tokens": wanted.max_tokens,
+        "ignore_end": wanted.ignore_end,
+        "cold": wanted.cold,
+        "sampling": asdict(wanted.params),
+    }

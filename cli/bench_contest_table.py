@@ -1,0 +1,161 @@
+"""The tables of ``edgedec bench run`` with drafts or categories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgedec.bench.contest import PLAIN
+from edgedec.bench.contest_report import LLAMA
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from edgedec.bench.contest_report import ContestReport, Ratio, Score
+
+_WIDTH = 1000
+"""More than any line has: a column cut short would be no figure, a terminal wraps what it cannot show."""
+_DEPTHS = 8
+
+
+def show(report: ContestReport, title: str, max_tokens: int) -> None:
+    """Print what there is to know, on standard output."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, width=_WIDTH)
+    turns = sum(len(one.turns) for one in report.questions)
+    console.print(
+        f"{title}: {len(report.questions)} questions, {turns} turns, at most {max_tokens} tokens each",
+        soft_wrap=True,
+    )
+    console.print("\nDecoding by side; median (quartiles) over replies, total: all tokens by all time")
+    console.print(_sides(report))
+    console.print(f"\nSpeed-up over plain {PLAIN}: median of neighbouring replies, total in parentheses")
+    console.print(_speed(report))
+    drafting = [side for side in report.sides if report.score(side).drafted]
+    efficient = [side for side in report.sides if _drafts(report.score(side))]
+    if efficient:
+        console.print("\nTokens per pass (block efficiency, mean accepted length)")
+        console.print(_efficiency(report, efficient))
+    if drafting:
+        console.print("\nDrafts found right, by depth; per drafter right of fed; memory of drafters")
+        console.print(_acceptance(report, drafting))
+        console.print("\nms per pass: drafting, the model's pass, and all that is not the model's pass")
+        console.print(_times(report))
+    _facts(console, report)
+
+
+def _drafts(score: Score) -> bool:
+    return (score.block_efficiency or 1.0) > 1.0 or score.drafted > 0
+
+
+def _table(headings: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    return table
+
+
+def _sides(report: ContestReport) -> Table:
+    bases = [base for base in (PLAIN, LLAMA) if base in report.sides]
+    headings = ["", "tok/s", "total"]
+    for base in bases:
+        headings += [f"x {base}", "total"]
+    table = _table([*headings, "tokens/pass", "right"])
+    for side in report.sides:
+        score = report.score(side)
+        values = score.as_json()["tokens_per_s"]
+        cells = [f"{values['median']:.1f} ({values['low']:.1f}-{values['high']:.1f})" if values else "-"]
+        cells.append(_number(score.total_rate, 1))
+        for base in bases:
+            ratio = score.ratio(base)
+            cells += [_quartiles(ratio), _number(ratio.total if ratio else None, 2)]
+        cells += [_number(score.block_efficiency, 2), _percent(score.acceptance_rate)]
+        table.add_row(side, *cells)
+    return table
+
+
+def _speed(report: ContestReport) -> Table:
+    """A line per category: tokens/s of plain decoding, and how many times as fast the others are."""
+    others = [side for side in report.sides if side != PLAIN]
+    table = _table(["", "replies", f"{PLAIN} tok/s", *others])
+    for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
+        plain = report.score(PLAIN, questions)
+        cells = [str(len(plain.answers)), _number(plain.total_rate, 1)]
+        for side in others:
+            ratio = report.score(side, questions).ratio(PLAIN)
+            cells.append(f"{ratio.pairs.median:.2f} ({ratio.total:.2f})" if ratio else "-")
+        table.add_row(_label(report, name), *cells)
+    return table
+
+
+def _efficiency(report: ContestReport, sides: Sequence[str]) -> Table:
+    table = _table(["", *sides])
+    for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
+        scores = [report.score(side, questions) for side in sides]
+        table.add_row(_label(report, name), *(_number(score.block_efficiency, 2) for score in scores))
+    return table
+
+
+def _acceptance(report: ContestReport, sides: Sequence[str]) -> Table:
+    table = _table(["", *(str(depth) for depth in range(1, _DEPTHS + 1)), "right of fed", "memory"])
+    for side in sides:
+        score = report.score(side)
+        rates = [_percent(found.right / found.drafted) for found in score.depths()[:_DEPTHS]]
+        sources = [f"{name} {right}/{fed}" for name, (fed, right) in sorted(score.sources().items())]
+        held = [f"{name} {size(count)}" for name, count in report.drafter_bytes(side).items()]
+        padding = ["-"] * (_DEPTHS - len(rates))
+        table.add_row(side, *rates, *padding, ", ".join(sources) or "-", ", ".join(held) or "-")
+    return table
+
+
+def _times(report: ContestReport) -> Table:
+    table = _table(["", "drafting", "model", "all else"])
+    for side in report.sides:
+        score = report.score(side)
+        cells = [_number(score.per_round_ms(part), 3) for part in ("draft", "verify", "own")]
+        table.add_row(side, *cells)
+    return table
+
+
+def _facts(console: Console, report: ContestReport) -> None:
+    console.print()
+    for side, found in report.differing().items():
+        word = "none" if not found.replies else f"{found.replies}"
+        console.print(f"{side}: {word} of {found.of} replies differ from plain decoding")
+    for name, peak in report.peaks().items():
+        sides = [side for side, process in report.processes.items() if process == name]
+        facts = report.versions[name]
+        shared = f", shared by {', '.join(sides)}" if len(sides) > 1 else ""
+        console.print(
+            f"{name}: {facts.get('version', '')}, {facts.get('isa', '')}; peak {size(peak)}{shared}",
+            soft_wrap=True,
+        )
+    apart = sum(ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN)))
+    if apart:
+        console.print(f"{apart} ratios are of replies that were measured in different runs")
+    for line in report.notices():
+        console.print(line, soft_wrap=True)
+
+
+def _label(report: ContestReport, name: str) -> str:
+    return name if name in report.groups or name == "all" else f"  {name}"
+
+
+def _quartiles(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"{ratio.pairs.median:.2f} ({ratio.pairs.low:.2f}-{ratio.pairs.high:.2f})"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

@@ -1,0 +1,113 @@
+"""EdgeDec with drafts as sides of a comparison: one loaded model, and an engine for every way to draft.
+
+The engines take turns on one cache. Each begins a reply with an empty one, so that all read the prompt alike;
+what drafters learned from earlier replies stays with them.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from edgedec import __version__
+from edgedec.core.types import ALL_ROWS
+from edgedec.engine import Engine, PassRecord
+from edgedec.sampling import SamplingParams
+from edgedec.session.assemble import load_model
+from edgedec.session.speculate import MOST_DRAFTED, OFF, Drafting, speculation_for
+from edgedec.speculation import Speculation
+
+_WARM = 16
+
+
+class Mode:
+    """One way to draft, with what its engine did since ``rounds`` was emptied."""
+
+    def __init__(self, peer: Peer, drafting: Drafting) -> None:
+        self.notices: list[str] = []
+        self.rounds: list[PassRecord] = []
+        self.speculation: Speculation | None = speculation_for(
+            peer.model, drafting, peer.costs, clock=time.perf_counter, notice=self.notices.append
+        )
+        self.engine = Engine(
+            peer.model.forward,
+            speculation=self.speculation,
+            observe=self.rounds.append,
+            clock=time.perf_counter,
+        )
+
+    @property
+    def draft_s(self) -> float:
+        return self.speculation.tally.draft_s if self.speculation else 0.0
+
+
+class Peer:
+    def open(
+        self, model: str, threads: int, context: int, costs: str, draft_tokens: int = MOST_DRAFTED
+    ) -> dict[str, Any]:
+        """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost."""
+        self.model = load_model(Path(model), threads=threads, context=context)
+        self.costs = Path(costs)
+        self._most = draft_tokens
+        self._modes: dict[str, Mode] = {}
+        forward = self.model.forward
+        forward.extend([0] * min(_WARM, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
+        forward.rewind(0)
+        return {"version": __version__, "isa": self.model.isa, "planned_bytes": forward.nbytes()}
+
+    def reply(
+        self,
+        tokens: list[int],
+        max_tokens: int,
+        stop: list[int],
+        mode: str,
+        sampling: dict[str, Any],
+        fresh: bool = False,
+    ) -> dict[str, Any]:
+        """Continue ``tokens`` from an empty cache until one of ``stop``, drafting as ``mode`` says.
+
+        ``fresh``: with drafters that have learned nothing yet. ``rounds`` of the answer: per pass after the
+        prompt's how many tokens were drafted, how deep, and how many of those were right.
+        """
+        if fresh or mode not in self._modes:
+            self._modes.pop(mode, None)  # before the new one is made: only one of them has to fit
+            self._modes[mode] = Mode(self, Drafting(mode, self._most))
+        used = self._modes[mode]
+        self.model.forward.rewind(0)
+        used.rounds.clear()
+        params = SamplingParams(**sampling)
+        started = time.perf_counter()
+        steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
+        out = [next(steps).token]
+        first, draft_s, passes = time.perf_counter(), used.draft_s, len(used.rounds)
+        out += [step.token for step in steps]
+        decode_s = time.perf_counter() - first
+        return {
+            "prefill_s": first - started,
+            "decode_s": decode_s,
+            "tokens": out,
+            "draft_s": used.draft_s - draft_s,
+            **_summary(used.rounds[passes:]),
+            "drafters": used.speculation.nbytes() if used.speculation else {},
+            "notices": [] if mode == OFF else used.notices,
+        }
+
+
+def _summary(records: list[PassRecord]) -> dict[str, Any]:
+    sources: dict[str, list[int]] = {}
+    rounds = []
+    for record in records:
+        depths: list[int] = []
+        for parent in record.tree.parents:
+            depths.append(1 if parent < 0 else depths[parent] + 1)
+        rounds.append([record.drafted, max(depths, default=0), len(record.path)])
+        for node, source in enumerate(record.tree.sources):
+            counts = sources.setdefault(source, [0, 0])
+            counts[0] += 1
+            counts[1] += node in record.path
+    return {
+        "rounds": rounds,
+        "verify_s": sum(record.seconds or 0.0 for record in records),
+        "sources": sources,
+    }

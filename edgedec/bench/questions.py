@@ -1,0 +1,93 @@
+"""Questions with categories, in the format of Spec-Bench (Xia et al. 2024), and which of them are asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgedec.bench.texts import read_prompts
+from edgedec.core.errors import BadFileError, UsageError
+
+MT_BENCH = "mt_bench"
+_OF_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+NO_CATEGORY = "prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One conversation: what the user says, turn by turn."""
+
+    key: str
+    category: str
+    turns: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        """The line of Spec-Bench's own tables that it counts in."""
+        return MT_BENCH if self.category in _OF_MT_BENCH else self.category
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a ``.jsonl`` file with ``turns``; of any other file its prompts, without category.
+
+    Raises NotFoundError, BadFileError.
+    """
+    texts = read_prompts(path)  # also makes sure that every line is an object or a string that has a prompt
+    if path.suffix != ".jsonl":
+        return plain_questions(texts)
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    questions = [
+        _question(json.loads(line), text, number, f"{path}, line {number}")
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
+    ]
+    if len({question.key for question in questions}) < len(questions):
+        raise BadFileError(f"{path} has a question_id twice")
+    return questions
+
+
+def plain_questions(texts: Sequence[str]) -> list[Question]:
+    """Prompts without category, one turn each."""
+    return [Question(str(number), NO_CATEGORY, (text,)) for number, text in enumerate(texts, 1)]
+
+
+def _question(value: Any, text: str, number: int, where: str) -> Question:
+    fields = value if isinstance(value, dict) else {}
+    turns = fields.get("turns", [text])
+    category = fields.get("category", NO_CATEGORY)
+    if not isinstance(turns, list) or not all(isinstance(turn, str) and turn for turn in turns):
+        raise BadFileError(f"{where}: its turns are not texts")
+    if not isinstance(category, str) or not category.isprintable():
+        raise BadFileError(f"{where}: its category is no name")
+    return Question(str(fields.get("question_id", number)), category, tuple(turns))
+
+
+def has_categories(questions: Sequence[Question]) -> bool:
+    return any(question.category != NO_CATEGORY for question in questions)
+
+
+def chosen(
+    questions: Sequence[Question],
+    *,
+    categories: Collection[str] = (),
+    per_category: int | None = None,
+    turns: int | None = None,
+) -> list[Question]:
+    """Those of ``categories`` (or groups; none: all), the first ``per_category`` of each category, cut to
+    ``turns``. Raises UsageError for a category that is not there.
+    """
+    known = dict.fromkeys(name for one in questions for name in (one.category, one.group))
+    for name in categories:
+        if name not in known:
+            raise UsageError(f"no question is of the category {name}", hint=f"there are {', '.join(known)}")
+    taken: dict[str, int] = {}
+    found = []
+    for question in questions:
+        if categories and question.category not in categories and question.group not in categories:
+            continue
+        taken[question.category] = taken.get(question.category, 0) + 1
+        if per_category is None or taken[question.category] <= per_category:
+            found.append(replace(question, turns=question.turns[:turns]))
+    return found
