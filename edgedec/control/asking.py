@@ -22,11 +22,11 @@ _PATIENCE = 4
 """Asked in vain so often before it is asked half as often."""
 
 _DISCOUNT = 0.995
-_WIDTH = 0.3
+_WIDTH = 0.8
 """Of the confidence bound, in tokens."""
-_FIRST = 4.0
-_MOST = 6.0
-_SHARE = 0.004
+_FIRST = 6.0
+_MOST = 8.0
+_SHARE = 0.005
 """Of all passes: what exploring may lose; and what it may at once."""
 _USUAL = 0.7
 """Of a costly drafter's tokens, how many are right while few were seen."""
@@ -51,6 +51,11 @@ class Caller:
             self._first = seconds
         elif not fresh:
             self.cost.observe(depth, seconds)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it was never asked."""
+        return self._first is None and not self.cost.known
 
     @property
     def seconds(self) -> float:

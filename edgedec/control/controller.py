@@ -23,11 +23,9 @@ _SLACK = 0.5
 """Drafters may understate: what seems half as probable as it would have to be is still drafted."""
 _OPEN_EVERY = 16
 """Rounds after which drafters may say whatever they think: only what they say can be judged."""
-_PLAIN_EVERY = 64
+_PLAIN_EVERY = 128
 """Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
 _TRY_DEPTH = 4
-_STRETCH = 2.0
-"""A pass counts as no more than so many times what it should have taken: the rest was an interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,11 @@ class Controller:
         per_pass = self._tokens / self._passes if self._passes else 1.0
         return max(per_pass, 1.0) / self.costs.seconds(1)
 
+    @property
+    def _due_plain(self) -> bool:
+        """Whether it has become unclear what plain decoding costs."""
+        return self._since_plain >= _PLAIN_EVERY or self.costs.plain_is_unclear
+
     def begin(self) -> None:
         """A new sequence."""
         self._fresh = set(self._callers)
@@ -81,7 +84,7 @@ class Controller:
         self._turn += 1
         self._asked, self._tried = [], None
         limit = min(room, self._limit)
-        if limit < 1 or self.credit.passes <= 0.0 or self._since_plain >= _PLAIN_EVERY:
+        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
             return []
         plain = self.costs.seconds(1)
         due = [
@@ -94,7 +97,7 @@ class Controller:
     def costly(self, plan: Plan, room: int) -> Request | None:
         """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
         plain, limit = self.costs.seconds(1), min(room, self._limit)
-        if limit < 1 or self.credit.passes <= 0.0 or self._since_plain >= _PLAIN_EVERY:
+        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
             return None
         best, chosen = plan.gain, None
         for name, caller in self._callers.items():
@@ -129,13 +132,14 @@ class Controller:
         for tree in proposed:
             self.acceptance.observe(tree, committed)
         drafted = len(fed)
-        usual = self.costs.seconds(1 + drafted)
+        passing = self.costs.seconds(1 + drafted)
         if times.passing is not None:
-            self.costs.observe(1 + drafted, times.passing)
+            # What a plain pass takes longer or shorter than usual, and what an interruption takes, is none of
+            # speculation's doing.
+            if self.costs.observe(1 + drafted, times.passing) and drafted:
+                passing = times.passing
             self._handling.observe(drafted, times.verifying)
         self._since_plain = self._since_plain + 1 if drafted else 0
-        # What a plain pass takes longer or shorter than usual is none of speculation's doing.
-        passing = usual if times.passing is None or not drafted else min(times.passing, _STRETCH * usual)
         took = passing + times.drafting + self._handling.slope * drafted
         self._account(fed, committed, took / self.costs.seconds(1))
         sources = set(fed.sources)
@@ -171,12 +175,14 @@ class Controller:
             level = following
 
     def _request(self, name: str, limit: int) -> Request:
-        handling, caller = self._handling.slope, self._callers[name]
+        caller = self._callers[name]
+        if caller.unknown:
+            return Request(name, min(limit, _TRY_DEPTH), 0.0)
+        handling = self._handling.slope
         least = least_reach(self.costs, limit, rate=self.rate, handling=handling)
         if not caller.costly(self.costs.seconds(1)):
-            if self._turn % _OPEN_EVERY == 0:
-                return Request(name, limit, 0.0)
-            return Request(name, limit, self.acceptance.in_its_words(name, _SLACK * least))
+            floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
+            return Request(name, limit, self.acceptance.in_its_words(name, floor))
         price = least + self.rate * caller.cost.slope
         most = limit if caller.cost.known else min(limit, _TRY_DEPTH)
         return Request(name, min(2 * caller.deepest(most, price), most), min(price, 1.0))

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 
 _WEIGHT = 0.1
 """Of a new time among the ones before: machines change their mind (heat, other programs)."""
-_STEP = 0.3
-"""A single time moves the estimate by no more than if it were off by so much (a logarithm)."""
+_FIRST_WEIGHT = 0.3
+"""Of the first time of that many tokens, and less from one to the next."""
 _OUTLIER = 3.0
-_INTERRUPTED = 4
+_INTERRUPTED = 2
 """So many passes in a row that took several times too long are not interruptions any more."""
+_KEEPING = 0.998
+"""What is thought of passes over several tokens fades with each over one: else what looks dear stays so."""
+_UNCLEAR = 0.1
+"""Passes over several tokens that moved the whole curve so far (a logarithm) may be wrong about one token."""
 _SHARED = 0.5
 """Of what a pass over several tokens took too long, so much is the machine, the rest the curve's shape."""
 
@@ -34,6 +38,8 @@ class CostCurve:
         self._level = 0.0
         self._shape = [0.0] * self.longest
         self._strange = 0
+        self._level_of_one = 0.0
+        self._seen = [0] * self.longest
         self._now = self._times()
 
     def seconds(self, tokens: int) -> float:
@@ -42,24 +48,48 @@ class CostCurve:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
         return self._now[tokens - 1]
 
-    def observe(self, tokens: int, seconds: float) -> None:
-        """A pass took so long. Single passes that took several times too long were interrupted."""
+    def observe(self, tokens: int, seconds: float) -> bool:
+        """A pass took so long. False for a single one that took several times too long: it was interrupted,
+        and says nothing.
+        """
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
-            return
+            return False
         ratio = seconds / self._now[tokens - 1]
         self._strange = self._strange + 1 if ratio > _OUTLIER else 0
         if 0 < self._strange < _INTERRUPTED:
-            return
-        move = _WEIGHT * min(max(math.log(ratio), -_STEP), _STEP)
+            return False
+        self._seen[tokens - 1] += 1
+        weight = max(_WEIGHT, _FIRST_WEIGHT / self._seen[tokens - 1] ** 0.5)
         if tokens == 1:
-            self._level += move
+            self._see_one(math.log(ratio), weight)
         else:
-            self._level += _SHARED * move
-            for other in range(2, self.longest + 1):
-                near = 1.0 - abs(math.log2(other / tokens))
-                if near > 0.0:
-                    self._shape[other - 1] += (1.0 - _SHARED) * near * move
+            self._see_several(tokens, math.log(ratio), weight)
         self._now = self._times()
+        return True
+
+    def _see_one(self, off: float, weight: float) -> None:
+        seen = self._level + off
+        before = self._level_of_one
+        if abs(seen - before) < abs(off):  # what passes over several tokens showed was not the machine
+            for other in range(1, self.longest):
+                self._shape[other] += self._level - before
+            self._level = before
+        self._level += weight * (seen - self._level)
+        self._level_of_one = self._level
+        for other in range(1, self.longest):
+            self._shape[other] *= _KEEPING
+
+    def _see_several(self, tokens: int, off: float, weight: float) -> None:
+        self._level += _SHARED * weight * off
+        for other in range(2, self.longest + 1):
+            near = 1.0 - abs(math.log2(other / tokens))
+            if near > 0.0:
+                self._shape[other - 1] += (1.0 - _SHARED) * near * weight * off
+
+    @property
+    def plain_is_unclear(self) -> bool:
+        """Whether a pass over one token should be seen again before more is concluded."""
+        return abs(self._level - self._level_of_one) > _UNCLEAR
 
     @property
     def drift(self) -> float:
