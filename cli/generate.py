@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         "git diff | edgedec generate -m qwen2.5-coder-1.5b -p - --max-tokens 100",
         'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --temperature 0.8 --seed 7',
         'edgedec generate -p "List three colours." --json | jq .stats',
-        "edgedec generate -m qwen2.5-coder-1.5b --draft auto -p - < question-about-a-file.txt",
+        "edgedec generate -m qwen2.5-coder-1.5b --draft lookup -p - < question-about-a-file.txt",
     ),
 )
 @opt.model_option

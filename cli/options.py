@@ -70,9 +70,9 @@ _RUNTIME = (
         help="Tokens the cache can hold (default: what the model was made for, within reason).",
     ),
     click.option(
-        "--draft", default="off", show_default=True, metavar="NAMES",
-        help="Draft tokens, check several in a pass: auto, off, or by comma drafters (lookup, recycling) and "
-        "models, by name or path. The reply stays the same.",
+        "--draft", default="auto", show_default=True, metavar="NAMES",
+        help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "
+        "(lookup, recycling) and models, by name or path. The reply stays the same.",
     ),
     click.option(
         "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",

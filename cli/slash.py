@@ -13,6 +13,7 @@ from edgedec.session.state import ModelId, restore_session, save_session
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
     from edgedec.session.chat import Session
+    from edgedec.speculation import Speculation
 
 
 class Quit(Exception):  # noqa: N818 - it is no error
@@ -97,8 +98,21 @@ def _stats(context: Context, argument: str) -> None:
     for name, count in context.model.forward.nbytes().items():
         context.say(f"{name:<9} {count / 1e6:.1f} MB")
     context.say(f"kernels   {context.model.isa}")
+    context.say(f"drafts    {_drafts(session.speculation)}")
     if session.last is not None:
         context.say(f"last      {session.last.stats.summary(context.model.forward.capacity)}")
+
+
+def _drafts(speculation: Speculation | None) -> str:
+    if speculation is None:
+        return "off"
+    names, tally = ", ".join(speculation.drafters) or "none left", speculation.tally
+    if not tally.rounds:
+        return names
+    return (
+        f"{names}: {tally.accepted} of {tally.drafted} tokens drafted were right,"
+        f" {tally.block_efficiency:.2f} tokens a pass"
+    )
 
 
 def _quit(context: Context, argument: str) -> None:

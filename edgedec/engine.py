@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import ContextFullError, UsageError
-from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, Rows
 from edgedec.sampling import SamplingParams, draw, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
@@ -142,6 +142,8 @@ class Engine:
         finally:
             if run == self._runs and self._forward.length > len(self.committed):
                 self._forward.rewind(len(self.committed))
+            if run == self._runs and self._speculation:
+                self._speculation.end()
 
     def _round(self, params: SamplingParams, end: int, progress: Progress | None) -> list[Sourced]:
         """Feed what the cache lacks and a draft behind it; returns what is to be committed."""
@@ -164,8 +166,8 @@ class Engine:
             self._forward.rewind(len(self.committed))
             raise
         if self._speculation:
-            self._speculation.learn((waiting[-1], *tree.tokens), head)
             self._speculation.commit(verdict.tokens, len(tree), seconds=seconds if last == 0 else None)
+            self._speculation.learn((waiting[-1], *tree.tokens), head)
         if self._observe:
             fed = len(waiting) + len(tree)
             self._observe(
@@ -190,8 +192,10 @@ class Engine:
     def _chooser(self, head: HeadRows, params: SamplingParams) -> Choose:
         """The token that plain decoding commits after a node of the tree."""
 
+        penalised = params.repetition_penalty != 1.0  # else nothing reads the history
+
         def choose(node: int, accepted: Sequence[int]) -> int:
-            history = self.committed if node == ROOT else [*self.committed, *accepted]
+            history = [*self.committed, *accepted] if penalised else self.committed
             return draw(head, node + 1, params, len(self.committed) + len(accepted), history)
 
         return choose

@@ -5,60 +5,33 @@ What is proposed never changes what is committed, only how many passes it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from edgedec.control import Acceptance, CostCurve, planned
+from edgedec.control import Controller, CostCurve
+from edgedec.control.controller import Request, RoundTimes
+from edgedec.control.tally import Tally
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
 from edgedec.draft import Drafter, Keyed, merged
+from edgedec.draft.merge import Believe
 from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, fitted
 
+__all__ = ["Notice", "Speculation", "Tally"]
+
 Notice = Callable[[str], None]
+Keep = Callable[[Mapping[int, float]], None]
 
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of a whole session. ``rounds`` are passes that committed a token, drafted for or not."""
-
-    rounds: int = 0
-    committed: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    draft_s: float = 0.0
-    """Proposing, learning, planning."""
-    verify_s: float = 0.0
-    """The passes of these rounds."""
-
-    def as_json(self) -> dict[str, float | int | None]:
-        """The fields of ``edgedec generate --json`` about drafts."""
-        return {
-            "rounds": self.rounds,
-            "drafted_tokens": self.drafted,
-            "block_efficiency": _rounded(self.block_efficiency),
-            "acceptance_rate": _rounded(self.acceptance_rate),
-            "draft_s": _rounded(self.draft_s),
-            "verify_s": _rounded(self.verify_s),
-        }
-
-    @property
-    def block_efficiency(self) -> float | None:
-        """Mean tokens committed per round."""
-        return self.committed / self.rounds if self.rounds else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Share of the drafted tokens fed that were committed."""
-        return self.accepted / self.drafted if self.drafted else None
+_DRIFT = 0.15
 
 
 class Speculation:
     """Drafters and the control over them. A drafter that raises is dropped, with one line to ``notice``.
 
-    Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not. ``rule`` says how the
-    engine is to verify: "keyed", or one of ``verify.RULES``; for these costs do not count either.
+    Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not. Costs that have
+    drifted far from what they were go to ``keep`` after a reply: tokens of a pass, seconds. ``rule`` says how
+    the engine is to verify: "keyed", or one of ``verify.RULES``; for these costs do not count either, since a
+    seed would not reproduce what times decided.
     """
 
     def __init__(
@@ -70,15 +43,21 @@ class Speculation:
         rule: str = KEYED,
         notice: Notice | None = None,
         clock: Callable[[], float] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._drafters = list(drafters)
-        self._costs = costs
         self._limit = limit
         self.rule = rule
+        self._control = Controller(costs, self.drafters, limit) if costs and rule == KEYED else None
         self._notice = notice
-        self._clock = clock
-        self._acceptance = Acceptance()
+        self._now = clock or (lambda: 0.0)
+        self._keep = keep
+        self._kept_drift = 0.0
         self._proposed: list[DraftTree] = []
+        self._fed = EMPTY
+        self._began: float | None = None
+        """When drafting for the round in progress began, if it did."""
+        self._ready = self._learning = 0.0
         self.tally = Tally()
 
     @property
@@ -96,57 +75,89 @@ class Speculation:
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """A new sequence, which shares its first ``kept`` tokens with the one before."""
-        self._proposed = []
+        self._forget_round()
+        if self._control:
+            self._control.begin()
         self._each(lambda drafter: drafter.begin(tokens, kept))
+
+    def end(self) -> None:
+        """The reply is over."""
+        if self._control and self._keep:
+            drift = self._control.costs.drift
+            if abs(drift - self._kept_drift) > _DRIFT:
+                self._kept_drift = drift
+                self._keep(self._control.costs.measured())
 
     def propose(self, room: int) -> DraftTree:
         """At most ``room`` tokens to feed behind the last committed one."""
-        with self._timed():
-            return self._propose(room)
-
-    def _propose(self, room: int) -> DraftTree:
+        self._forget_round()
+        self._began = self._now()
         limit = min(self._limit, room)
-        self._proposed = []
-        if limit <= 0:
-            return EMPTY
-        self._each(lambda drafter: self._proposed.append(drafter.propose(limit)))
-        trees = [tree for tree in self._proposed if len(tree)]
-        if not trees:
-            return EMPTY
-        if self.rule != KEYED and (drawn := [tree for tree in trees if tree.laws is not None]):
-            # Whether a token is fed must not depend on which one was drawn, or it is no draw from its law.
-            return fitted(self.rule, drawn[0].first(limit))
-        tree = fitted(self.rule, merged(trees, limit, self._acceptance.believe))
-        if self._costs is None or self.rule != KEYED:  # a seed would not reproduce what times decided
-            return tree
-        return tree.first(planned(tree, self._costs))
-
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        """The target's answers to the tokens of a pass."""
-        with self._timed():
-            self._each(lambda drafter: drafter.learn(fed, rows))
+        if self._control:
+            self._fed = self._planned(self._control, limit)
+        elif limit > 0:
+            self._ask([Request(name, limit, 0.0) for name in self.drafters])
+            self._fed = self._unplanned(limit)
+        self._ready = self._now()
+        return self._fed
 
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         """A round over ``drafted`` drafted tokens committed ``tokens``; its pass took ``seconds``."""
-        with self._timed():
-            for tree in self._proposed:
-                self._acceptance.observe(tree, tokens)
-            self._proposed = []
-            self._each(lambda drafter: drafter.commit(tokens))
-            if self._costs is not None and seconds is not None:
-                self._costs.observe(1 + drafted, seconds)
-        self.tally.rounds += 1
-        self.tally.committed += len(tokens)
-        self.tally.drafted += drafted
-        self.tally.accepted += len(tokens) - 1
-        self.tally.verify_s += seconds or 0.0
+        verified = self._now()
+        self._each(lambda drafter: drafter.commit(tokens))
+        self.tally.add(self._fed, tokens, seconds or 0.0)
+        if self._began is None:
+            return
+        own = self._ready - self._began + self._now() - verified + self._learning
+        self._learning = 0.0
+        self.tally.draft_s += own
+        if self._control:
+            verifying = verified - self._ready - (seconds or 0.0)
+            times = RoundTimes(seconds, own, max(verifying, 0.0))
+            self._control.settle(self._proposed, self._fed, tokens, times)
+        self._forget_round()
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        began = self._clock() if self._clock else 0.0
-        yield
-        if self._clock:
-            self.tally.draft_s += self._clock() - began
+    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+        """The target's answers to the tokens of a pass, after ``commit`` of what came of it."""
+        began = self._now()
+        self._each(lambda drafter: drafter.learn(fed, rows))
+        self._learning += self._now() - began
+
+    def _planned(self, control: Controller, limit: int) -> DraftTree:
+        self._ask(control.cheap(limit))
+        tree = self._merged(limit, control.acceptance.believe)
+        plan = control.plan(tree)
+        if (request := control.costly(plan, limit)) is not None:
+            self._ask([request])
+            tree = self._merged(limit, control.acceptance.believe)
+            plan = control.plan(tree)
+        return tree.first(plan.nodes)
+
+    def _unplanned(self, limit: int) -> DraftTree:
+        if self.rule != KEYED and (drawn := [tree for tree in self._proposed if tree.laws is not None]):
+            # Whether a token is fed must not depend on which one was drawn, or it is no draw from its law.
+            return fitted(self.rule, drawn[0].first(limit))
+        return fitted(self.rule, self._merged(limit))
+
+    def _ask(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            self._each(lambda drafter, wanted=request: self._one(drafter, wanted))  # type: ignore[misc]
+
+    def _one(self, drafter: Drafter, wanted: Request) -> None:
+        if drafter.name != wanted.name:
+            return
+        began = self._now()
+        tree = drafter.propose(wanted.limit, wanted.floor)
+        if len(tree):
+            self._proposed.append(tree)
+        if self._control:
+            self._control.asked(wanted.name, tree, self._now() - began)
+
+    def _merged(self, limit: int, believe: Believe = lambda source, prob: prob) -> DraftTree:
+        return merged(self._proposed, limit, believe) if self._proposed else EMPTY
+
+    def _forget_round(self) -> None:
+        self._proposed, self._fed, self._began = [], EMPTY, None
 
     def _each(self, act: Callable[[Drafter], None]) -> None:
         for drafter in tuple(self._drafters):
@@ -156,7 +167,3 @@ class Speculation:
                 self._drafters.remove(drafter)
                 if self._notice:
                     self._notice(f"drafter {drafter.name} failed and is off: {error}")
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgedec.control.acceptance import Acceptance
+from edgedec.control.controller import Controller
 from edgedec.control.costs import CostCurve
 from edgedec.control.planner import planned
 
-__all__ = ["Acceptance", "CostCurve", "planned"]
+__all__ = ["Acceptance", "Controller", "CostCurve", "planned"]

@@ -2,48 +2,123 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 _WEIGHT = 0.1
 """Of a new time among the ones before: machines change their mind (heat, other programs)."""
+_FIRST_WEIGHT = 0.3
+"""Of the first time of that many tokens, and less from one to the next."""
 _OUTLIER = 3.0
+_INTERRUPTED = 2
+"""So many passes in a row that took several times too long are not interruptions any more."""
+_KEEPING = 0.998
+"""What is thought of passes over several tokens fades with each over one: else what looks dear stays so."""
+_UNCLEAR = 0.1
+"""Passes over several tokens that moved the whole curve so far (a logarithm) may be wrong about one token."""
+_SHARED = 0.5
+"""Of what a pass over several tokens took too long, so much is the machine, the rest the curve's shape."""
 
 
 class CostCurve:
     """Times of passes over 1 to ``longest`` tokens; between measured numbers of tokens, straight lines.
 
-    ``measured`` maps tokens to seconds, and must have 1 and ``longest``. Costs never fall with T.
+    ``measured`` maps tokens to seconds, and must have 1 and ``longest``. Costs never fall with T. What is
+    observed later moves all of the curve (a machine that slows down) and its shape near that number of tokens
+    (a context that grows); a pass over one token moves all of it alike.
     """
 
     def __init__(self, measured: Mapping[int, float]) -> None:
-        if 1 not in measured or min(measured) < 1 or any(time <= 0.0 for time in measured.values()):
+        finite = all(math.isfinite(time) and time > 0.0 for time in measured.values())
+        if 1 not in measured or min(measured) < 1 or not finite:
             raise ValueError(f"a cost curve needs positive times from one token on, not {dict(measured)}")
-        self._points = dict(sorted(measured.items()))
-        self._drift = 1.0
-
-    @property
-    def longest(self) -> int:
-        return max(self._points)
+        self._points = sorted(measured)
+        self.longest = self._points[-1]
+        self._first = [_between(measured, self._points, tokens) for tokens in range(1, self.longest + 1)]
+        self._level = 0.0
+        self._shape = [0.0] * self.longest
+        self._strange = 0
+        self._level_of_one = 0.0
+        self._seen = [0] * self.longest
+        self._now = self._times()
 
     def seconds(self, tokens: int) -> float:
         """Of a pass over 1 to ``longest`` tokens."""
         if not 1 <= tokens <= self.longest:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
-        return self._drift * self._shape(tokens)
+        return self._now[tokens - 1]
 
-    def observe(self, tokens: int, seconds: float) -> None:
-        """A pass took so long. Single passes that took several times too long were interrupted."""
-        if not 1 <= tokens <= self.longest or seconds > _OUTLIER * self.seconds(tokens):
-            return
-        if tokens in self._points:
-            self._points[tokens] += _WEIGHT * (seconds / self._drift - self._points[tokens])
+    def observe(self, tokens: int, seconds: float) -> bool:
+        """A pass took so long. False for a single one that took several times too long: it was interrupted,
+        and says nothing.
+        """
+        if not 1 <= tokens <= self.longest or seconds <= 0.0:
+            return False
+        ratio = seconds / self._now[tokens - 1]
+        self._strange = self._strange + 1 if ratio > _OUTLIER else 0
+        if 0 < self._strange < _INTERRUPTED:
+            return False
+        self._seen[tokens - 1] += 1
+        weight = max(_WEIGHT, _FIRST_WEIGHT / self._seen[tokens - 1] ** 0.5)
+        if tokens == 1:
+            self._see_one(math.log(ratio), weight)
         else:
-            self._drift *= 1.0 + 0.1 * _WEIGHT * (seconds / self.seconds(tokens) - 1.0)
+            self._see_several(tokens, math.log(ratio), weight)
+        self._now = self._times()
+        return True
 
-    def _shape(self, tokens: int) -> float:
-        below = max(point for point in self._points if point <= tokens)
-        if below == tokens:
-            return max(time for point, time in self._points.items() if point <= tokens)
-        above = min(point for point in self._points if point > tokens)
-        low, high = self._shape(below), self._shape(above)
-        return low + (high - low) * (tokens - below) / (above - below)
+    def _see_one(self, off: float, weight: float) -> None:
+        seen = self._level + off
+        before = self._level_of_one
+        if abs(seen - before) < abs(off):  # what passes over several tokens showed was not the machine
+            for other in range(1, self.longest):
+                self._shape[other] += self._level - before
+            self._level = before
+        self._level += weight * (seen - self._level)
+        self._level_of_one = self._level
+        for other in range(1, self.longest):
+            self._shape[other] *= _KEEPING
+
+    def _see_several(self, tokens: int, off: float, weight: float) -> None:
+        self._level += _SHARED * weight * off
+        for other in range(2, self.longest + 1):
+            near = 1.0 - abs(math.log2(other / tokens))
+            if near > 0.0:
+                self._shape[other - 1] += (1.0 - _SHARED) * near * weight * off
+
+    @property
+    def plain_is_unclear(self) -> bool:
+        """Whether a pass over one token should be seen again before more is concluded."""
+        return abs(self._level - self._level_of_one) > _UNCLEAR
+
+    @property
+    def drift(self) -> float:
+        """How far the curve is from what it was made with, at most: 0.15 is 15 % at some number of tokens."""
+        return max(abs(now / first - 1.0) for now, first in zip(self._now, _rising(self._first), strict=True))
+
+    def measured(self) -> dict[int, float]:
+        """The curve as it is now, to make another one with."""
+        return {tokens: self._now[tokens - 1] for tokens in self._points}
+
+    def _times(self) -> list[float]:
+        level, exp = self._level, math.exp
+        return _rising(
+            [first * exp(level + shape) for first, shape in zip(self._first, self._shape, strict=True)]
+        )
+
+
+def _between(measured: Mapping[int, float], points: list[int], tokens: int) -> float:
+    below = max(point for point in points if point <= tokens)
+    above = min(point for point in points if point >= tokens)
+    if below == above:
+        return measured[below]
+    part = (tokens - below) / (above - below)
+    return measured[below] + (measured[above] - measured[below]) * part
+
+
+def _rising(times: list[float]) -> list[float]:
+    highest, made = 0.0, []
+    for time in times:
+        highest = max(highest, time)
+        made.append(highest)
+    return made

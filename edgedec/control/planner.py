@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from edgedec.control.costs import CostCurve
 from edgedec.core.tree import ROOT, DraftTree
 
 
-def planned(tree: DraftTree, costs: CostCurve, *, waiting: int = 1) -> int:
-    """Number of nodes, from the front of ``tree``, that gives the most committed tokens per second.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Feed the first ``nodes`` of a draft; ``gain`` is the tokens expected above what its time is worth."""
 
-    A pass over ``waiting`` committed tokens and n drafted ones commits one token and each drafted one with
-    the probability of its path; it costs what the curve says. Each prefix of ``tree`` must be the best tree
-    of its size, as ``merged`` makes it. 0 means: do not speculate.
+    nodes: int = 0
+    gain: float = 0.0
+
+
+NOTHING = Plan()
+
+
+def planned(
+    tree: DraftTree, costs: CostCurve, *, rate: float = 0.0, handling: float = 0.0, spare: float | None = None
+) -> Plan:
+    """How many nodes, from the front of ``tree``, make the most of the time they take.
+
+    A drafted token is committed with the probability of its path, and worth feeding while that is more than
+    what the time it adds to the pass brings elsewhere: ``rate``, in tokens per second, the average that
+    decoding goes at (never less than plain decoding's). So averages over unlike rounds are highest; the
+    best quotient of each round would feed too little where drafts are good. ``handling`` are seconds per
+    drafted token outside the pass; no plan costs more than ``spare`` seconds above a plain pass. Each prefix
+    of ``tree`` must be the best tree of its size, as ``merged`` makes it. No nodes means: do not speculate.
     """
+    plain = costs.seconds(1)
+    rate = max(rate, 1.0 / plain)
     reach: list[float] = []
-    expected, best, chosen = 1.0, 1.0 / costs.seconds(min(waiting, costs.longest)), 0
-    most = min(len(tree), costs.longest - waiting)
-    for node in range(most):
+    expected, best, chosen = 0.0, 0.0, 0
+    for node in range(min(len(tree), costs.longest - 1)):
         parent = tree.parents[node]
         reach.append(tree.probs[node] * (1.0 if parent == ROOT else reach[parent]))
         expected += reach[node]
-        rate = expected / costs.seconds(waiting + node + 1)
-        if rate > best:
-            best, chosen = rate, node + 1
-    return chosen
+        more = costs.seconds(node + 2) - plain + handling * (node + 1)
+        if spare is not None and more > spare:
+            break
+        gain = expected - rate * more
+        if gain > best:
+            best, chosen = gain, node + 1
+    return Plan(chosen, best)
+
+
+def least_reach(costs: CostCurve, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
+    """The path probability below which no token of a draft of at most ``limit`` tokens can pay."""
+    plain = costs.seconds(1)
+    rate = max(rate, 1.0 / plain)
+    most = min(limit, costs.longest - 1)
+    slopes = ((costs.seconds(1 + nodes) - plain) / nodes for nodes in range(1, most + 1))
+    return rate * (min(slopes, default=plain) + handling)

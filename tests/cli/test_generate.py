@@ -218,6 +218,13 @@ def test_an_unknown_drafter_is_refused_before_the_model_is_opened(home: Home) ->
 
 def test_a_model_without_trees_says_that_it_drafts_nothing(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "auto")
+    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "lookup")
     assert (result.exit_code, result.stdout) == (0, "Because.\n")
     assert "without drafts" in result.stderr
+
+
+def test_unasked_a_model_without_trees_drafts_nothing_and_says_nothing(home: Home) -> None:
+    home.install()
+    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["stats"]["draft"] == []

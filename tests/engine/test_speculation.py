@@ -240,4 +240,4 @@ def test_a_drafter_that_becomes_right_is_fed_again() -> None:
     speculation = Speculation([Drafting(guess)], CostCurve({1: 0.01, 16: 0.03}))
     engine = Engine(MarkovForward(capacity=512), speculation=speculation)
     assert tokens(engine, [1, 2], n=300) == plain
-    assert speculation.tally.accepted > 120
+    assert speculation.tally.accepted > 100

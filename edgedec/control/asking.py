@@ -1,0 +1,141 @@
+"""Whether asking a drafter is worth its time, and how often to ask one that it is not.
+
+Drafters that take next to no time are asked, and their drafts judged, fed or not: only their own time must
+stay small, so after asking in vain they are asked in every second round, every fourth, and so on. Drafters
+that take the time of passes (a small model) cannot be judged for nothing. They are arms of a bandit: a
+discounted upper confidence bound (UCB1, Auer et al. 2002; discounted, Garivier and Moulines 2011) on the
+tokens that asking gained, and what exploring may cost is bounded besides.
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgedec.control.line import Line
+
+_CHEAP = 0.05
+"""Of a plain pass: what takes less is asked to be judged."""
+_OVERHEAD = 0.003
+"""Of a plain pass, on average: what a drafter may take that is asked in vain."""
+_RAREST = 32
+_PATIENCE = 4
+"""Asked in vain so often before it is asked half as often."""
+
+_DISCOUNT = 0.995
+_WIDTH = 0.8
+"""Of the confidence bound, in tokens."""
+_FIRST = 6.0
+_MOST = 8.0
+_SHARE = 0.005
+"""Of all passes: what exploring may lose; and what it may at once."""
+_USUAL = 0.7
+"""Of a costly drafter's tokens, how many are right while few were seen."""
+
+
+class Caller:
+    """One drafter, as seen from outside. Times in seconds; gains in tokens."""
+
+    def __init__(self) -> None:
+        self.cost = Line()
+        self._first: float | None = None
+        self._every = 1
+        self._vain = 0
+        self._last = 0
+        self._pulls = 0.0
+        self._gain = 0.0
+        self._depths: list[tuple[float, float]] = []
+
+    def took(self, depth: int, seconds: float, *, fresh: bool) -> None:
+        """A call drafted ``depth`` levels; ``fresh``: the first in a sequence, which may read all of it."""
+        if fresh and not self.cost.known:
+            self._first = seconds
+        elif not fresh:
+            self.cost.observe(depth, seconds)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it was never asked."""
+        return self._first is None and not self.cost.known
+
+    @property
+    def seconds(self) -> float:
+        """Of a call."""
+        return self.cost.mean if self.cost.known else self._first or 0.0
+
+    def costly(self, plain: float) -> bool:
+        """Whether a call is dear beside a pass that takes ``plain`` seconds."""
+        return self.seconds > _CHEAP * plain
+
+    def due(self, turn: int, plain: float) -> bool:
+        """Whether to ask a cheap drafter in round ``turn``."""
+        least = self.seconds / (_OVERHEAD * plain)
+        return turn - self._last >= min(self._every, _RAREST, max(least, 1.0))
+
+    def asked(self, turn: int, fed: bool) -> None:
+        """In round ``turn``; ``fed``: some of what it drafted was worth feeding."""
+        self._last = turn
+        self._vain = 0 if fed else self._vain + 1
+        if fed:
+            self._every = 1
+        elif self._vain >= _PATIENCE:
+            self._every, self._vain = min(2 * self._every, _RAREST), 0
+
+    def fade(self) -> None:
+        """A round went by."""
+        self._pulls *= _DISCOUNT
+        self._gain *= _DISCOUNT
+
+    def pulled(self, gain: float) -> None:
+        """Asked as a costly one, which gained so many tokens above what the round's time is worth."""
+        self._pulls += 1.0
+        self._gain += gain
+
+    @property
+    def value(self) -> float:
+        """What asking gains on average, without hope."""
+        return self._gain / self._pulls if self._pulls else -math.inf
+
+    def hope(self, rounds: float) -> float:
+        """What asking gains at best, as far as ``rounds`` (discounted) can tell."""
+        if self._pulls < 1e-3:
+            return math.inf
+        return self.value + _WIDTH * math.sqrt(2.0 * math.log(max(rounds, 2.0)) / self._pulls)
+
+    def judged(self, depth: int, right: bool) -> None:
+        """A token at ``depth``, whose parent was committed, was right or not."""
+        while len(self._depths) <= depth:
+            self._depths.append((4.0 * _USUAL, 4.0))
+        hits, seen = self._depths[depth]
+        self._depths[depth] = (0.98 * hits + right, 0.98 * seen + 1.0)
+
+    def deepest(self, limit: int, price: float) -> int:
+        """The depth to draft to, 1 at least, when a level costs ``price`` tokens."""
+        reach, depth = 1.0, 0
+        while depth < limit:
+            hits, seen = self._depths[min(depth, len(self._depths) - 1)] if self._depths else (_USUAL, 1.0)
+            reach *= hits / seen
+            if reach < price:
+                break
+            depth += 1
+        return max(depth, 1)
+
+
+class Exploring:
+    """What trying costly drafters has lost, in plain passes, against knowing better; bounded."""
+
+    def __init__(self) -> None:
+        self._left = _FIRST
+        self.rounds = 0.0
+
+    def round(self, cost: float) -> None:
+        """A round took as long as ``cost`` plain passes."""
+        self.rounds = _DISCOUNT * self.rounds + 1.0
+        self._left = min(self._left + _SHARE * cost, _MOST)
+
+    @property
+    def allowed(self) -> bool:
+        return self._left > 0.0
+
+    def lost(self, passes: float) -> None:
+        """A try lost so much (gained, if negative)."""
+        self._left = min(self._left - passes, _MOST)

@@ -1,0 +1,195 @@
+"""What to draft in a round: whom to ask, how much to feed, and what came of it.
+
+All times are handed in, in seconds. Decisions follow from them and from what was committed; there is no clock
+and no chance in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgedec.control.acceptance import Acceptance
+from edgedec.control.asking import Caller, Exploring
+from edgedec.control.costs import CostCurve
+from edgedec.control.credit import Credit
+from edgedec.control.line import Line
+from edgedec.control.planner import NOTHING, Plan, least_reach, planned
+from edgedec.core.tree import ROOT, DraftTree
+
+_FADING = 0.99
+"""Of the average rate: what remains of a round after one more."""
+_SLACK = 0.5
+"""Drafters may understate: what seems half as probable as it would have to be is still drafted."""
+_OPEN_EVERY = 16
+"""Rounds after which drafters may say whatever they think: only what they say can be judged."""
+_PLAIN_EVERY = 128
+"""Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
+_TRY_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Ask drafter ``name`` for at most ``limit`` tokens, none whose path is less probable than ``floor``."""
+
+    name: str
+    limit: int
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    """Of one round: its pass (None: not measured), what drafting, learning and planning took, and what
+    verifying took, which plain decoding does too, for one token."""
+
+    passing: float | None
+    drafting: float = 0.0
+    verifying: float = 0.0
+
+
+class Controller:
+    """Plans rounds so that decoding is as quick as drafts allow, and never slower than without."""
+
+    def __init__(self, costs: CostCurve, names: Sequence[str], limit: int) -> None:
+        self.costs = costs
+        self.acceptance = Acceptance()
+        self.credit = Credit()
+        self._limit = min(limit, costs.longest - 1)
+        self._callers = {name: Caller() for name in names}
+        self._exploring = Exploring()
+        self._handling = Line()
+        self._tokens = self._passes = 0.0
+        self._turn = self._since_plain = 0
+        self._fresh: set[str] = set(names)
+        self._asked: list[str] = []
+        self._tried: tuple[str, float] | None = None
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second lately, by what passes cost; never less than plain decoding's."""
+        per_pass = self._tokens / self._passes if self._passes else 1.0
+        return max(per_pass, 1.0) / self.costs.seconds(1)
+
+    @property
+    def _due_plain(self) -> bool:
+        """Whether it has become unclear what plain decoding costs."""
+        return self._since_plain >= _PLAIN_EVERY or self.costs.plain_is_unclear
+
+    def begin(self) -> None:
+        """A new sequence."""
+        self._fresh = set(self._callers)
+
+    def cheap(self, room: int) -> list[Request]:
+        """Whom to ask first in this round, for at most ``room`` tokens: those who cost next to nothing."""
+        self._turn += 1
+        self._asked, self._tried = [], None
+        limit = min(room, self._limit)
+        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
+            return []
+        plain = self.costs.seconds(1)
+        due = [
+            name
+            for name, caller in self._callers.items()
+            if not caller.costly(plain) and caller.due(self._turn, plain)
+        ]
+        return [self._request(name, limit) for name in due]
+
+    def costly(self, plan: Plan, room: int) -> Request | None:
+        """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
+        plain, limit = self.costs.seconds(1), min(room, self._limit)
+        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
+            return None
+        best, chosen = plan.gain, None
+        for name, caller in self._callers.items():
+            if not caller.costly(plain):
+                continue
+            hope = caller.hope(self._exploring.rounds)
+            if hope > best and (caller.value > plan.gain or self._exploring.allowed):
+                best, chosen = hope, name
+        if chosen is None:
+            return None
+        self._tried = (chosen, plan.gain)
+        return self._request(chosen, limit)
+
+    def asked(self, name: str, tree: DraftTree, seconds: float) -> None:
+        """``name`` proposed ``tree``, which took so long."""
+        self._callers[name].took(_depth(tree), seconds, fresh=name in self._fresh)
+        self._fresh.discard(name)
+        self._asked.append(name)
+
+    def plan(self, tree: DraftTree) -> Plan:
+        """How much of all drafts, merged, to feed."""
+        if not len(tree):
+            return NOTHING
+        spare = max(self.credit.passes, 0.0) * self.costs.seconds(1)
+        handling = self._handling.slope
+        return planned(tree, self.costs, rate=self.rate, handling=handling, spare=spare)
+
+    def settle(
+        self, proposed: Sequence[DraftTree], fed: DraftTree, committed: Sequence[int], times: RoundTimes
+    ) -> None:
+        """A round with the drafts ``proposed`` fed ``fed`` and committed ``committed``."""
+        for tree in proposed:
+            self.acceptance.observe(tree, committed)
+        drafted = len(fed)
+        passing = self.costs.seconds(1 + drafted)
+        if times.passing is not None:
+            # What a plain pass takes longer or shorter than usual, and what an interruption takes, is none of
+            # speculation's doing.
+            if self.costs.observe(1 + drafted, times.passing) and drafted:
+                passing = times.passing
+            self._handling.observe(drafted, times.verifying)
+        self._since_plain = self._since_plain + 1 if drafted else 0
+        took = passing + times.drafting + self._handling.slope * drafted
+        self._account(fed, committed, took / self.costs.seconds(1))
+        sources = set(fed.sources)
+        for name in self._asked:
+            self._callers[name].asked(self._turn, name in sources)
+
+    def _account(self, fed: DraftTree, committed: Sequence[int], cost: float) -> None:
+        """The round took as long as ``cost`` plain passes."""
+        tokens = len(committed)
+        self.credit.book(tokens, cost)
+        if self._tried:
+            name, before = self._tried
+            gain = tokens - 1 - self.rate * self.costs.seconds(1) * (cost - 1.0)
+            self._callers[name].pulled(gain)
+            self._judge(name, fed, committed)
+            if self._callers[name].value <= before:
+                self._exploring.lost(before - gain)
+        for caller in self._callers.values():
+            caller.fade()
+        self._exploring.round(cost)
+        self._tokens = _FADING * self._tokens + tokens
+        self._passes = _FADING * self._passes + cost
+
+    def _judge(self, name: str, fed: DraftTree, committed: Sequence[int]) -> None:
+        level = ROOT
+        for depth, token in enumerate(committed):
+            drafted = [node for node in fed.children(level) if fed.sources[node] == name]
+            following = fed.child(level, token)
+            if drafted:
+                self._callers[name].judged(depth, following is not None)
+            if following is None:
+                return
+            level = following
+
+    def _request(self, name: str, limit: int) -> Request:
+        caller = self._callers[name]
+        if caller.unknown:
+            return Request(name, min(limit, _TRY_DEPTH), 0.0)
+        handling = self._handling.slope
+        least = least_reach(self.costs, limit, rate=self.rate, handling=handling)
+        if not caller.costly(self.costs.seconds(1)):
+            floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
+            return Request(name, limit, self.acceptance.in_its_words(name, floor))
+        price = least + self.rate * caller.cost.slope
+        most = limit if caller.cost.known else min(limit, _TRY_DEPTH)
+        return Request(name, min(2 * caller.deepest(most, price), most), min(price, 1.0))
+
+
+def _depth(tree: DraftTree) -> int:
+    depths: list[int] = []
+    for parent in tree.parents:
+        depths.append(1 if parent == ROOT else depths[parent] + 1)
+    return max(depths, default=0)

@@ -1,0 +1,39 @@
+"""What something costs once, and per unit: a straight line through what was seen lately."""
+
+from __future__ import annotations
+
+
+class Line:
+    """Least squares with fading memory; neither part is ever negative."""
+
+    def __init__(self, memory: float = 0.95) -> None:
+        self._memory = memory
+        self._n = self._x = self._y = self._xx = self._xy = 0.0
+
+    def observe(self, units: float, seconds: float) -> None:
+        keep = self._memory
+        self._n = keep * self._n + 1.0
+        self._x = keep * self._x + units
+        self._y = keep * self._y + seconds
+        self._xx = keep * self._xx + units * units
+        self._xy = keep * self._xy + units * seconds
+
+    @property
+    def known(self) -> bool:
+        return self._n > 0.0
+
+    @property
+    def mean(self) -> float:
+        """Seconds of one call, on average."""
+        return self._y / self._n if self._n else 0.0
+
+    @property
+    def slope(self) -> float:
+        """Seconds per unit. Calls that all had as many units cannot tell: then all of it is per unit."""
+        if not self._x:
+            return 0.0
+        spread = self._n * self._xx - self._x * self._x
+        if spread < 1e-6 * self._n * self._xx:
+            return self._y / self._x
+        slope = (self._n * self._xy - self._x * self._y) / spread
+        return min(max(slope, 0.0), self._y / self._x)

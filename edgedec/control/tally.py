@@ -1,0 +1,104 @@
+"""What drafting did in a session: counts, by drafter and by depth, and the time it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from edgedec.core.tree import ROOT, DraftTree
+
+
+@dataclass(slots=True)
+class Count:
+    """Tokens drafted, and those of them that were right."""
+
+    drafted: int = 0
+    accepted: int = 0
+
+    def add(self, right: bool) -> None:
+        self.drafted += 1
+        self.accepted += right
+
+    @property
+    def rate(self) -> float | None:
+        return self.accepted / self.drafted if self.drafted else None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of a whole session. ``rounds`` are passes that committed a token, drafted for or not."""
+
+    rounds: int = 0
+    committed: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    draft_s: float = 0.0
+    """Proposing, learning, planning; what a small model takes is in here."""
+    verify_s: float = 0.0
+    """The passes of these rounds."""
+    by_source: dict[str, Count] = field(default_factory=dict)
+    """Tokens fed, by who drafted them."""
+    by_depth: list[Count] = field(default_factory=list)
+    """Drafted: rounds that came to this depth with a token drafted there; accepted: of these, how often one
+    of the tokens there was right. So these rates are conditional; their running product is the chance to get
+    so deep.
+    """
+
+    def add(self, fed: DraftTree, committed: Sequence[int], seconds: float) -> None:
+        """A round fed ``fed`` and committed ``committed``, its own token last; its pass took ``seconds``."""
+        self.rounds += 1
+        self.committed += len(committed)
+        self.verify_s += seconds
+        if not len(fed):
+            return
+        right = self._follow(fed, committed)
+        self.drafted += len(fed)
+        self.accepted += len(right)
+        for node, source in enumerate(fed.sources):
+            self.by_source.setdefault(source, Count()).add(node in right)
+
+    def _follow(self, fed: DraftTree, committed: Sequence[int]) -> set[int]:
+        """Nodes of ``fed`` that were committed; depths are counted on the way."""
+        level, right = ROOT, set[int]()
+        for depth, token in enumerate(committed):
+            if level not in fed.parents:
+                break
+            if depth == len(self.by_depth):
+                self.by_depth.append(Count())
+            node = fed.child(level, token) if depth < len(committed) - 1 else None
+            self.by_depth[depth].add(node is not None)
+            if node is None:
+                break
+            right.add(node)
+            level = node
+        return right
+
+    def as_json(self) -> dict[str, object]:
+        """The fields of ``edgedec generate --json`` about drafts."""
+        return {
+            "rounds": self.rounds,
+            "drafted_tokens": self.drafted,
+            "block_efficiency": _rounded(self.block_efficiency),
+            "acceptance_rate": _rounded(self.acceptance_rate),
+            "acceptance_by_depth": [_rounded(count.rate) for count in self.by_depth],
+            "drafted_by": {
+                name: {"drafted": count.drafted, "accepted": count.accepted}
+                for name, count in sorted(self.by_source.items())
+            },
+            "draft_s": _rounded(self.draft_s),
+            "verify_s": _rounded(self.verify_s),
+        }
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Mean tokens committed per round."""
+        return self.committed / self.rounds if self.rounds else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Share of the drafted tokens fed that were committed."""
+        return self.accepted / self.drafted if self.drafted else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,0 +1,185 @@
+"""Decoding in simulated time: devices, texts and drafters of which everything is known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgedec.control import CostCurve
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core.types import HeadRows
+from edgedec.draft import Drafter
+from edgedec.speculation import Speculation
+
+LONGEST = 16
+NO_ROWS = HeadRows(
+    np.empty((0, 1), np.float32), np.empty((0, 1), np.int32), np.empty(0, np.float32), np.empty(0, np.float32)
+)
+
+
+def curve(points: Mapping[int, float], second: float = 0.005) -> CostCurve:
+    """Costs given relative to one token."""
+    return CostCurve({tokens: second * cost for tokens, cost in points.items()})
+
+
+LINEAR = {tokens: float(tokens) for tokens in range(1, LONGEST + 1)}
+FLAT = {1: 1.0, LONGEST: 1.0}
+AVX2 = {1: 1.0, 2: 1.3, 3: 1.59, 4: 1.77, 6: 2.26, 8: 2.8, 12: 3.9, 16: 4.84}
+VNNI = {1: 1.0, 8: 1.2, 16: 1.4}
+STEPS = {1: 1.0, 2: 2.0, 4: 2.1, 5: 3.0, 8: 3.2, 9: 4.5, 16: 6.0}
+"""Two tokens cost as much as four."""
+CURVES = {"linear": LINEAR, "flat": FLAT, "avx2": AVX2, "vnni": VNNI, "steps": STEPS}
+
+
+@dataclass
+class Device:
+    """A clock that only passes and drafters move. ``speed(now)`` stretches passes; ``noise`` is relative."""
+
+    costs: CostCurve
+    noise: float = 0.0
+    interrupted: float = 0.0
+    """Share of passes that take ten times as long."""
+    speed: Callable[[float], float] = lambda now: 1.0
+    now: float = 0.0
+    dice: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def clock(self) -> float:
+        return self.now
+
+    def run(self, tokens: int) -> float:
+        took = self.costs.seconds(tokens) * self.speed(self.now) * self.dice.lognormvariate(0.0, self.noise)
+        if self.interrupted and self.dice.random() < self.interrupted:
+            took *= 10.0
+        self.now += took
+        return took
+
+
+class Guesser:
+    """Drafts the text that will come, each token right with the probability ``right(position)``.
+
+    It claims ``claims`` of every token, and takes ``call`` seconds and ``level`` more per token drafted.
+    """
+
+    def __init__(
+        self,
+        text: Sequence[int],
+        device: Device,
+        right: Callable[[int], float],
+        claims: float | None = None,
+        *,
+        depth: int = LONGEST,
+        call: float = 0.0,
+        level: float = 0.0,
+        name: str = "guesser",
+    ) -> None:
+        self.name, self._text, self._device, self._right, self._claims = name, text, device, right, claims
+        self._depth, self._call, self._level = depth, call, level
+        self._at = 0
+        self.calls = 0
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._at = len(tokens)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        self._at += len(tokens)
+
+    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+        pass
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self.calls += 1
+        tokens: list[int] = []
+        probs: list[float] = []
+        reach = 1.0
+        for place in range(self._at, min(self._at + min(limit, self._depth), len(self._text))):
+            prob = self._right(place)
+            claimed = prob if self._claims is None else self._claims
+            reach *= claimed
+            if reach < floor:
+                break
+            tokens.append(self._text[place] if self._luck(place) < prob else -1)
+            probs.append(max(claimed, 1e-3))
+        self._device.now += self._call + self._level * len(tokens)
+        count = len(tokens)
+        return DraftTree(tuple(tokens), tuple(range(ROOT, count - 1)), tuple(probs), (self.name,) * count)
+
+    def _luck(self, place: int) -> float:
+        """Of a draft made here for ``place``: the same whenever it is asked for."""
+        return _LUCK[(self._at * 7919 + place * 104729) % len(_LUCK)]
+
+    def nbytes(self) -> int:
+        return 0
+
+
+_DICE = random.Random(3)
+_LUCK = [_DICE.random() for _ in range(99991)]
+
+
+def text(length: int = 2000) -> list[int]:
+    dice = random.Random(7)
+    return [dice.randrange(1000) for _ in range(length)]
+
+
+def decode(text: Sequence[int], device: Device, speculation: Speculation | None) -> float:
+    """Seconds to decode all of ``text``: what Engine does, without a model."""
+    if speculation is None:
+        for _ in text:
+            device.run(1)
+        return device.now
+    speculation.begin([], 0)
+    at = 0
+    while at < len(text):
+        tree = speculation.propose(len(text) - at - 1)
+        seconds = device.run(1 + len(tree))
+        tokens = accepted(tree, text[at:])
+        speculation.commit(tokens, len(tree), seconds=seconds)
+        speculation.learn([0, *tree.tokens], NO_ROWS)
+        at += len(tokens)
+    return device.now
+
+
+def accepted(tree: DraftTree, following: Sequence[int]) -> list[int]:
+    """What a round commits when ``following`` is the truth."""
+    node: int | None = ROOT
+    count = 0
+    while node is not None:
+        node = tree.child(node, following[count])
+        count += 1
+    return list(following[:count])
+
+
+Make = Callable[[Sequence[int], Device], Sequence[Drafter]]
+
+
+def speedup(
+    make: Make, device: Callable[[], Device], *, believed: CostCurve | None = None, length: int = 2000
+) -> float:
+    """Of decoding with control over decoding without, on two copies of a device."""
+    truth = text(length)
+    plain = decode(truth, device(), None)
+    drafted = device()
+    costs = believed or CostCurve({t: drafted.costs.seconds(t) for t in range(1, LONGEST + 1)})
+    speculation = Speculation(make(truth, drafted), costs, clock=drafted.clock)
+    return plain / decode(truth, drafted, speculation)
+
+
+class Fixed:
+    """The plan that always feeds ``count`` drafted tokens."""
+
+    def __init__(self, drafter: Drafter, count: int) -> None:
+        self._drafter, self._count = drafter, count
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._drafter.begin(tokens, kept)
+
+    def propose(self, room: int) -> DraftTree:
+        return self._drafter.propose(min(room, self._count)) if self._count and room > 0 else EMPTY
+
+    def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
+        self._drafter.commit(tokens)
+
+    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+        pass

@@ -1,0 +1,172 @@
+"""Whatever drafters claim, texts do and passes cost: never slower than plain decoding. In simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edgedec.control import CostCurve
+from edgedec.control.credit import Credit
+from edgedec.speculation import Speculation
+from tests.control.simulate import (
+    CURVES,
+    FLAT,
+    LINEAR,
+    LONGEST,
+    Device,
+    Fixed,
+    Guesser,
+    Make,
+    curve,
+    decode,
+    speedup,
+    text,
+)
+
+SLOWER = 0.98
+NEAR = 0.92
+"""Of the best plan that feeds as many tokens in every round. The rest is what it takes to find it."""
+PASS = 0.005
+
+Right = Callable[[int], float]
+
+
+def guessing(right: Right, claims: float | None = None, *, call: float = 0.0, level: float = 0.0) -> Make:
+    return lambda truth, device: [Guesser(truth, device, right, claims, call=call, level=level)]
+
+
+def on(name: str, **changes: object) -> Callable[[], Device]:
+    return lambda: Device(curve(CURVES[name]), **changes)  # type: ignore[arg-type]
+
+
+TEXTS: dict[str, tuple[Right, float | None]] = {
+    "always wrong, sure of itself": (lambda at: 0.0, 1.0),
+    "hardly ever right": (lambda at: 0.1, 0.9),
+    "right at first": (lambda at: float(at < 1000), 1.0),
+    "right in the end": (lambda at: float(at >= 1000), 1.0),
+    "right by turns of 5": (lambda at: float(at // 5 % 2), 1.0),
+    "right by turns of 40": (lambda at: float(at // 40 % 2), 1.0),
+    "a coin": (lambda at: 0.5, 0.95),
+    "a modest one": (lambda at: 0.8, 0.3),
+}
+MACHINES: dict[str, dict[str, object]] = {
+    "noisy": {"noise": 0.15, "interrupted": 0.01},
+    "slowing down": {"speed": lambda now: 2.0 if now > 3.0 else 1.0},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("shape", CURVES)
+def test_never_slower(shape: str, name: str) -> None:
+    right, claims = TEXTS[name]
+    assert speedup(guessing(right, claims), on(shape)) >= SLOWER
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", TEXTS)
+def test_never_slower_on_a_restless_machine(name: str, machine: str) -> None:
+    right, claims = TEXTS[name]
+    assert speedup(guessing(right, claims), on("avx2", **MACHINES[machine])) >= SLOWER
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5])
+@pytest.mark.parametrize("right", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("shape", CURVES)
+def test_a_small_model_that_does_not_pay_is_asked_rarely(shape: str, right: float, level: float) -> None:
+    make = guessing(lambda at: right, call=0.02 * PASS, level=level * PASS)
+    assert speedup(make, on(shape)) >= SLOWER
+
+
+@pytest.mark.parametrize("shape", CURVES)
+@pytest.mark.parametrize("believed", [FLAT, LINEAR])
+@pytest.mark.parametrize("right", [0.0, 0.5])
+def test_never_slower_when_costs_were_measured_wrong(
+    shape: str, believed: dict[int, float], right: float
+) -> None:
+    make = guessing(lambda at: right, 1.0 if not right else None)
+    assert speedup(make, on(shape), believed=curve(believed)) >= SLOWER
+
+
+@pytest.mark.parametrize("right", [0.0, 0.1])
+def test_asking_in_vain_costs_next_to_nothing(right: float) -> None:
+    """40 microseconds a call, where a pass takes 5 ms and every token of it as much again."""
+    calls = guessing(lambda at: right, 0.9, call=40e-6)
+    assert speedup(calls, on("linear")) >= 0.995
+
+
+def best_fixed(make: Make, device: Callable[[], Device]) -> float:
+    truth = text()
+    plain, best = decode(truth, device(), None), 0.0
+    for count in (0, 1, 2, 3, 5, 8, 15):
+        own = device()
+        (drafter,) = make(truth, own)
+        best = max(best, plain / decode(truth, own, Fixed(drafter, count)))
+    return best
+
+
+@pytest.mark.parametrize("right", [1.0, 0.9, 0.7, 0.5, 0.3])
+@pytest.mark.parametrize("shape", CURVES)
+def test_near_the_best_plan(shape: str, right: float) -> None:
+    make, device = guessing(lambda at: right), on(shape)
+    assert speedup(make, device) >= NEAR * best_fixed(make, device)
+
+
+@pytest.mark.parametrize(
+    ("shape", "right", "level"), [("avx2", 0.9, 0.1), ("vnni", 0.8, 0.1), ("flat", 0.9, 0.25)]
+)
+def test_a_small_model_that_pays_is_used(shape: str, right: float, level: float) -> None:
+    make = guessing(lambda at: right, call=0.02 * PASS, level=level * PASS)
+    assert speedup(make, on(shape)) >= 0.93 * best_fixed(make, on(shape))
+
+
+def test_a_small_model_that_begins_to_pay_is_used_again() -> None:
+    make = guessing(lambda at: float(at >= 1000), call=0.02 * PASS, level=0.1 * PASS)
+    assert speedup(make, on("vnni"), length=4000) >= 2.0
+
+
+def test_a_drafter_that_is_right_fills_every_pass_where_passes_cost_the_same() -> None:
+    assert speedup(guessing(lambda at: 1.0), on("flat")) > 0.97 * LONGEST
+
+
+def test_where_every_token_costs_a_pass_nothing_is_fed() -> None:
+    assert speedup(guessing(lambda at: 1.0), on("linear")) == pytest.approx(1.0, abs=1e-9)
+
+
+class Gullible:
+    """Acceptance that believes what drafters say."""
+
+    def believe(self, source: str, prob: float) -> float:
+        return prob
+
+    def in_its_words(self, source: str, prob: float) -> float:
+        return prob
+
+    def observe(self, *seen: object) -> None:
+        pass
+
+
+def test_the_credit_alone_keeps_a_liar_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.control.controller.Acceptance", Gullible)
+    assert speedup(guessing(lambda at: 0.0, 1.0), on("avx2")) >= SLOWER
+
+
+def test_without_credit_and_doubt_these_tests_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: what the tests above measure is what keeps decoding from being slower."""
+    monkeypatch.setattr("edgedec.control.controller.Acceptance", Gullible)
+    monkeypatch.setattr("edgedec.control.controller.Credit", lambda: Credit(1e9, 1e9))
+    assert speedup(guessing(lambda at: 0.0, 1.0), on("avx2")) < 0.5
+
+
+def test_decisions_are_the_same_for_the_same_measurements() -> None:
+    fed: list[list[int]] = []
+    for _ in range(2):
+        device = Device(curve(CURVES["avx2"]), noise=0.2)
+        truth = text(500)
+        drafter = Guesser(truth, device, lambda at: 0.7, level=0.1 * PASS)
+        costs = CostCurve({tokens: device.costs.seconds(tokens) for tokens in range(1, LONGEST + 1)})
+        speculation = Speculation([drafter], costs, clock=device.clock)
+        decode(truth, device, speculation)
+        fed.append([count.drafted for count in speculation.tally.by_depth])
+        assert sum(fed[-1]) > 100
+    assert fed[0] == fed[1]
