@@ -1,8 +1,8 @@
 """How often each rule accepts a draft of the same drafter: ``python -m tests.verify.acceptance``.
 
 Synthetic pairs first; with ``--bundle DIR`` also a real model's rows against those of a worse drafter: the
-same model at another temperature, or seeing only the last tokens. Every figure is the share of rounds in which
-one of k drafted tokens was accepted, counted over rounds of the package's own rules.
+same model at another temperature, or seeing only the last tokens. Every figure is the share of rounds in
+which one of k drafted tokens was accepted, counted over rounds of the package's own rules.
 """
 
 from __future__ import annotations
