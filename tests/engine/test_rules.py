@@ -32,7 +32,7 @@ from tests.verify.support import (
     grow,
 )
 
-VOCAB, PROMPT, REJECT, RUNS = 4, (1, 2), 1e-4, 600
+VOCAB, PROMPT, REJECT, RUNS = 4, (1, 2), 1e-4, 400
 WARM = SamplingParams(temperature=0.8, top_p=0.97)
 DRAFTS: dict[str, Callable[[Model, Chance], DraftTree]] = {
     "rejection": lambda q, chance: draft_chain(q, 2, chance),

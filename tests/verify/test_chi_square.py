@@ -41,9 +41,9 @@ from tests.verify.support import (
 )
 
 REJECT = 1e-4
-DRAWS = {"keyed": 300, "rejection": 800, "recursive": 800, "k-seq": 800}
+DRAWS = {"keyed": 250, "rejection": 500, "recursive": 500, "k-seq": 500}
 """Of two tokens each; a keyed draw takes longest."""
-CONTROL = 1_500
+CONTROL = 1_000
 Rule = Callable[[DraftTree, Laws, Laws, Chance], Verdict]
 
 
