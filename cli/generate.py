@@ -10,6 +10,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.progress import notice
 from edgedec.cli.seams import fetch_drafts, open_model, open_speculation
@@ -32,16 +33,25 @@ if TYPE_CHECKING:
         'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --temperature 0.8 --seed 7',
         'edgedec generate -p "List three colours." --json | jq .stats',
         "edgedec generate -m qwen2.5-coder-1.5b --draft lookup -p - < question-about-a-file.txt",
+        'edgedec generate --trace -p "List the even numbers from 2 to 40."',
     ),
 )
 @opt.model_option
 @click.option("-p", "--prompt", metavar="TEXT", help="The prompt; - reads it from standard input.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it stands, without the chat template.")
 @opt.reply_options
+@click.option("--trace", is_flag=True, help="Show which tokens were drafted, and by whom (see --draft).")
 @opt.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, model: str, prompt: str | None, raw: bool, as_json: bool, **options: Any
+    ctx: click.Context,
+    /,
+    model: str,
+    prompt: str | None,
+    raw: bool,
+    trace: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Answer one prompt and stop.
 
@@ -51,6 +61,10 @@ def command(
     With --json nothing is streamed: one object follows, with text, tokens (ids, the end token included),
     finish_reason (stop, length or context) and stats. There, time_to_first_token_s counts from the start
     of the process, and load_s is the part of it that opening the model took.
+
+    With --trace a terminal shows each token in the colour of its drafter; without colours the reply follows
+    once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
+    a field trace: token, text, source (null: the target itself), depth in the draft, round.
     """
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
@@ -71,11 +85,16 @@ def command(
         loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
     )
     begun_s = process.age_s()
-    _stream(session, session.complete(text) if raw else session.reply(text), silent=as_json)
+    palette = tracing.Palette() if trace and tracing.coloured() else None
+    pieces = session.complete(text) if raw else session.reply(text)
+    _stream(session, pieces, silent=as_json, palette=palette)
     reply = session.last
     assert reply is not None
     if as_json:
-        screen.show_json(_report(reply, loaded, speculation, begun_s + reply.stats.prefill_s))
+        report = _report(reply, loaded, speculation, begun_s + reply.stats.prefill_s)
+        screen.show_json({**report, **({"trace": [one.as_json() for one in reply.trace()]} if trace else {})})
+    elif trace:
+        tracing.conclude(reply.trace(), palette)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
 
@@ -94,12 +113,17 @@ def _prompt_text(prompt: str | None) -> str:
     return prompt
 
 
-def _stream(session: Session, pieces: Iterator[str], *, silent: bool) -> None:
+def _stream(
+    session: Session, pieces: Iterator[str], *, silent: bool, palette: tracing.Palette | None
+) -> None:
     ends_line = True
     with interrupts_to(session):
         for piece in pieces:
             if not silent:
-                screen.show(piece)
+                if palette:
+                    tracing.show(piece, session.last, palette)
+                else:
+                    screen.show(piece)
                 ends_line = piece.endswith("\n")
     if not ends_line:
         click.echo()

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -36,6 +37,17 @@ def colours() -> bool | None:
 def dim(line: str) -> None:
     """Show a line beside the conversation: on standard error, dim on a terminal."""
     click.secho(line, dim=True, err=True, color=colours())
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, without control characters."""
+    return _CONTROL.sub("", text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def show_painted(piece: str, paint: Callable[[str], str]) -> None:
+    """Write a piece of a reply to a terminal in colour; what it says cannot change the colours."""
+    sys.stdout.write(paint(_CONTROL.sub("", piece)))
+    sys.stdout.flush()
 
 
 def show(piece: str) -> None:

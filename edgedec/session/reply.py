@@ -15,6 +15,7 @@ from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 if TYPE_CHECKING:
     from edgedec.engine import Engine
     from edgedec.session.tokenizer import Tokenizer
+    from edgedec.session.trace import Traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Reply:
         self.reused = engine.reusable(self.prompt)
         self.tokens: list[int] = []
         """Every token drawn, the end token included."""
+        self.sources: list[str | None] = []
+        """Who drafted each of them; None: the target itself."""
         self.text = ""
         """What was shown: without end token and without stop string."""
         self.finish_reason: str | None = None
@@ -91,6 +94,15 @@ class Reply:
         """``tokens`` without the end token."""
         return [token for token in self.tokens if token not in self._end_ids]
 
+    def trace(self) -> list[Traced]:
+        """Every token with its text (the first of the tokens that make a character has none) and drafter."""
+        from edgedec.session.tokenizer import StreamDecoder
+        from edgedec.session.trace import traced
+
+        decoder = StreamDecoder(self._tokenizer)
+        texts = ["" if token in self._end_ids else decoder.push(token) for token in self.tokens]
+        return traced(self.tokens, texts, self.sources)
+
     def __iter__(self) -> Iterator[str]:
         try:
             for piece in self._pieces():
@@ -109,6 +121,7 @@ class Reply:
             for step in self._steps:
                 self._timer.token()
                 self.tokens.append(step.token)
+                self.sources.append(step.source)
                 if step.token not in self._end_ids:
                     yield self._stops.push(decoder.push(step.token))
                 if self._ended(step.finish_reason):

@@ -1,0 +1,74 @@
+"""``--trace``: replies in the colours of those who drafted them, or marked where there are no colours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import screen
+from edgedec.session.trace import Traced, summary
+
+if TYPE_CHECKING:
+    from edgedec.session.reply import Reply
+
+# Of 256: blue, orange, pink, green and yellow that differ in lightness too (after Okabe and Ito).
+_COLOURS = (39, 214, 176, 36, 228)
+
+
+class Palette:
+    """A colour for each drafter, in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def paint(self, text: str, source: str | None) -> str:
+        """``text`` in the colour of ``source``; the target's own tokens stay as they are."""
+        if source is None or not text:
+            return text
+        colour = self._known.setdefault(source, _COLOURS[len(self._known) % len(_COLOURS)])
+        return click.style(text, fg=colour)
+
+    def legend(self) -> str:
+        return "  ".join(["the target itself", *(self.paint(name, name) for name in self._known)])
+
+
+def coloured() -> bool:
+    """Whether the reply itself can show it: a terminal that may have colours."""
+    return sys.stdout.isatty() and screen.colours() is not False
+
+
+def show(piece: str, reply: Reply | None, palette: Palette) -> None:
+    """A piece of a reply as it comes, in the colour of the token that completed it."""
+    source = reply.sources[-1] if reply and reply.sources else None
+    screen.show_painted(piece, lambda text: palette.paint(text, source))
+
+
+def conclude(trace: Sequence[Traced], palette: Palette | None) -> None:
+    """What follows the reply, on standard error: legend or marked text, then the summary.
+
+    In the marked text, drafted tokens stand in brackets behind the drafter's name, ``[lookup: is blue]``.
+    """
+    if palette is not None:
+        click.echo(palette.legend(), err=True, color=True)
+    else:
+        click.echo(f"trace: {marked(trace)}", err=True)
+    screen.dim(f"trace: {summary(trace)}")
+
+
+def marked(trace: Sequence[Traced]) -> str:
+    """The reply on one line, ``|`` between rounds, drafted tokens in brackets."""
+    out: list[str] = []
+    latest: Traced | None = None
+    for one in trace:
+        if latest and latest.source and (latest.source, latest.round) != (one.source, one.round):
+            out.append("]")
+        if latest and latest.round != one.round:
+            out.append("|")
+        if one.source and (latest is None or (latest.source, latest.round) != (one.source, one.round)):
+            out.append(f"[{one.source}:")
+        out.append(screen.printable(one.text))
+        latest = one
+    return "".join(out) + ("]" if latest and latest.source else "")

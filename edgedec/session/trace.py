@@ -1,0 +1,45 @@
+"""Who drafted the tokens of a reply, and in which rounds they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One token. ``source`` is who drafted it, ``depth`` how deep in the draft it stood, from 1; None and 0
+    for the target's own. ``round`` counts passes that committed a token, from 1, the prompt's included.
+    """
+
+    token: int
+    text: str
+    source: str | None
+    depth: int
+    round: int
+
+    def as_json(self) -> dict[str, int | str | None]:
+        return asdict(self)
+
+
+def traced(tokens: Sequence[int], texts: Sequence[str], sources: Sequence[str | None]) -> list[Traced]:
+    """A reply's tokens with what each of them showed; the target's own token ends each round."""
+    found: list[Traced] = []
+    rounds, depth = 1, 1
+    for token, text, source in zip(tokens, texts, sources, strict=True):
+        found.append(Traced(token, text, source, depth if source else 0, rounds))
+        rounds, depth = (rounds, depth + 1) if source else (rounds + 1, 1)
+    return found
+
+
+def summary(trace: Sequence[Traced]) -> str:
+    """One line: ``12 rounds, 2.50 tokens each: 12 of the target, lookup 14, recycling 4``."""
+    if not trace:
+        return "no tokens"
+    counts: dict[str, int] = {}
+    for one in trace:
+        counts[one.source or ""] = counts.get(one.source or "", 0) + 1
+    rounds = trace[-1].round
+    parts = [f"{counts.pop('', 0)} of the target", *(f"{name} {counts[name]}" for name in sorted(counts))]
+    word = "round" if rounds == 1 else "rounds"
+    return f"{rounds} {word}, {len(trace) / rounds:.2f} tokens each: {', '.join(parts)}"
