@@ -107,10 +107,10 @@ class Speculation:
         tree = merged(trees, limit, self._acceptance.believe)
         return tree if self._costs is None else tree.first(planned(tree, self._costs))
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        """The target's answers to the tokens of a pass."""
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        """The target's answers to the last committed token and the tree behind it."""
         with self._timed():
-            self._each(lambda drafter: drafter.learn(fed, rows))
+            self._each(lambda drafter: drafter.learn(tree, rows))
 
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         """A round over ``drafted`` drafted tokens committed ``tokens``; its pass took ``seconds``."""

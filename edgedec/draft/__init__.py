@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.draft.drafter import Drafter
+from edgedec.draft.drafter import Drafter, Remembering
 from edgedec.draft.lookup import Lookup
 from edgedec.draft.merge import merged
 from edgedec.draft.recycling import Recycling
 
-__all__ = ["Drafter", "Lookup", "Recycling", "merged"]
+__all__ = ["Drafter", "Lookup", "Recycling", "Remembering", "merged"]

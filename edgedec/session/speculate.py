@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DRAFTERS: Mapping[str, Callable[[ModelSpec], Drafter]] = {
     Lookup.name: lambda spec: Lookup(),
-    Recycling.name: lambda spec: Recycling(spec.vocab_size),
+    Recycling.name: lambda spec: Recycling(),
 }
 AUTO, OFF = "auto", "off"
 MOST_DRAFTED = 15
