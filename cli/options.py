@@ -77,6 +77,10 @@ _RUNTIME = (
         "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
         help="Most tokens drafted for one pass.",
     ),
+    click.option(
+        "--history/--no-history", default=False, show_default=True,
+        help="Keep what drafters learned for the next session: that is text of prompts and replies.",
+    ),
 )  # fmt: skip
 
 
@@ -97,7 +101,7 @@ def take_drafting(options: dict[str, Any]) -> Drafting:
     """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
     from edgedec.session.speculate import Drafting
 
-    return Drafting(options.pop("draft"), options.pop("draft_tokens"))
+    return Drafting(options.pop("draft"), options.pop("draft_tokens"), options.pop("history"))
 
 
 def examples(*lines: str) -> str:

@@ -116,7 +116,13 @@ def open_model(ctx: click.Context, name: str, *, threads: int | None, context: i
 
 def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:
     """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home."""
+    from edgedec.session.draft_history import with_history
     from edgedec.session.speculate import speculation_for
 
-    folder = seams(ctx).store().home / "costs"
-    return speculation_for(model, drafting, folder, clock=time.perf_counter, notice=progress.notice)
+    home = seams(ctx).store().home
+    speculation = speculation_for(
+        model, drafting, home / "costs", clock=time.perf_counter, notice=progress.notice
+    )
+    if speculation is not None and drafting.history:
+        ctx.call_on_close(with_history(model, speculation, home / "drafts", progress.notice))
+    return speculation

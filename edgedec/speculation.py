@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edgedec.control import Acceptance, CostCurve, planned
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft import Drafter, merged
+from edgedec.draft import Drafter, Remembering, merged
 
 Notice = Callable[[str], None]
 
@@ -80,6 +80,11 @@ class Speculation:
     def drafters(self) -> tuple[str, ...]:
         """Names of those that have not been dropped."""
         return tuple(drafter.name for drafter in self._drafters)
+
+    @property
+    def remembering(self) -> dict[str, Remembering]:
+        """Those of them, by name, whose knowledge can be kept."""
+        return {drafter.name: drafter for drafter in self._drafters if isinstance(drafter, Remembering)}
 
     def nbytes(self) -> dict[str, int]:
         """Bytes held by each drafter."""

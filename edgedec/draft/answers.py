@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import NamedTuple
 
 LEVELS = 16
 """A probability is kept as its level, p * LEVELS rounded down."""
@@ -16,12 +15,8 @@ _HEADER = struct.Struct("<II")
 _MASK = (1 << 64) - 1
 
 
-class Answer(NamedTuple):
-    """The most likely tokens after a context, their levels, and the mark they were stored with."""
-
-    tokens: list[int]
-    levels: bytes
-    mark: int
+Answer = tuple[list[int], bytes, int]
+"""The most likely tokens after a context, their levels, and the mark they were stored with."""
 
 
 class AnswerTable:
@@ -54,8 +49,8 @@ class AnswerTable:
         if self._tags[place] != key & 0xFFFFFFFF | 1:
             return None
         start = WIDTH * place
-        tokens = self._tokens[start : start + WIDTH].tolist()
-        return Answer(tokens, bytes(self._levels[start : start + WIDTH]), self._marks[place])
+        end = start + WIDTH
+        return self._tokens[start:end].tolist(), bytes(self._levels[start:end]), self._marks[place]
 
     def nbytes(self) -> int:
         return _ROW_BYTES << self._bits

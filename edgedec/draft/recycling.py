@@ -9,13 +9,12 @@ before.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft.answers import LEVELS, WIDTH, Answer, AnswerTable, key_of
+from edgedec.draft.answers import LEVELS, WIDTH, AnswerTable, key_of
 
 _NONE = -1
 _MARKS = 256
@@ -27,9 +26,12 @@ _FADED = 0.6
 _PRIOR = 8.0
 """These weigh as much as so many observations."""
 _MEMORY = 400.0
-"""Observations after which older ones fade: text changes."""
+"""A new observation never weighs less than one in so many: text changes."""
 _SEEN = LEVELS // 2
 """Level of a token that followed once in a prompt."""
+
+_RATES = 4 * LEVELS
+"""Rates of answers to one token; as many follow, of answers to two."""
 
 _Context = tuple[int, int]
 """The last two tokens; -1 for none."""
@@ -45,7 +47,7 @@ class Recycling:
         self._recent: _Context = (_NONE, _NONE)
         self._mark = 0  # of the current sequence
         self._waiting: list[tuple[_Context, list[int], bytes]] = []
-        self._rates = [_Rate(trust * prior) for trust in _TRUST for prior in _cell_priors()]
+        self._rates = _Rates([trust * prior for trust in _TRUST for prior in _priors()])
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         self._waiting = []
@@ -60,18 +62,20 @@ class Recycling:
             contexts.append((contexts[parent + 1][1], token))
         if len(rows) != len(contexts) or rows.ids.shape[1] < WIDTH:
             return
-        chances = np.exp(rows.values[:, :WIDTH] - rows.logsumexp[:, None])
-        levels = np.minimum(chances * LEVELS, LEVELS - 1).astype(np.uint8)
-        answers = zip(contexts, rows.ids[:, :WIDTH].tolist(), levels, strict=True)
-        self._waiting = [(context, ids, level.tobytes()) for context, ids, level in answers]
+        # Plain numbers: for so few of them a NumPy call costs more than its arithmetic.
+        ids, values = rows.ids[:, :WIDTH].tolist(), rows.values[:, :WIDTH].tolist()
+        self._waiting = [
+            (context, tokens, _levels(logits, total))
+            for context, tokens, logits, total in zip(
+                contexts, ids, values, rows.logsumexp.tolist(), strict=True
+            )
+        ]
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Judges the answers that there were before, then takes in the new ones."""
         for token in tokens:
-            answer, base = self._answer(self._recent)
-            if answer is not None:
-                for rank, successor in enumerate(answer.tokens):
-                    self._rates[base + _cell(answer, rank)].observe(successor == token)
+            for successor, cell in self._answers(self._recent):
+                self._rates.observe(cell, successor == token)
             self._recent = (self._recent[1], token)
         for (before, last), ids, levels in self._waiting:
             if last != _NONE:
@@ -85,16 +89,14 @@ class Recycling:
         parents: list[int] = []
         probs: list[float] = []
         heap: list[tuple[float, int, int, int, float, _Context]] = []
-        order = 0
+        order, rates = 0, self._rates.values
         context, node, reach = self._recent, ROOT, 1.0
         while True:
-            answer, base = self._answer(context)
-            if answer is not None:
-                for rank, token in enumerate(answer.tokens):
-                    prob = self._rates[base + _cell(answer, rank)].value
-                    if token != _NONE and reach * prob > floor:
-                        heapq.heappush(heap, (-reach * prob, order, token, node, prob, (context[1], token)))
-                        order += 1
+            for token, cell in self._answers(context):
+                prob = rates[cell]
+                if reach * prob > floor:
+                    heapq.heappush(heap, (-reach * prob, order, token, node, prob, (context[1], token)))
+                    order += 1
             if not heap or len(tokens) >= limit:
                 return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
             negative, _, token, parent, prob, context = heapq.heappop(heap)
@@ -112,50 +114,53 @@ class Recycling:
     def restore(self, data: bytes, vocab_size: int) -> None:
         self._table.restore(data, vocab_size)
 
-    def _answer(self, context: _Context) -> tuple[Answer | None, int]:
-        """To two tokens if there is one, else to the last; and where the rates of such answers begin."""
+    def _answers(self, context: _Context) -> list[tuple[int, int]]:
+        """Tokens that answered the last two tokens, or else the last, each with the index of its rate."""
         before, last = context
-        if before != _NONE and (answer := self._table.find(key_of(before, last))) is not None:
-            return self._fresh(answer), len(self._rates) // 2
-        return (None if last == _NONE else self._fresh(self._table.find(key_of(_NONE, last)))), 0
-
-    def _fresh(self, answer: Answer | None) -> Answer | None:
-        """With 1 for a mark if the answer is of the current sequence, else 0."""
-        return None if answer is None else answer._replace(mark=int(answer.mark == self._mark))
+        found, base = None, _RATES
+        if before != _NONE:
+            found = self._table.find(key_of(before, last))
+        if found is None:
+            if last == _NONE or (found := self._table.find(key_of(_NONE, last))) is None:
+                return []
+            base = 0
+        tokens, levels, mark = found
+        if mark == self._mark:
+            base += 2 * LEVELS
+        cells = [base + 2 * levels[0], *[base + 2 * level + 1 for level in levels[1:]]]
+        return [(token, cell) for token, cell in zip(tokens, cells, strict=True) if token != _NONE]
 
     def _followed(self, token: int, successor: int) -> None:
+        """Put ``successor`` before what answered ``token`` up to now."""
         key = key_of(_NONE, token)
-        known = self._table.find(key)
-        tokens, levels = [_NONE] * WIDTH, bytes(WIDTH)
-        if known is not None:
-            if known.tokens[0] == successor and known.mark == self._mark:
+        tokens, levels = [successor], bytes([_SEEN])
+        if (known := self._table.find(key)) is not None:
+            if known[0][0] == successor and known[2] == self._mark:
                 return
-            others = [at for at in range(WIDTH) if known.tokens[at] != successor][: WIDTH - 1]
-            tokens, levels = [known.tokens[at] for at in others], bytes(known.levels[at] for at in others)
-        self._table.store(key, [successor, *tokens][:WIDTH], bytes([_SEEN, *levels][:WIDTH]), self._mark)
+            others = [at for at in range(WIDTH) if known[0][at] != successor][: WIDTH - 1]
+            tokens += [known[0][at] for at in others]
+            levels += bytes(known[1][at] for at in others)
+        missing = WIDTH - len(tokens)
+        self._table.store(key, tokens + [_NONE] * missing, levels + bytes(missing), self._mark)
 
 
-class _Rate:
-    """How often something was right; ``value`` is that as a probability."""
+class _Rates:
+    """How often things were right, by index; ``values`` are those rates, first of all the ``priors``."""
 
-    __slots__ = ("_right", "_seen", "value")
+    def __init__(self, priors: Sequence[float]) -> None:
+        self.values = list(priors)
+        self._seen = [_PRIOR] * len(priors)
 
-    def __init__(self, prior: float) -> None:
-        self._right, self._seen, self.value = prior * _PRIOR, _PRIOR, prior
-
-    def observe(self, right: bool) -> None:
-        self._right += right
-        self._seen += 1.0
-        if self._seen > _MEMORY:
-            self._right, self._seen = 0.5 * self._right, 0.5 * self._seen
-        self.value = self._right / self._seen
+    def observe(self, index: int, right: bool) -> None:
+        seen = self._seen[index] = min(self._seen[index] + 1.0, _MEMORY)
+        self.values[index] += (right - self.values[index]) / seen
 
 
-def _cell(answer: Answer, rank: int) -> int:
-    """The rate of an answer's token: by whether the answer is fresh, its level, and whether it is first."""
-    return (LEVELS * answer.mark + answer.levels[rank]) * 2 + (rank > 0)
+def _levels(logits: list[float], logsumexp: float) -> bytes:
+    return bytes([min(int(math.exp(logit - logsumexp) * LEVELS), LEVELS - 1) for logit in logits])
 
 
-def _cell_priors() -> list[float]:
+def _priors() -> list[float]:
+    """By whether the answer is fresh, by level, and by whether it is the first one."""
     chances = [(level + 0.5) / LEVELS for level in range(LEVELS) for _first in (True, False)]
     return [_FADED * chance for chance in chances] + chances

@@ -40,6 +40,8 @@ class Drafting:
 
     names: str = OFF
     tokens: int = MOST_DRAFTED
+    history: bool = False
+    """Whether drafters may keep what they learned on disk."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for a drafter that does not exist."""

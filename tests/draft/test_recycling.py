@@ -125,7 +125,7 @@ def test_a_full_table_keeps_what_came_last() -> None:
     kept = [token for token in range(50) if table.find(key_of(-1, token))]
     assert 49 in kept
     assert len(kept) <= 4
-    assert all((found := table.find(key_of(-1, token))) and found.tokens[0] == token for token in kept)
+    assert all((found := table.find(key_of(-1, token))) and found[0] == [token] * WIDTH for token in kept)
 
 
 def test_what_was_saved_is_known_again() -> None:
