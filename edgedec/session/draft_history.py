@@ -26,18 +26,19 @@ def with_history(
     vocab_size = model.forward.spec.vocab_size
     key = hashlib.sha256(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode()).hexdigest()
     file = folder / f"{key[:24]}.drafts"
+    knowledge: dict[str, bytes] = {}
     try:
         knowledge = read_history(file, key)
         for name, drafter in speculation.remembering.items():
             if name in knowledge:
-                drafter.restore(knowledge[name], vocab_size)
+                drafter.restore(knowledge.pop(name), vocab_size)
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
 
     def save() -> None:
         saved = {name: drafter.saved() for name, drafter in speculation.remembering.items()}
         try:
-            write_history(file, key, saved)
+            write_history(file, key, {**knowledge, **saved})  # also of drafters that were not chosen today
         except (StorageError, OSError) as error:
             notice(f"note: what the drafters learned is not kept: {error}")
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.draft import Lookup, Recycling
 from edgedec.session.assemble import LoadedModel
 from edgedec.session.draft_history import with_history
 from edgedec.speculation import Speculation
@@ -18,8 +19,6 @@ def model(tmp_path: Path) -> LoadedModel:
 
 
 def opened() -> Speculation:
-    from edgedec.draft import Lookup, Recycling
-
     return Speculation([Lookup(), Recycling()])
 
 
@@ -78,3 +77,12 @@ def test_a_drafter_that_was_dropped_is_not_saved(model: LoadedModel, tmp_path: P
     speculation.begin([1], 0)
     save()
     assert len(list((tmp_path / "drafts").iterdir())) == 1
+
+
+def test_what_drafters_knew_that_are_not_chosen_today_stays(model: LoadedModel, tmp_path: Path) -> None:
+    used(model, tmp_path / "drafts", [])
+    with_history(model, Speculation([Recycling()]), tmp_path / "drafts", pytest.fail)()
+    later = opened()
+    with_history(model, later, tmp_path / "drafts", pytest.fail)
+    later.begin([9, 3, 4], 0)
+    assert "lookup" in later.propose(4).sources
