@@ -84,6 +84,10 @@ _RUNTIME = (
         help=f"How drafts are verified: {KEYED}, or {', '.join(RULES)}, whose replies are not those without "
         "drafts; they have the same probabilities, and a seed reproduces them.",
     ),
+    click.option(
+        "--history/--no-history", default=False, show_default=True,
+        help="Keep what drafters learned for the next session: that is text of prompts and replies.",
+    ),
 )  # fmt: skip
 
 
@@ -104,7 +108,8 @@ def take_drafting(options: dict[str, Any]) -> Drafting:
     """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
     from edgedec.session.speculate import Drafting
 
-    return Drafting(options.pop("draft"), options.pop("draft_tokens"), options.pop("verify"))
+    names = ("draft", "draft_tokens", "verify", "history")
+    return Drafting(*(options.pop(name) for name in names))
 
 
 def examples(*lines: str) -> str:

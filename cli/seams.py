@@ -129,16 +129,21 @@ def fetch_drafts(ctx: click.Context, drafting: Drafting) -> None:
 
 def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:
     """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home."""
+    from edgedec.session.draft_history import with_history
     from edgedec.session.speculate import speculation_for
 
-    return speculation_for(
+    home = seams(ctx).store().home
+    speculation = speculation_for(
         model,
         drafting,
-        seams(ctx).store().home / "costs",
+        home / "costs",
         clock=time.perf_counter,
         notice=progress.notice,
         open_draft=lambda name: open_draft(ctx, model, name),
     )
+    if speculation is not None and drafting.history:
+        ctx.call_on_close(with_history(model, speculation, home / "drafts", progress.notice))
+    return speculation
 
 
 def open_draft(ctx: click.Context, target: LoadedModel, name: str) -> LoadedModel:

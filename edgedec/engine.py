@@ -166,8 +166,8 @@ class Engine:
             self._forward.rewind(len(self.committed))
             raise
         if self._speculation:
+            self._speculation.learn(tree, head)
             self._speculation.commit(verdict.tokens, len(tree), seconds=seconds if last == 0 else None)
-            self._speculation.learn((waiting[-1], *tree.tokens), head)
         if self._observe:
             fed = len(waiting) + len(tree)
             self._observe(

@@ -12,7 +12,7 @@ from edgedec.control.controller import Request, RoundTimes
 from edgedec.control.tally import Tally
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft import Drafter, Keyed, merged
+from edgedec.draft import Drafter, Keyed, Remembering, merged
 from edgedec.draft.merge import Believe
 from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, fitted
@@ -65,6 +65,11 @@ class Speculation:
         """Names of those that have not been dropped."""
         return tuple(drafter.name for drafter in self._drafters)
 
+    @property
+    def remembering(self) -> dict[str, Remembering]:
+        """Those of them, by name, whose knowledge can be kept."""
+        return {drafter.name: drafter for drafter in self._drafters if isinstance(drafter, Remembering)}
+
     def nbytes(self) -> dict[str, int]:
         """Bytes held by each drafter."""
         return {drafter.name: drafter.nbytes() for drafter in self._drafters}
@@ -101,6 +106,12 @@ class Speculation:
         self._ready = self._now()
         return self._fed
 
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        """The target's answers to the last committed token and the tree behind it, before ``commit``."""
+        began = self._now()
+        self._each(lambda drafter: drafter.learn(tree, rows))
+        self._learning = self._now() - began
+
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         """A round over ``drafted`` drafted tokens committed ``tokens``; its pass took ``seconds``."""
         verified = self._now()
@@ -109,19 +120,12 @@ class Speculation:
         if self._began is None:
             return
         own = self._ready - self._began + self._now() - verified + self._learning
-        self._learning = 0.0
         self.tally.draft_s += own
         if self._control:
-            verifying = verified - self._ready - (seconds or 0.0)
+            verifying = verified - self._ready - self._learning - (seconds or 0.0)
             times = RoundTimes(seconds, own, max(verifying, 0.0))
             self._control.settle(self._proposed, self._fed, tokens, times)
         self._forget_round()
-
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        """The target's answers to the tokens of a pass, after ``commit`` of what came of it."""
-        began = self._now()
-        self._each(lambda drafter: drafter.learn(fed, rows))
-        self._learning += self._now() - began
 
     def _planned(self, control: Controller, limit: int) -> DraftTree:
         self._ask(control.cheap(limit))

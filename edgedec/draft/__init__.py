@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
-from edgedec.draft.drafter import Drafter, Keyed
+from edgedec.draft.drafter import Drafter, Keyed, Remembering
 from edgedec.draft.lookup import Lookup
 from edgedec.draft.merge import merged
 from edgedec.draft.model import ModelDrafter
@@ -16,6 +16,7 @@ __all__ = [
     "Lookup",
     "ModelDrafter",
     "Recycling",
+    "Remembering",
     "SameVocabulary",
     "TextBridge",
     "merged",

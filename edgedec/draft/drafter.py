@@ -24,8 +24,11 @@ class Drafter(Protocol):
         """These follow the committed sequence."""
         ...
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        """The target's answer to each token of a pass (rows[i] belongs to fed[i]), rejected ones included."""
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        """The target's answers of a pass, before any of it is committed.
+
+        rows[0] answers the last committed token and rows[1 + i] node i of ``tree``, rejected ones included.
+        """
         ...
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
@@ -46,4 +49,20 @@ class Keyed(Protocol):
 
     def sampled(self, params: SamplingParams) -> None:
         """The replies that follow are drawn like this; called before ``begin``."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A drafter whose knowledge can outlive the process."""
+
+    def saved(self) -> bytes:
+        """What it knows, in at most about ``nbytes()`` bytes."""
+        ...
+
+    def restore(self, data: bytes, vocab_size: int) -> None:
+        """Know what was ``saved``; called before the first ``begin``.
+
+        Raises ValueError, and stays as it was, for what no such drafter saved, or for another vocabulary.
+        """
         ...

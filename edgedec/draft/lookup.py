@@ -3,18 +3,18 @@
 After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024), without an automaton.
 Matches are found as compressors find them (LZ77 hash chains): a table from the hash of two tokens to where
 they stood last, and from there to where before. Appending a token is two writes, forgetting one is two more,
-memory is fixed in advance. Several matches make a tree: continuations share prefixes, and weigh more the
-longer the match behind them is.
+memory is fixed in advance. Several matches make a tree: continuations share prefixes, and a token's
+probability is the weight of the matches that it follows, against that of the others and of doubt.
 """
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections.abc import Sequence
 
-from edgedec.core.tree import DraftTree
+from edgedec.core.tree import ROOT, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft.trie import Trie
 
 _NOWHERE = -1
 _SEPARATOR = -1
@@ -23,10 +23,17 @@ _SEPARATOR = -1
 _BUCKETS = 1 << 15
 _LONGEST = 32
 """Tokens of context compared; longer matches say nothing more."""
-_MATCHES = 24
+_MATCHES = 12
 """Places looked at, the latest first."""
+_WEIGHT = 0.6
+"""Of a match, per token of it; doubt weighs 1. A single match of two tokens is right every second time."""
+_FADED = 0.2
+"""Matches in earlier sequences weigh so much less."""
 _REGRET = 64
 """A sequence that is cut by at most so much is continued; the cut tokens are forgotten."""
+
+_Match = tuple[int, float, float]
+"""Where it goes on, what it weighs, and what it will weigh more with every further token."""
 
 
 class Lookup:
@@ -39,50 +46,91 @@ class Lookup:
         self._log = array("i")
         self._before = array("i")  # same bucket, next older position
         self._latest = array("i", [_NOWHERE]) * _BUCKETS
-        self._begin = 0  # of the current sequence
+        self._begin = 0  # of the current sequence, in the log
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         held = len(self._log) - self._begin
         if held - kept <= _REGRET:
-            self._cut(self._begin + kept)
+            self._cut(max(self._begin + kept, 0))
             self.commit(tokens[kept:])
             return
-        self._append(_SEPARATOR)
-        self._begin = len(self._log)
+        self._new_sequence()
         self.commit(tokens)
 
     def commit(self, tokens: Sequence[int]) -> None:
         for token in tokens:
+            if len(self._log) >= self._capacity:
+                self._forget_oldest()
             self._append(token)
-        if len(self._log) > self._capacity:
-            self._forget_oldest()
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         """Nothing: only what was committed counts."""
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        trie = Trie(self.name)
-        for position, length in self._matches():
-            following = self._log[position + 1 : position + 1 + limit].tolist()
-            if _SEPARATOR in following:
-                following = following[: following.index(_SEPARATOR)]
-            trie.insert(following, _weight(length))
-        return trie.best(limit, floor)
+        tokens: list[int] = []
+        parents: list[int] = []
+        probs: list[float] = []
+        heap: list[tuple[float, int, int, int, float, list[_Match]]] = []
+        order = 0
+        matches, node, reach = self._matches(), ROOT, 1.0
+        while True:
+            for token, prob, following in self._next(matches):
+                if reach * prob > floor:
+                    heapq.heappush(heap, (-reach * prob, order, token, node, prob, following))
+                    order += 1
+            if not heap or len(tokens) >= limit:
+                return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
+            negative, _, token, parent, prob, matches = heapq.heappop(heap)
+            node, reach = len(tokens), -negative
+            tokens.append(token)
+            parents.append(parent)
+            probs.append(prob)
+
+    def _next(self, matches: list[_Match]) -> list[tuple[int, float, list[_Match]]]:
+        """Each token that follows a match, its probability, and the matches that go on with it."""
+        log, end = self._log, len(self._log)
+        following: dict[int, tuple[list[float], list[_Match]]] = {}
+        total = 1.0
+        for position, weight, gain in matches:
+            if position >= end or (token := log[position]) == _SEPARATOR:
+                continue
+            total += weight
+            weights, longer = following.setdefault(token, ([], []))
+            weights.append(weight)
+            longer.append((position + 1, weight + gain, gain))
+        return [(token, sum(weights) / total, longer) for token, (weights, longer) in following.items()]
 
     def nbytes(self) -> int:
         return 4 * (self._capacity * 2 + _BUCKETS)
 
-    def _matches(self) -> list[tuple[int, int]]:
-        """Positions where the latest tokens stood before, and how many of them."""
+    def saved(self) -> bytes:
+        return self._log.tobytes()
+
+    def restore(self, data: bytes, vocab_size: int) -> None:
+        if len(data) % 4:
+            raise ValueError("half a token")
+        log = array("i", data)
+        if log and (min(log) < _SEPARATOR or max(log) >= vocab_size):
+            raise ValueError("tokens outside the vocabulary")
+        self.commit(log)
+        self._new_sequence()
+
+    def _new_sequence(self) -> None:
+        self.commit([_SEPARATOR])
+        self._begin = len(self._log)
+
+    def _matches(self) -> list[_Match]:
+        """Of the latest tokens with earlier ones."""
         end = len(self._log) - 1
-        found: list[tuple[int, int]] = []
+        found: list[_Match] = []
         if end - self._begin < 1:
             return found
         position = self._before[end]
         while position != _NOWHERE and len(found) < _MATCHES:
             length = self._common(position, end)
             if length >= 2:  # else another pair of tokens in the same bucket
-                found.append((position, length))
+                gain = _WEIGHT if position >= self._begin else _WEIGHT * _FADED
+                found.append((position + 1, gain * length, gain))
             position = self._before[position]
         return found
 
@@ -108,7 +156,7 @@ class Lookup:
         """Keep the newer half; rebuilding costs less than a microsecond per token that it made room for."""
         drop = len(self._log) - self._capacity // 2
         kept = self._log[drop:]
-        self._begin = max(self._begin - drop, 0)
+        self._begin -= drop  # below 0 when the sequence has lost its first tokens
         del self._log[:], self._before[:]
         self._latest = array("i", [_NOWHERE]) * _BUCKETS
         for token in kept:
@@ -117,8 +165,3 @@ class Lookup:
     def _bucket(self, position: int) -> int:
         first = self._log[position - 1] if position else _SEPARATOR
         return (first * 0x9E3779B1 + self._log[position] * 0x85EBCA77) >> 7 & (_BUCKETS - 1)
-
-
-def _weight(length: int) -> float:
-    """How much a match of ``length`` tokens says compared with another: a chance coincidence halves fast."""
-    return float(min(length, 16)) ** 2

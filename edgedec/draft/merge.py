@@ -17,49 +17,48 @@ def merged(trees: Sequence[DraftTree], limit: int, believe: Believe) -> DraftTre
     Nodes with the same path are one node; it gets the best probability that was believed of it, and the
     source of that. A prefix of the result, of any length, is the best tree of that many nodes.
     """
-    best: dict[tuple[int, int], tuple[float, str]] = {}
-    children: dict[int, list[tuple[int, int]]] = {}
-    index: dict[tuple[int, int], int] = {}
-    for tree in trees:
-        places = [ROOT] * len(tree)
-        for node, (token, parent, prob, source) in enumerate(
-            zip(tree.tokens, tree.parents, tree.probs, tree.sources, strict=True)
-        ):
-            above = ROOT if parent == ROOT else places[parent]
-            key = (above, token)
-            if key not in index:
-                index[key] = len(index)
-                children.setdefault(above, []).append(key)
-            places[node] = index[key]
-            believed = believe(source, prob)
-            if believed > best.get(key, (0.0, ""))[0]:
-                best[key] = (believed, source)
-    return _most_probable(best, children, index, limit)
-
-
-def _most_probable(
-    best: dict[tuple[int, int], tuple[float, str]],
-    children: dict[int, list[tuple[int, int]]],
-    index: dict[tuple[int, int], int],
-    limit: int,
-) -> DraftTree:
     tokens: list[int] = []
-    parents: list[int] = []
     probs: list[float] = []
     sources: list[str] = []
-    heap: list[tuple[float, int, int, tuple[int, int]]] = []
+    children: list[list[int]] = [[]]  # of the root, then of each place
+    index: dict[tuple[int, int], int] = {}
+    for tree in trees:
+        places: list[int] = []
+        for token, parent, prob, source in zip(
+            tree.tokens, tree.parents, tree.probs, tree.sources, strict=True
+        ):
+            above = ROOT if parent == ROOT else places[parent]
+            believed = believe(source, prob)
+            place = index.setdefault((above, token), len(tokens))
+            places.append(place)
+            if place == len(tokens):
+                tokens.append(token)
+                probs.append(believed)
+                sources.append(source)
+                children[above + 1].append(place)
+                children.append([])
+            elif believed > probs[place]:
+                probs[place], sources[place] = believed, source
+    chosen, parents = _most_probable(probs, children, limit)
+    return DraftTree(
+        tuple([tokens[place] for place in chosen]),
+        tuple(parents),
+        tuple([probs[place] for place in chosen]),
+        tuple([sources[place] for place in chosen]),
+    )
 
-    def offer(place: int, node: int, reach: float) -> None:
-        for key in children.get(place, ()):
-            if key in best:
-                heapq.heappush(heap, (-reach * best[key][0], index[key], node, key))
 
-    offer(ROOT, ROOT, 1.0)
-    while heap and len(tokens) < limit:
-        negative, place, parent, key = heapq.heappop(heap)
-        tokens.append(key[1])
+def _most_probable(probs: list[float], children: list[list[int]], limit: int) -> tuple[list[int], list[int]]:
+    """Places in the order of the probabilities of their paths, and where each one's parent is in it."""
+    chosen: list[int] = []
+    parents: list[int] = []
+    heap = [(-probs[place], place, ROOT) for place in children[0] if probs[place] > 0.0]
+    heapq.heapify(heap)
+    while heap and len(chosen) < limit:
+        negative, place, parent = heapq.heappop(heap)
+        for child in children[place + 1]:
+            if probs[child] > 0.0:
+                heapq.heappush(heap, (negative * probs[child], child, len(chosen)))
+        chosen.append(place)
         parents.append(parent)
-        probs.append(best[key][0])
-        sources.append(best[key][1])
-        offer(place, len(tokens) - 1, -negative)
-    return DraftTree(tuple(tokens), tuple(parents), tuple(probs), tuple(sources))
+    return chosen, parents

@@ -57,7 +57,7 @@ class ModelDrafter:
         self._bridge.commit(tokens)
         self._position += len(tokens)
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         """Nothing: its weights stay as they are."""
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:

@@ -1,73 +1,166 @@
-"""Token recycling: what the target thought of last time after this token (Luo et al. 2024).
+"""Token recycling: what the target thought of last time in this context (after Luo et al. 2024).
 
 Every pass answers every token fed with its most likely successors, rejected drafts included. A table keeps
-the latest answer per token, and a tree is read off it.
+the latest answers, with the target's own probabilities, to the last two tokens and to the last one, and a
+tree is read off it. Of a prompt, which is fed without answers, each token stands as the answer to the one
+before.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.core.types import HeadRows
+from edgedec.draft.answers import LEVELS, WIDTH, AnswerTable, key_of
 
-_UNKNOWN = -1
+_NONE = -1
+_MARKS = 256
+
+_TRUST = (0.35, 0.5)
+"""An answer to one token, or to two, is right this often relative to the probability that it had."""
+_FADED = 0.6
+"""And this much less often in another sequence than the one it was given in."""
+_PRIOR = 8.0
+"""These weigh as much as so many observations."""
+_MEMORY = 400.0
+"""A new observation never weighs less than one in so many: text changes."""
+_SEEN = LEVELS // 2
+"""Level of a token that followed once in a prompt."""
+
+_RATES = 4 * LEVELS
+"""Rates of answers to one token; as many follow, of answers to two."""
+
+_Context = tuple[int, int]
+"""The last two tokens; -1 for none."""
 
 
 class Recycling:
-    """Drafts successors of successors. Keeps ``width`` of them per token: 4 bytes each."""
+    """Drafts successors of successors from at most ``memory`` bytes of answers."""
 
     name = "recycling"
 
-    def __init__(self, vocab_size: int, width: int = 4) -> None:
-        self._successors = np.full((vocab_size, width), _UNKNOWN, dtype=np.int32)
-        self._last = _UNKNOWN
-        # How often the token of each rank followed; begins with what text usually shows.
-        self._hits = np.array([8.0 * 0.5**rank for rank in range(1, width + 1)])
-        self._trials = 8.0
+    def __init__(self, *, memory: int = 1 << 21) -> None:
+        self._table = AnswerTable(memory)
+        self._recent: _Context = (_NONE, _NONE)
+        self._mark = 0  # of the current sequence
+        self._waiting: list[tuple[_Context, list[int], bytes]] = []
+        self._rates = _Rates([trust * prior for trust in _TRUST for prior in _priors()])
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._last = tokens[-1] if tokens else _UNKNOWN
+        self._waiting = []
+        self._mark = (self._mark + 1) % _MARKS
+        for at in range(max(kept, 1), len(tokens)):
+            self._followed(tokens[at - 1], tokens[at])
+        self._recent = (tokens[-2] if len(tokens) > 1 else _NONE, tokens[-1] if tokens else _NONE)
+
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        contexts = [self._recent]
+        for token, parent in zip(tree.tokens, tree.parents, strict=True):
+            contexts.append((contexts[parent + 1][1], token))
+        if len(rows) != len(contexts) or rows.ids.shape[1] < WIDTH:
+            return
+        # Plain numbers: for so few of them a NumPy call costs more than its arithmetic.
+        ids, values = rows.ids[:, :WIDTH].tolist(), rows.values[:, :WIDTH].tolist()
+        self._waiting = [
+            (context, tokens, _levels(logits, total))
+            for context, tokens, logits, total in zip(
+                contexts, ids, values, rows.logsumexp.tolist(), strict=True
+            )
+        ]
 
     def commit(self, tokens: Sequence[int]) -> None:
+        """Judges the answers that there were before, then takes in the new ones."""
         for token in tokens:
-            if self._last != _UNKNOWN and self._successors[self._last, 0] != _UNKNOWN:
-                self._trials += 1.0
-                self._hits += self._successors[self._last] == token
-            self._last = token
-        if self._trials > 512.0:  # so that the rates follow the text
-            self._trials *= 0.5
-            self._hits *= 0.5
-
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        if len(rows) == len(fed):
-            width = min(self._successors.shape[1], rows.ids.shape[1])
-            self._successors[list(fed), :width] = rows.ids[:, :width]
+            for successor, cell in self._answers(self._recent):
+                self._rates.observe(cell, successor == token)
+            self._recent = (self._recent[1], token)
+        for (before, last), ids, levels in self._waiting:
+            if last != _NONE:
+                self._table.store(key_of(_NONE, last), ids, levels, self._mark)
+            if before != _NONE:
+                self._table.store(key_of(before, last), ids, levels, self._mark)
+        self._waiting = []
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        rates = (self._hits / self._trials).tolist()
         tokens: list[int] = []
         parents: list[int] = []
         probs: list[float] = []
-        heap: list[tuple[float, int, int, int, int]] = []
-
-        def offer(token: int, index: int, reach: float) -> None:
-            for rank, successor in enumerate(self._successors[token].tolist()):
-                if successor != _UNKNOWN and reach * rates[rank] > floor:
-                    heapq.heappush(heap, (-reach * rates[rank], index, rank, successor, index))
-
-        if self._last != _UNKNOWN:
-            offer(self._last, ROOT, 1.0)
-        while heap and len(tokens) < limit:
-            negative, _, rank, token, parent = heapq.heappop(heap)
+        heap: list[tuple[float, int, int, int, float, _Context]] = []
+        order, rates = 0, self._rates.values
+        context, node, reach = self._recent, ROOT, 1.0
+        while True:
+            for token, cell in self._answers(context):
+                prob = rates[cell]
+                if reach * prob > floor:
+                    heapq.heappush(heap, (-reach * prob, order, token, node, prob, (context[1], token)))
+                    order += 1
+            if not heap or len(tokens) >= limit:
+                return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
+            negative, _, token, parent, prob, context = heapq.heappop(heap)
+            node, reach = len(tokens), -negative
             tokens.append(token)
             parents.append(parent)
-            probs.append(rates[rank])
-            offer(token, len(tokens) - 1, -negative)
-        return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
+            probs.append(prob)
 
     def nbytes(self) -> int:
-        return int(self._successors.nbytes)
+        return self._table.nbytes()
+
+    def saved(self) -> bytes:
+        return self._table.saved()
+
+    def restore(self, data: bytes, vocab_size: int) -> None:
+        self._table.restore(data, vocab_size)
+
+    def _answers(self, context: _Context) -> list[tuple[int, int]]:
+        """Tokens that answered the last two tokens, or else the last, each with the index of its rate."""
+        before, last = context
+        found, base = None, _RATES
+        if before != _NONE:
+            found = self._table.find(key_of(before, last))
+        if found is None:
+            if last == _NONE or (found := self._table.find(key_of(_NONE, last))) is None:
+                return []
+            base = 0
+        tokens, levels, mark = found
+        if mark == self._mark:
+            base += 2 * LEVELS
+        cells = [base + 2 * levels[0], *[base + 2 * level + 1 for level in levels[1:]]]
+        return [(token, cell) for token, cell in zip(tokens, cells, strict=True) if token != _NONE]
+
+    def _followed(self, token: int, successor: int) -> None:
+        """Put ``successor`` before what answered ``token`` up to now."""
+        key = key_of(_NONE, token)
+        tokens, levels = [successor], bytes([_SEEN])
+        if (known := self._table.find(key)) is not None:
+            if known[0][0] == successor and known[2] == self._mark:
+                return
+            others = [at for at in range(WIDTH) if known[0][at] != successor][: WIDTH - 1]
+            tokens += [known[0][at] for at in others]
+            levels += bytes(known[1][at] for at in others)
+        missing = WIDTH - len(tokens)
+        self._table.store(key, tokens + [_NONE] * missing, levels + bytes(missing), self._mark)
+
+
+class _Rates:
+    """How often things were right, by index; ``values`` are those rates, first of all the ``priors``."""
+
+    def __init__(self, priors: Sequence[float]) -> None:
+        self.values = list(priors)
+        self._seen = [_PRIOR] * len(priors)
+
+    def observe(self, index: int, right: bool) -> None:
+        seen = self._seen[index] = min(self._seen[index] + 1.0, _MEMORY)
+        self.values[index] += (right - self.values[index]) / seen
+
+
+def _levels(logits: list[float], logsumexp: float) -> bytes:
+    return bytes([min(int(math.exp(logit - logsumexp) * LEVELS), LEVELS - 1) for logit in logits])
+
+
+def _priors() -> list[float]:
+    """By whether the answer is fresh, by level, and by whether it is the first one."""
+    chances = [(level + 0.5) / LEVELS for level in range(LEVELS) for _first in (True, False)]
+    return [_FADED * chance for chance in chances] + chances

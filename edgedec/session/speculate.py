@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DRAFTERS: Mapping[str, Callable[[ModelSpec], Drafter]] = {
     Lookup.name: lambda spec: Lookup(),
-    Recycling.name: lambda spec: Recycling(spec.vocab_size),
+    Recycling.name: lambda spec: Recycling(),
 }
 AUTO, OFF = "auto", "off"
 MOST_DRAFTED = 15
@@ -37,6 +37,8 @@ class Drafting:
     names: str = AUTO
     tokens: int = MOST_DRAFTED
     rule: str = KEYED
+    history: bool = False
+    """Whether drafters may keep what they learned on disk."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for an empty name, "off" beside others, and a rule that does not exist."""

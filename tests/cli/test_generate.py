@@ -209,6 +209,20 @@ def test_the_classical_rules_reproduce(home: Home) -> None:
     assert texts[0] not in texts[1:]
 
 
+def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
+    home.install()
+    parrot = home.parrot()
+    texts, kept = [], []
+    for history in ((), ("--history",), ("--history",), ("--no-history",)):
+        model = replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200))
+        args = ("-p", "Why?", "--max-tokens", "60", "--draft", "auto", *history)
+        texts.append(run(home.seams(model), "generate", *args).stdout)
+        kept.append([file.stat().st_mtime_ns for file in (home.path / "drafts").glob("*")])
+    assert texts[0] == texts[1] == texts[2] == texts[3] != ""
+    assert [len(times) for times in kept] == [0, 1, 1, 1]
+    assert kept[1] < kept[2] == kept[3]
+
+
 def test_an_unknown_drafter_is_refused_before_the_model_is_opened(home: Home) -> None:
     home.install()
     result = run(home.seams(home.parrot("Hi.")), "generate", "-p", "Why?", "--draft", "oracle")

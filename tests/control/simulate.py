@@ -86,7 +86,7 @@ class Guesser:
     def commit(self, tokens: Sequence[int]) -> None:
         self._at += len(tokens)
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         pass
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
@@ -181,5 +181,5 @@ class Fixed:
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         self._drafter.commit(tokens)
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         pass

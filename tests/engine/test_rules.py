@@ -74,8 +74,8 @@ class Drawing:
     def commit(self, tokens: Sequence[int]) -> None:
         self._seen += tuple(tokens)
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        assert len(fed) == len(rows)
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        assert len(tree) + 1 == len(rows)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         seen = self._seen
@@ -148,7 +148,7 @@ def test_a_seed_reproduces(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_greedy_decoding_stays_what_it_is(rule: str) -> None:
     plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 60)
-    engine = Engine(MarkovForward(), speculation=Speculation([Recycling(24)], rule=rule))
+    engine = Engine(MarkovForward(), speculation=Speculation([Recycling(memory=1 << 16)], rule=rule))
     assert tokens(engine, [1, 2, 3], GREEDY, 60) == plain
 
 

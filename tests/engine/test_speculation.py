@@ -38,8 +38,8 @@ class Drafting:
     def commit(self, tokens: Sequence[int]) -> None:
         self._seen += tokens
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
-        assert len(fed) == len(rows)
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        assert len(rows) == 1 + len(tree)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         return self._guess(self._seen, limit)
@@ -89,8 +89,8 @@ DRAFTERS: dict[str, Callable[[SamplingParams], list[Drafter]]] = {
     "random": lambda params: [random_trees(1)],
     "half": lambda params: [every_second_right(params)],
     "lookup": lambda params: [Lookup()],
-    "recycling": lambda params: [Recycling(VOCAB)],
-    "all": lambda params: [random_trees(2), Lookup(), Recycling(VOCAB), every_second_right(params)],
+    "recycling": lambda params: [Recycling(memory=1 << 16)],
+    "all": lambda params: [random_trees(2), Lookup(), Recycling(memory=1 << 16), every_second_right(params)],
 }
 
 
@@ -112,7 +112,7 @@ def test_tokens_are_those_of_plain_decoding(name: str, params: SamplingParams) -
 def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
     """Each turn reads some of a reply, drops the iterator, and goes on from what it read."""
     params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
-    drafters: list[Drafter] = [random_trees(seed), Lookup(), Recycling(VOCAB), oracle(params, 3)]
+    drafters: list[Drafter] = [random_trees(seed), Lookup(), Recycling(memory=1 << 16), oracle(params, 3)]
     engine = Engine(MarkovForward(), speculation=Speculation(drafters, limit=limit))
     sequence: list[int] = []
     for turn in turns:

@@ -228,7 +228,7 @@ class Told:
     def commit(self, tokens: Sequence[int]) -> None:
         self._at += len(tokens)
 
-    def learn(self, fed: Sequence[int], rows: HeadRows) -> None:
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         pass
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:

@@ -1,0 +1,90 @@
+"""What drafters learned, from one session to the next: a file per model, readable by its owner alone.
+
+Layout: a line that names the format and its version; SHA-256 of all that follows; the key of what it belongs
+to; then for each drafter its name and its knowledge, each behind its length (u32, little endian). The whole
+is compressed by zlib behind the hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgedec.core.files import atomic_path
+
+MOST_BYTES = 8 << 20
+"""Of a file, and of what is in it: more is neither written nor read."""
+
+_MAGIC = b"edgedec drafts 1\n"
+_LENGTH = struct.Struct("<I")
+_HASH_BYTES = 32
+
+
+def write_history(file: Path, key: str, knowledge: Mapping[str, bytes]) -> None:
+    """Replace ``file`` by what drafters, by name, ``saved``; ``key`` says for which model.
+
+    Drafters that do not fit ``MOST_BYTES`` are left out. Raises StorageError.
+    """
+    parts, room = [_packed(key.encode())], MOST_BYTES - 4096
+    for name, data in knowledge.items():
+        if len(data) <= room:
+            room -= len(data)
+            parts += [_packed(name.encode()), _packed(data)]
+    body = zlib.compress(b"".join(parts), 1)
+    with atomic_path(file) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(_MAGIC + hashlib.sha256(body).digest() + body)
+
+
+def read_history(file: Path, key: str) -> dict[str, bytes]:
+    """What was written for ``key``, by drafter; nothing if there is no file or it is for another key.
+
+    Raises ValueError when it is damaged or something else, OSError when it cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    start = len(_MAGIC) + _HASH_BYTES
+    body = data[start:]
+    if len(data) > MOST_BYTES or not data.startswith(_MAGIC):
+        raise ValueError("it is not a history of this version")
+    if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
+        raise ValueError("it is damaged")
+    found, *pairs = _parts(_unpacked(body))
+    if found != key.encode():
+        return {}
+    return {name.decode(): data for name, data in zip(pairs[::2], pairs[1::2], strict=True)}
+
+
+def _unpacked(body: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        whole = unpacker.decompress(body, MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError("it is damaged") from error
+    if not unpacker.eof:
+        raise ValueError("it is too long")
+    return whole
+
+
+def _packed(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+def _parts(whole: bytes) -> list[bytes]:
+    parts, at = [], 0
+    while at + _LENGTH.size <= len(whole):
+        (length,) = _LENGTH.unpack_from(whole, at)
+        at += _LENGTH.size
+        parts.append(whole[at : at + length])
+        at += length
+    if at != len(whole) or not parts:
+        raise ValueError("it is damaged")
+    return parts
