@@ -18,7 +18,8 @@ F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 _LONGER = 4096
-"""Candidates sorted out of a whole row before all of it is."""
+"""Candidates sorted out of a whole row at first; then ``_STEP`` times as many, until it is all of it."""
+_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ class Row:
         yield self._from_head()
         if self._logits is not None:
             longer = max(_LONGER, self._params.top_k)
-            if longer < self._logits.size:
+            while longer < self._logits.size:
                 yield self._from_row(longer)
+                longer *= _STEP
             yield self._from_row(self._logits.size)
 
     def unsorted(self) -> Candidates | None:
@@ -141,5 +143,5 @@ class Row:
             ids = np.flatnonzero(values >= np.partition(values, values.size - size)[values.size - size])
         else:
             ids = np.arange(values.size)
-        order = warpers.canonical_order(values[ids], ids)
+        order = np.argsort(-values[ids], kind="stable")  # the canonical one, for ids ascend
         return Candidates(values[ids[order]], ids[order], ids.size == values.size)
