@@ -24,7 +24,7 @@ _STRETCH = 16
 """Target tokens after which the next word begins a new stretch: only the last one is tokenised again."""
 _LONGEST = 64
 """Target tokens of a stretch without a word's beginning."""
-_TRIFLE = 0.01
+_TRIFLE = 0.02
 """Paths less probable than this are not worth tokenising."""
 _UNSEEN, _NONE = -2, -1
 

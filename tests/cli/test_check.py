@@ -11,6 +11,7 @@ import pytest
 from edgedec.cli.seams import Seams
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 SMALLER = TinyShape(layers=1, context=128)
@@ -119,6 +120,18 @@ def lame(bundle: Path) -> None:
     known["files"]["tokenizer.json"]["sha256"] = "0" * 64
     manifest.write_text(json.dumps(known), encoding="utf-8")
     Manifest.load(bundle)
+
+
+def test_a_drafter_without_trees_drafts_chains(seams: Seams, models: Path, tmp_path: Path) -> None:
+    """A bundle made with optimum."""
+    decoder = str(write_decoder_bundle(tmp_path / "decoder"))
+    result = run(seams, "check", str(models / "target.gguf"), decoder)
+    assert result.exit_code == 0, result.stderr
+    assert "chains only" in result.stdout
+    assert generate(seams, models, "--draft", decoder)["tokens"] == generate(seams, models)["tokens"]
+    assert_one_line(
+        run(seams, "check", decoder, str(models / "same.gguf")), 5, "nothing can draft", "optimum"
+    )
 
 
 def test_a_target_without_trees_is_refused(home: Home) -> None:

@@ -190,6 +190,26 @@ def test_a_close_runner_up_shares_a_pass() -> None:
     assert widest == 2
 
 
+@pytest.mark.parametrize("params", [GREEDY, SAMPLED])
+def test_what_follows_each_node_is_what_the_model_draws_there(params: SamplingParams) -> None:
+    """Whichever of two siblings stayed in the cache; and the noise is that of the node's position."""
+    small = drafter(sharpness=4.0)
+    small.sampled(params)
+    branches = 0
+    for first in range(24):
+        prompt = [first, 1, 2]
+        small.begin(prompt, 0)
+        tree = small.propose(15)
+        for node in range(-1, len(tree)):
+            children = tree.children(node)
+            if len(children) >= 3:  # all that the model thought of, not cut by the limit
+                path = [tree.tokens[step] for step in tree.path(node)]
+                likely = max(children, key=lambda child: tree.probs[child])
+                assert [tree.tokens[likely]] == plain([*prompt, *path], params, 1)
+                branches += len(path) > 1
+    assert branches > 10
+
+
 def test_a_model_without_trees_drafts_all_the_same() -> None:
     forward = MarkovForward()
     forward._caps = Capabilities(max_pass=64, trees=False, full_rows=False, exact=False)
@@ -219,8 +239,8 @@ def test_beyond_its_context_it_is_silent() -> None:
 def test_ids_that_only_one_model_has() -> None:
     forward = MarkovForward(vocab_size=40)  # 24 to 39 are padding that the target lacks
     spoken = Speculation([ModelDrafter("small", forward, SameVocabulary(VOCAB))])
-    assert tokens(Engine(MarkovForward(), speculation=spoken), [1, 2], SAMPLED, 30) == plain(
-        [1, 2], SAMPLED, 30
+    assert tokens(Engine(MarkovForward(), speculation=spoken), [1, 2], GREEDY, 30) == plain(
+        [1, 2], GREEDY, 30
     )
     assert spoken.drafters == ("small",)
     small = ModelDrafter("small", MarkovForward(vocab_size=8), SameVocabulary(8))

@@ -225,6 +225,23 @@ def test_half_characters(vocabularies: dict[str, Tokenizer]) -> None:
     assert bridge.said(drawn(small.encode_inside("🙂")[:2])).tokens == []
 
 
+def test_a_token_across_the_end_of_what_is_committed(tmp_path: Path) -> None:
+    """The target said the first byte of a character for which it has a token of its own."""
+    plain = bpe_metadata()
+    pieces, merges = plain["tokenizer.ggml.tokens"], plain["tokenizer.ggml.merges"]
+    metadata = bpe_metadata(
+        tokens=[*pieces, "Ã©"], merges=[*merges, "Ã ©"], token_type=[*plain["tokenizer.ggml.token_type"], 1]
+    )
+    target, draft = built(folder(tmp_path, "target"), metadata), make_tokenizer(folder(tmp_path, "draft"))
+    assert len(target.encode("é", add_bos=False)) == 1
+    first = target.id_of(b"\xc3")
+    assert first is not None
+    bridge = TextBridge(target, draft, control_tokens(target, draft), draft_size=400)
+    bridge.begin([*target.encode("a", add_bos=False), first], 0)
+    assert spelled(draft, bridge.read()) == b"a"
+    assert bridge.said(drawn(draft.encode_inside("é the"))).tokens == []
+
+
 def test_control_tokens_go_by_text_and_by_role(vocabularies: dict[str, Tokenizer]) -> None:
     bpe, small, spm = (vocabularies[name] for name in ("bpe", "smaller", "spm"))
     same = control_tokens(bpe, small)
