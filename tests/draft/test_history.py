@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.draft import Lookup, Recycling, Remembering
@@ -38,6 +38,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         read_history(file, "key")
 
 
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     file = written(tmp_path_factory.mktemp("history"))

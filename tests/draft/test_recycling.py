@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.tree import ROOT, DraftTree
@@ -70,6 +70,7 @@ def test_tokens_of_a_prompt_answer_those_before() -> None:
     assert set(after(drafter.propose(2))) == {4, 2}
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 12), st.floats(0.0, 0.5), st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_proposals_stay_in_bounds(limit: int, floor: float, prompt: list[int]) -> None:
     drafter = taught(prompt, ({1: 0.5, 2: 0.3}, 1), ({0: 0.5}, 0))

@@ -154,7 +154,7 @@ _ALL = (
         ("template",),
     ),
     Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
-    Target("drafts", drafts.seeds, drafts.mutate, drafts.read),
+    Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),
     Target("wheel", store.wheel_seeds, store.mutate_wheel, store.read_wheel, (store.WHEEL, "toy.gguf")),
     Target("page", store.page_seeds, store.mutate_page, store.read_page, ("index",)),
