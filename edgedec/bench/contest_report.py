@@ -245,6 +245,11 @@ class ContestReport:
                 found[name] = max(count, found.get(name, 0))
         return found
 
+    @property
+    def runs(self) -> int:
+        """Starts of the command that the answers come from."""
+        return len({answer.run for side in self.sides for answer in self.answers(side, self.questions)})
+
     def notices(self) -> list[str]:
         """What sides had to say, each line once."""
         return list(
