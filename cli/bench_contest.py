@@ -155,10 +155,11 @@ def _contestants(
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
     everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
     names = shared.drafting_names()
+    drafting = any(split_peer(name)[1] != OFF for name in names)
     runtimes = list(dict.fromkeys(split_peer(name)[0] for name in names))
     hosts = {
         side.name: side
-        for side in common.all_peers(ctx, shared, manifest, runtimes, context=context, all_rows=True)
+        for side in common.all_peers(ctx, shared, manifest, runtimes, context=context, all_rows=drafting)
     }
     for name in names:
         runtime, mode = split_peer(name)

@@ -136,6 +136,8 @@ def _facts(console: Console, report: ContestReport) -> None:
             f"{name}: {facts.get('version', '')}, {facts.get('isa', '')}; peak {size(peak)}{shared}",
             soft_wrap=True,
         )
+    if report.runs > 1:
+        console.print(f"measured in {report.runs} runs; drafters began each without what they had learned")
     apart = sum(ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN)))
     if apart:
         console.print(f"{apart} ratios are of replies that were measured in different runs")

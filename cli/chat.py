@@ -9,6 +9,7 @@ import click
 
 from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
+from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.seams import fetch_drafts, open_model, open_speculation, seams
 from edgedec.core.errors import EdgeDecError
@@ -105,14 +106,17 @@ class Chat:
             slash.run(text, slash.Context(self.session, self._loaded, screen.dim))
             return
         before, ends_line = self.session.last, False
+        palette = tracing.Palette() if self.session.traced and tracing.coloured() else None
         try:
             with interrupts_to(self.session):
                 for piece in self.session.reply(text):
-                    screen.show(piece)
+                    tracing.show(piece, self.session.last, palette)
                     ends_line = piece.endswith("\n")
         finally:
             if self.session.last is not before and not ends_line:
                 click.echo()
+        if self.session.traced and self.session.last is not None:
+            tracing.conclude(self.session.last.trace(), palette)
         self._summary()
 
     def _summary(self) -> None:

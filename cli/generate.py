@@ -120,10 +120,7 @@ def _stream(
     with interrupts_to(session):
         for piece in pieces:
             if not silent:
-                if palette:
-                    tracing.show(piece, session.last, palette)
-                else:
-                    screen.show(piece)
+                tracing.show(piece, session.last, palette)
                 ends_line = piece.endswith("\n")
     if not ends_line:
         click.echo()

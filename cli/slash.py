@@ -115,6 +115,14 @@ def _drafts(speculation: Speculation | None) -> str:
     )
 
 
+def _trace(context: Context, argument: str) -> None:
+    if argument not in ("on", "off"):
+        raise UsageError("/trace is on or off", hint="/trace on shows which tokens were drafted")
+    context.session.traced = argument == "on"
+    undrafted = context.session.traced and context.session.speculation is None
+    context.say(f"Trace {argument}." + (" Nothing is drafted: --draft auto." if undrafted else ""))
+
+
 def _quit(context: Context, argument: str) -> None:
     raise Quit
 
@@ -131,5 +139,6 @@ COMMANDS = {
     "save": Command("FILE", "save the conversation", _save),
     "load": Command("FILE", "continue a saved conversation", _load),
     "stats": Command("", "show what the session has cost so far", _stats),
+    "trace": Command("on|off", "show which tokens were drafted, and by whom", _trace),
     "quit": Command("", "leave (or Ctrl-D)", _quit),
 }

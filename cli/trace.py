@@ -40,8 +40,11 @@ def coloured() -> bool:
     return sys.stdout.isatty() and screen.colours() is not False
 
 
-def show(piece: str, reply: Reply | None, palette: Palette) -> None:
-    """A piece of a reply as it comes, in the colour of the token that completed it."""
+def show(piece: str, reply: Reply | None, palette: Palette | None) -> None:
+    """A piece of a reply as it comes, in the colour of the token that completed it, if there are colours."""
+    if palette is None:
+        screen.show(piece)
+        return
     source = reply.sources[-1] if reply and reply.sources else None
     screen.show_painted(piece, lambda text: palette.paint(text, source))
 

@@ -10,6 +10,7 @@ from edgedec.bench.contest import PLAIN, Contestant
 from edgedec.bench.journal import Answer, Journal
 from edgedec.bench.questions import Question
 from edgedec.bench.summary import Spread, rounded, spread
+from edgedec.core.errors import one_line
 
 LLAMA = "llama.cpp"
 BASES = (PLAIN, LLAMA)
@@ -245,11 +246,16 @@ class ContestReport:
                 found[name] = max(count, found.get(name, 0))
         return found
 
+    @property
+    def runs(self) -> int:
+        """Starts of the command that the answers come from."""
+        return len({answer.run for side in self.sides for answer in self.answers(side, self.questions)})
+
     def notices(self) -> list[str]:
         """What sides had to say, each line once."""
         return list(
             dict.fromkeys(
-                f"{side}: {line}"
+                one_line(f"{side}: {line}")
                 for side in self.sides
                 for answer in self.answers(side, self.questions)
                 for line in answer.notices

@@ -112,7 +112,7 @@ class Journal:
                     self.answers[answer.key] = answer
                     self.run = max(self.run, answer.run + 1)
                 else:
-                    self.opened[line["opened"]] = line["facts"]
+                    self.opened[str(line["opened"])] = dict(line["facts"].items())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BadFileError(
                 f"{path} was not written by `bench run --save`, or is damaged", hint="name another file"
@@ -139,7 +139,12 @@ def _answer(fields: Mapping[str, Any]) -> Answer:
         kind = type(getattr(like, name))
         if not isinstance(value, (float, int, type(None)) if kind is float else kind):
             raise TypeError(f"{name} is a {type(value).__name__}")
-    rows: list[Any] = [answer.tokens, *answer.rounds, *answer.sources.values()]
+    rows: list[Any] = [
+        answer.tokens,
+        list(answer.drafters.values()),
+        *answer.rounds,
+        *answer.sources.values(),
+    ]
     if not all(isinstance(number, int | None) for row in rows for number in row):
         raise ValueError("a count is no number")
     if any(len(row) != 3 for row in answer.rounds) or any(len(row) != 2 for row in answer.sources.values()):

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgedec.bench.texts import read_prompts
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.session.tokenizer import valid_text
 
 MT_BENCH = "mt_bench"
 _OF_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
@@ -61,7 +62,10 @@ def _question(value: Any, text: str, number: int, where: str) -> Question:
         raise BadFileError(f"{where}: its turns are not texts")
     if not isinstance(category, str) or not category.isprintable():
         raise BadFileError(f"{where}: its category is no name")
-    return Question(str(fields.get("question_id", number)), category, tuple(turns))
+    key = fields.get("question_id", number)
+    if not isinstance(key, str | int) or not str(key).isprintable():
+        raise BadFileError(f"{where}: its question_id is neither number nor name")
+    return Question(str(key), category, tuple(valid_text(turn) for turn in turns))
 
 
 def has_categories(questions: Sequence[Question]) -> bool:

@@ -49,7 +49,7 @@ def _prompt(line: str, where: str) -> str:
     """A string, or an object whose first known field is a string or a list that begins with one."""
     try:
         value: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFileError(f"{where}: not JSON") from error
     if isinstance(value, dict):
         value = next((value[name] for name in _FIELDS if name in value), None)

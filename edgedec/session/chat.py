@@ -60,6 +60,8 @@ class Session:
 
         self._forward = forward
         self.speculation = speculation
+        self.traced = False
+        """Whether replies are shown with who drafted what."""
         self.engine = Engine(forward, speculation=speculation, clock=clock if speculation else None)
         self.tokenizer = tokenizer
         self.prompts = Prompts(tokenizer, template)

@@ -142,12 +142,18 @@ def test_what_is_saved_is_not_measured_again(fakes: Fakes, tmp_path: Path) -> No
     assert len(path.read_text(encoding="utf-8").splitlines()) >= len(lines)
 
 
-def test_ratios_of_different_runs_are_counted(fakes: Fakes, tmp_path: Path) -> None:
+def test_ratios_of_different_runs_are_counted(
+    fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "run.jsonl"
     run(fakes, Journal.resume(CONDITIONS, path), "guess")
     report = run(fakes, Journal.resume(CONDITIONS, path), "guess", "more")
     apart = {side: ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN))}
     assert apart == {"edgedec": 0, "edgedec+guess": 0, "edgedec+more": 4, "llama.cpp": 0}
+    show(report, "fake", 5)
+    out = capsys.readouterr().out
+    assert "measured in 2 runs" in out
+    assert "4 ratios are of replies" in out
 
 
 def test_files_of_other_runs_are_refused(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_a_choice_of_them(tmp_path: Path) -> None:
         ({"question_id": 1, "turns": []}, "line 1"),
         ({"question_id": 1, "category": ["x"], "turns": ["a"]}, "line 1: its category"),
         ({"question_id": 1, "category": "\x1b[2J", "turns": ["a"]}, "line 1: its category"),
+        ({"question_id": [1], "turns": ["a"]}, "line 1: its question_id"),
     ],
 )
 def test_damaged_questions_are_refused(tmp_path: Path, line: Any, words: str) -> None:

@@ -36,11 +36,16 @@ def _gguf() -> Path:
 
 
 def bench(folder: Path, *args: str) -> dict[str, Any]:
+    return contest(folder, *args, "--repeat", "2")
+
+
+def contest(folder: Path, *args: str) -> dict[str, Any]:
+    """A run of another kind has no rounds."""
     pythons = os.environ.get("EDGEDEC_TEST_PEERS")
     assert pythons, "set EDGEDEC_TEST_PEERS to the interpreters of the peers"
     given = [word for python in pythons.split(",") for word in ("--peer-python", python)]
     seams = Seams(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
-    model = ["-m", str(folder / "bundle"), "--gguf", str(_gguf()), "--repeat", "2", "--json"]
+    model = ["-m", str(folder / "bundle"), "--gguf", str(_gguf()), "--json"]
     result = run(seams, "bench", *args, *model, *given)
     assert result.exit_code == 0, result.output
     facts: dict[str, Any] = json.loads(result.stdout)
@@ -68,3 +73,18 @@ def test_passes_of_llama_cpp(folder: Path) -> None:
     assert many["ms"] > one["ms"] > 0
     assert one["ratio"] > 0
     assert facts["versions"]["llama.cpp"].startswith("llama-cpp-python")
+
+
+def test_all_ways_to_draft_on_a_text_that_repeats(folder: Path, tmp_path: Path) -> None:
+    line = {"question_id": 1, "category": "rag", "turns": ["Say this five times: a big red dog. " * 5]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    names = ["llama.cpp", "llama.cpp-lookup", "llama.cpp-ngram:3:8", "transformers", "transformers-lookup"]
+    args = ["--prompts", str(tmp_path / "q.jsonl"), "--draft", "lookup", "--draft", "auto"]
+    facts = contest(folder, *args, "--max-tokens", "40", "--ignore-end", "--peer", ",".join(names))
+    scores = facts["overall"]
+    assert list(scores) == ["edgedec", "edgedec+lookup", "edgedec+auto", *names]
+    assert all(found["replies"] == 0 for found in facts["differing_replies"].values())
+    for name in ("llama.cpp", "transformers"):
+        assert (scores[name]["block_efficiency"], scores[name]["decoded_tokens"]) == (1.0, 39)
+    for name in ("edgedec+lookup", "llama.cpp-lookup", "llama.cpp-ngram:3:8", "transformers-lookup"):
+        assert scores[name]["block_efficiency"] > 1.2

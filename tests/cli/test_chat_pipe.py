@@ -84,3 +84,19 @@ def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
     home.install()
     assert run(home.seams(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"
+
+
+def test_trace_can_be_switched(home: Home) -> None:
+    home.install()
+    lines = "/trace on\nHi\n/trace off\nHi\n/trace maybe\n"
+    result = run(home.seams(home.parrot("ab", "cd")), "chat", stdin=lines)
+    assert result.stdout == "ab\ncd\n"
+    said = result.stderr.splitlines()
+    assert said[0] == "Trace on. Nothing is drafted: --draft auto."
+    assert said[1].startswith("trace: ")
+    assert said[1].replace("|", "") == "trace: ab"
+    assert said[2].startswith("trace: ")
+    assert said[2].endswith(" of the target")
+    assert said[3:4] == ["Trace off."]
+    assert "/trace is on or off" in said[4]
+    assert len(said) == 5

@@ -12,7 +12,7 @@ from typing import Any
 from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import drafts, huggingface, op_cases, places, store
+from tests.fuzz import bench, drafts, huggingface, op_cases, places, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -155,6 +155,8 @@ _ALL = (
     ),
     Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
+    Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
+    Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
     Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),
     Target("wheel", store.wheel_seeds, store.mutate_wheel, store.read_wheel, (store.WHEEL, "toy.gguf")),
     Target("page", store.page_seeds, store.mutate_page, store.read_page, ("index",)),

@@ -1,4 +1,4 @@
-"""1,680 hostile inputs with every change, 100,000 in the slow suite; and that the fuzzer can find."""
+"""1,920 hostile inputs with every change, 100,000 in the slow suite; and that the fuzzer can find."""
 
 from __future__ import annotations
 
