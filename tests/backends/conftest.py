@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgedec.backends.decoder import DecoderForward
 from edgedec.backends.fake import MarkovForward
 from edgedec.backends.onnx import OnnxForward
 from edgedec.backends.open import open_llama_cpp
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Forward, HeadRows
+from edgedec.core.types import FloatArray, Forward, HeadRows
 from edgedec.export import export_gguf
 from tests.backends.fake_llama import fake_llama
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
@@ -43,14 +44,26 @@ class Make:
     def same(self, a: HeadRows, b: HeadRows) -> bool:
         """Equal in every bit; nearly, for a forward that does not claim to be exact."""
         fields = ("values", "ids", "logsumexp", "entropy")
-        pairs = [(getattr(a, name), getattr(b, name)) for name in fields]
+        pairs = {name: (getattr(a, name), getattr(b, name)) for name in fields}
         if (a.logits is None) != (b.logits is None):
             return False
         if a.logits is not None:
-            pairs.append((a.logits, b.logits))
+            pairs["logits"] = (a.logits, b.logits)
         if self.exact:
-            return all(x.tobytes() == y.tobytes() for x, y in pairs)
-        return all(x.shape == y.shape and np.allclose(x, y, rtol=0, atol=self.tolerance) for x, y in pairs)
+            return all(x.tobytes() == y.tobytes() for x, y in pairs.values())
+        if any(x.shape != y.shape for x, y in pairs.values()):
+            return False
+        swapped = a.ids != b.ids
+        del pairs["ids"]
+        near = all(np.allclose(x, y, rtol=0, atol=self.tolerance) for x, y in pairs.values())
+        return near and bool(_nearly_tied(a.values, 2 * self.tolerance)[swapped].all())
+
+
+def _nearly_tied(values: FloatArray, gap: float) -> NDArray[np.bool_]:
+    """Which of the best values may change places: those near a neighbour, and the last, whose next is cut."""
+    close = values[:, :-1] - values[:, 1:] <= gap
+    edge = np.ones((len(values), 1), dtype=np.bool_)
+    return np.hstack([~edge, close]) | np.hstack([close, edge])
 
 
 @pytest.fixture(scope="session")
