@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgedec.cli.findings import Findings
 
 PROBLEMS_FOUND = 1
+_NO_LLAMA_CPP = "not installed; it runs GGUF files of other architectures: pip install 'edgedec[gguf]'"
 _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec[optimum]'"
 
 
@@ -68,6 +69,7 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "ONNX Runtime", runtime["version"]
     yield "EdgeDec", sections["versions"]["edgedec"]
     yield "optimum", sections["versions"]["optimum-onnx"] or _NO_OPTIMUM
+    yield "llama.cpp", sections["versions"]["llama-cpp-python"] or _NO_LLAMA_CPP
     for one in sections["bandwidth"] or ():
         plural = "s" if one["threads"] > 1 else ""
         yield "bandwidth", f"{one['gb_per_s']:.1f} GB/s with {one['threads']} thread{plural}"

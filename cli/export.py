@@ -13,7 +13,7 @@ from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
-from edgedec.export import QUANTS
+from edgedec.export import BACKENDS, QUANTS
 
 
 @click.command(
@@ -38,6 +38,9 @@ from edgedec.export import QUANTS
 @click.option("--calibrate", type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
               "weigh rounding errors by what the matrices then multiply; for 4 and 5 bits.")  # fmt: skip
+@click.option("--backend", type=click.Choice(BACKENDS),
+              help="What is to run a GGUF file: EdgeDec's kernels, or llama.cpp (default: the kernels; "
+              "for what they cannot run llama.cpp, if it is installed).")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(
@@ -47,6 +50,7 @@ def command(
     name: str | None,
     quants: Sequence[str],
     calibrate: Path | None,
+    backend: str | None,
     as_json: bool,
 ) -> None:
     """Turn a model into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
@@ -55,6 +59,7 @@ def command(
     (config.json, safetensors, tokenizer.json), whose weights are quantised. Architectures: llama, qwen2,
     qwen3, gemma2, gemma3, phi3. A Hugging Face directory of another one is exported with optimum, if that is
     installed (pip install 'edgedec[optimum]'): in float32, and run by ONNX Runtime without EdgeDec's kernels.
+    A GGUF file of another one is kept as it is, and run by llama.cpp (pip install 'edgedec[gguf]').
     An interrupted export leaves DIR as it was.
     """
     if not source.exists():
@@ -66,12 +71,18 @@ def command(
             raise UsageError(
                 f"{option} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
+    if backend and source.is_dir():
+        raise UsageError("--backend is for GGUF files", hint="leave it out")
     if out.exists() and not _replaceable(out):
         raise UsageError(f"{out} exists and is not a bundle", hint="choose a new or an empty directory")
     text = read_text(calibrate) if calibrate else None
     quant = ",".join(quants) or None
     with progress.reporter() as report:
-        manifest = seams(ctx).export(source, out, name=name, quant=quant, calibration=text, progress=report)
+        manifest = seams(ctx).export(
+            source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
+        )
+    if manifest.kind == "gguf":
+        progress.notice(f"note: {manifest.name} is run by llama.cpp, not by EdgeDec's kernels")
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgedec.cli.seams import Kernels, Seams
 
 LOW_DISK_BYTES = 2_000_000_000
-_LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf", "optimum-onnx")
+_LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf", "optimum-onnx", "llama-cpp-python")
 
 
 @dataclass

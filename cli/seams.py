@@ -34,6 +34,7 @@ class Exporter(Protocol):
         name: str | None,
         quant: str | None,
         calibration: str | None,
+        backend: str | None,
         progress: progress.Reporter,
     ) -> Manifest: ...
 
@@ -66,6 +67,7 @@ def _export(
     name: str | None,
     quant: str | None,
     calibration: str | None,
+    backend: str | None,
     progress: progress.Reporter,
 ) -> Manifest:
     from edgedec.export import export_gguf, export_huggingface
@@ -74,7 +76,7 @@ def _export(
         return export_huggingface(
             source, out, name=name, quant=quant, calibration=calibration, progress=progress
         )
-    return export_gguf(source, out, name=name, progress=progress)
+    return export_gguf(source, out, name=name, backend=backend, progress=progress)
 
 
 def _kernels() -> Kernels:

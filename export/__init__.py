@@ -11,10 +11,12 @@ from pathlib import Path
 from edgedec.core.errors import UsageError
 from edgedec.core.manifest import Manifest
 
-__all__ = ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
+__all__ = ["BACKENDS", "QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
 QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
 """What the matrices of a Hugging Face model can become: groups of 32 with a scale each, or floats."""
+BACKENDS = ("edgedec", "llama.cpp")
+"""What can run a GGUF file."""
 ROLES = ("attn", "mlp", "head")
 """Parts of a model that can have formats of their own; ``head`` is the embedding too."""
 
@@ -26,6 +28,7 @@ def export_gguf(
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    backend: str | None = None,
 ) -> Manifest:
     """Turn the GGUF file ``source`` into the bundle directory ``out`` and return its manifest.
 
@@ -34,11 +37,15 @@ def export_gguf(
     model's own; ``provenance`` is added to the manifest's source; ``progress(stage, done_bytes,
     total_bytes)`` is called for the stages "source" (hashing) and "weights".
 
+    What EdgeDec does not build becomes a bundle of the file itself for llama.cpp, if llama-cpp-python is
+    installed and runs it. ``backend`` leaves no choice: one of BACKENDS.
+
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
     from edgedec.export.exporter import export_gguf as export
 
-    return export(Path(source), Path(out), name=name, provenance=provenance, progress=progress)
+    source, out = Path(source), Path(out)
+    return export(source, out, name=name, provenance=provenance, progress=progress, backend=backend)
 
 
 def export_huggingface(

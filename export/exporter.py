@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ from edgedec.export.bundle import Contents, printable_name, write_bundle
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
+from edgedec.export.llama_cpp import bundle_for_llama_cpp, instead
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import Progress, check_target, silent
+
+LLAMA_CPP = "llama.cpp"
 
 
 def export_gguf(
@@ -25,17 +28,40 @@ def export_gguf(
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    backend: str | None = None,
 ) -> Manifest:
     """See ``edgedec.export.export_gguf``."""
     report = progress or silent
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():
-        hyper = read_hyperparameters(_architecture(gguf), gguf.metadata)
-        tokenizer_json, info = build_tokenizer(gguf.metadata)
-        template = _template(gguf, info)
-        vocab = _vocabulary(gguf)
-        contents = Contents(name or _name(gguf), hyper, vocab, tokenizer_json, info, template)
-        return write_bundle(gguf, contents, out, lambda: _origin(gguf, provenance or {}, report), report)
+        title = name or _name(gguf)
+
+        def origin() -> dict[str, Scalar]:
+            return _origin(gguf, provenance or {}, report)
+
+        if backend == LLAMA_CPP:
+            return bundle_for_llama_cpp(gguf, out, title, origin)
+        try:
+            return _build(gguf, out, title, origin, report)
+        except UnsupportedError as error:
+            if backend is not None:
+                raise
+            return instead(error, gguf, out, title, origin)
+
+
+def _build(
+    gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]], report: Progress
+) -> Manifest:
+    """A bundle of EdgeDec's own ops.
+
+    Raises UnsupportedError for a model that they cannot compute.
+    """
+    hyper = read_hyperparameters(_architecture(gguf), gguf.metadata)
+    tokenizer_json, info = build_tokenizer(gguf.metadata)
+    template = _template(gguf, info)
+    vocab = _vocabulary(gguf)
+    contents = Contents(name, hyper, vocab, tokenizer_json, info, template)
+    return write_bundle(gguf, contents, out, origin, report)
 
 
 def _architecture(gguf: GgufSource) -> Architecture:

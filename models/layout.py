@@ -5,6 +5,7 @@ downloads/<name>/         partial downloads, gone after a successful pull
 downloads/<name>.lock     held while a process works on <name>
 gguf/<name>/<file>.gguf   source files kept on request
 peers/<sha256>/           what other runtimes make of a GGUF file for `edgedec bench`; may be deleted
+costs/, llama.cpp/        what was measured and found out about this machine; may be deleted
 local-files.json          which bundle a local GGUF was exported to
 """
 
@@ -14,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,17 +22,6 @@ from edgedec.core.files import storage_errors
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
-
-
-def default_home() -> Path:
-    """EDGEDEC_HOME, else the platform's cache directory."""
-    if home := os.environ.get("EDGEDEC_HOME"):
-        return Path(home).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "edgedec"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "edgedec"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgedec"
 
 
 def slug(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
 from edgedec.core.files import storage_errors
+from edgedec.core.manifest import GGUF
 from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.layout import Layout
@@ -130,3 +131,5 @@ class Pull:
             provenance=provenance,
             progress=self._progress,
         )
+        if (self._layout.model(self._job.name) / GGUF).is_file():
+            self._notice(f"note: {self._job.name} is run by llama.cpp, not by EdgeDec's kernels")

@@ -10,25 +10,37 @@ from edgedec.core.types import HeadRows
 
 
 def head_rows(logits: NDArray[np.float32], k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:
-    """Head results of ``logits`` f32[R,V]: the ``k`` best, logsumexp and entropy, computed in float64."""
-    vocabulary = logits.shape[1]
-    ids = np.lexsort((np.broadcast_to(np.arange(vocabulary), logits.shape), -logits))[:, : min(k, vocabulary)]
+    """Head results of ``logits`` f32[R,V]: the ``k`` best, logsumexp and entropy, computed in float64.
+
+    Raises BadFileError when a row holds what is not a number, or nothing but -inf.
+    """
     exact = logits.astype(np.float64) / temperature
-    highest = exact.max(axis=1, keepdims=True)
-    weights = np.exp(exact - highest)
+    with np.errstate(invalid="ignore"):  # inf - inf: refused two lines below
+        highest = exact.max(axis=1, initial=-np.inf, keepdims=True)
+        weights = np.exp(exact - highest)
     total = weights.sum(axis=1, keepdims=True)
-    probabilities = weights / total
-    logsumexp = highest + np.log(total)
+    logsumexp = (highest + np.log(total))[:, 0]
+    check_finite(logsumexp)
     # H = logsumexp - E[logit]; a logit of -inf has probability 0 and adds nothing.
-    mean = (probabilities * np.where(probabilities > 0, exact, 0.0)).sum(axis=1)
+    mean = (weights * np.where(weights > 0, exact, 0.0)).sum(axis=1) / total[:, 0]
+    ids = np.array([_best(row, min(k, row.size)) for row in logits], dtype=np.int32)
+    ids = ids.reshape(len(logits), min(k, logits.shape[1]))
     return HeadRows(
         np.take_along_axis(logits, ids, axis=1),
-        ids.astype(np.int32),
-        logsumexp[:, 0].astype(np.float32),
-        (logsumexp[:, 0] - mean).astype(np.float32),
+        ids,
+        logsumexp.astype(np.float32),
+        (logsumexp - mean).astype(np.float32),
         logits if full else None,
         temperature,
     )
+
+
+def _best(row: NDArray[np.float32], k: int) -> NDArray[np.intp]:
+    """Ids of the ``k`` largest, best first, equal ones by id; without sorting a whole vocabulary."""
+    least = np.partition(row, row.size - k)[row.size - k]
+    above, equal = np.flatnonzero(row > least), np.flatnonzero(row == least)
+    chosen = np.concatenate([above, equal[: k - above.size]])
+    return chosen[np.lexsort((chosen, -row[chosen]))]
 
 
 def check_finite(logsumexp: NDArray[np.float32]) -> None:

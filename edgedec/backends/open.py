@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.core.manifest import Manifest
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import GGUF, Manifest
 from edgedec.core.types import Forward
 
 
@@ -16,15 +17,44 @@ def open_forward(
         from edgedec.backends.decoder import DecoderForward
 
         return DecoderForward(bundle, manifest, threads=threads, capacity=capacity)
+    if manifest.kind == "gguf":
+        return open_llama_cpp(bundle, manifest, threads=threads, capacity=capacity)
     from edgedec.backends.onnx import OnnxForward
 
     return OnnxForward(bundle, manifest, threads=threads, capacity=capacity)
 
 
+def open_llama_cpp(
+    bundle: Path, manifest: Manifest, *, threads: int | None = None, capacity: int | None = None
+) -> Forward:
+    """A bundle that holds a GGUF file, tried in another process before it is loaded in this one.
+
+    Raises UsageError, BadFileError for another model than the manifest describes, and what ``probe`` raises.
+    """
+    from edgedec.backends.limits import check_threads, checked_capacity
+    from edgedec.llama_cpp.probe import probe
+
+    chosen = checked_capacity(manifest.spec, capacity)
+    check_threads(threads)
+    facts = probe(bundle / GGUF, manifest.files[GGUF].sha256)
+    if (facts["vocab"], facts["layers"]) != (manifest.spec.vocab_size, manifest.spec.n_layers):
+        raise BadFileError(
+            f"{GGUF} of the bundle is not the model that its manifest describes",
+            hint="export the model again",
+        )
+    from edgedec.backends.llama_cpp import MAX_PASS, MOST_BRANCHES, LlamaCppForward
+    from edgedec.backends.onnx_session import physical_cores
+    from edgedec.llama_cpp.binding import LlamaCpp
+
+    cores = threads or physical_cores()
+    runner = LlamaCpp(bundle / GGUF, threads=cores, cells=chosen, batch=MAX_PASS, sequences=MOST_BRANCHES)
+    return LlamaCppForward(runner, manifest.spec, chosen)
+
+
 def kernels_of(manifest: Manifest) -> str:
-    """What computes: the kernel row that this machine runs, or ONNX Runtime itself. Raises UsageError."""
-    if manifest.kind == "optimum":
-        return "onnxruntime"
+    """What computes: the kernel row that this machine runs, or another runtime. Raises UsageError."""
+    if manifest.kind != "edgedec":
+        return {"optimum": "onnxruntime", "gguf": "llama.cpp"}[manifest.kind]
     from edgedec.kernels.library import isa
 
     return isa()

@@ -10,6 +10,7 @@ from edgedec.bench.worker import Side
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
+from edgedec.llama_cpp.advice import INSTALL, REBUILD
 
 _PROGRAMS = Path(__file__).parent / "peers"
 PEERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
@@ -22,12 +23,7 @@ REFERENCES = ("numpy", "transformers")
 DRAFTING_PEERS = ("llama.cpp", "llama.cpp-lookup", "llama.cpp-ngram", "transformers", "transformers-lookup")
 """The peers of runs with drafts. "llama.cpp-ngram:3:8" gives the sizes that llama.cpp's tools take."""
 
-LLAMA_ADVICE = (
-    "install it with `pip install 'edgedec[gguf]'`, or name a Python that has it with --peer-python;"
-    " GCC breaks its AMX code, so if it crashes, build it with"
-    " CMAKE_ARGS=\"-DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'\""
-    " pip install --force-reinstall --no-binary llama-cpp-python llama-cpp-python"
-)
+LLAMA_ADVICE = f"install it with `{INSTALL}`, or name a Python that has it with --peer-python; {REBUILD}"
 _TRANSFORMERS_ADVICE = (
     "install it with `pip install 'edgedec[bench]'`, or name a Python that has it with --peer-python"
 )

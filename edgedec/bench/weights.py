@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import MODEL
+from edgedec.core.manifest import GGUF, MODEL
 
 
 def bytes_per_pass(bundle: Path) -> int:
     """Bytes of the initialisers that every pass reads from end to end.
 
     That is all of them but an embedding table that is not the head's table too: of that one only the rows of
-    the pass's tokens are read. Raises BadFileError when the graph cannot be read.
+    the pass's tokens are read. Of a GGUF file: all. Raises BadFileError when the graph cannot be read.
     """
     import onnx
     from google.protobuf.message import DecodeError
 
+    if (bundle / GGUF).is_file():
+        return (bundle / GGUF).stat().st_size
     try:
         graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
     except (OSError, DecodeError) as error:

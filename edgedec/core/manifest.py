@@ -21,6 +21,7 @@ from edgedec.core.types import ModelSpec
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
 WEIGHTS = "weights.bin"
+GGUF = "model.gguf"
 TOKENIZER = "tokenizer.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 
@@ -33,8 +34,8 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 T = TypeVar("T")
-Kind = Literal["edgedec", "optimum"]
-"""What the graph is: one of EdgeDec's own ops, or optimum's decoder in standard ops."""
+Kind = Literal["edgedec", "optimum", "gguf"]
+"""What runs: a graph of EdgeDec's own ops, optimum's decoder in standard ops, or a GGUF file by llama.cpp."""
 Scalar = str | int | float | bool | None
 
 
@@ -105,10 +106,10 @@ class Manifest:
                 hint="update EdgeDec or pull the model again",
             )
         tokenizer = _tokenizer(_Reader("tokenizer", top.get("tokenizer", _mapping)))
-        files = _files(top.get("files", _mapping), tokenizer.chat_template)
+        kind = top.get("kind", _graph_kind) if "kind" in data else "edgedec"
+        files = _files(top.get("files", _mapping), tokenizer.chat_template, kind)
         spec = _spec(_Reader("spec", top.get("spec", _mapping)))
         source, versions = top.get("source", _scalars), top.get("versions", _scalars)
-        kind = top.get("kind", _graph_kind) if "kind" in data else "edgedec"
         return cls(top.get("name", _text), spec, tokenizer, files, source, versions, kind)
 
     def to_json(self) -> str:
@@ -252,7 +253,7 @@ def _kind(value: Any) -> Literal["bpe", "spm"]:
 
 def _graph_kind(value: Any) -> Kind:
     if value not in get_args(Kind):
-        raise TypeError("is neither 'edgedec' nor 'optimum'")
+        raise TypeError("is neither 'edgedec' nor 'optimum' nor 'gguf'")
     return cast(Kind, value)
 
 
@@ -296,14 +297,15 @@ def _tokenizer(reader: _Reader) -> TokenizerInfo:
     )
 
 
-def _files(table: dict[str, Any], chat_template: bool) -> dict[str, FileEntry]:
+def _files(table: dict[str, Any], chat_template: bool, kind: Kind) -> dict[str, FileEntry]:
     files = {}
     for name, value in table.items():
         if not _FILE_NAME.fullmatch(name) or name == MANIFEST:
             raise _broken(f"{name[:40]!r} is not the name of a file of a bundle")
         entry = _Reader(f"file {name!r}", value)
         files[name] = FileEntry(entry.get("bytes", _bytes), entry.get("sha256", _hash))
-    needed = {MODEL, WEIGHTS, TOKENIZER} | ({CHAT_TEMPLATE} if chat_template else set())
+    weights = {GGUF} if kind == "gguf" else {MODEL, WEIGHTS}
+    needed = {*weights, TOKENIZER} | ({CHAT_TEMPLATE} if chat_template else set())
     if missing := sorted(needed - files.keys()):
         raise _broken(f"it does not list {missing[0]}")
     return files

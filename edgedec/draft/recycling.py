@@ -65,7 +65,7 @@ class Recycling:
         # Plain numbers: for so few of them a NumPy call costs more than its arithmetic.
         ids, values = rows.ids[:, :WIDTH].tolist(), rows.values[:, :WIDTH].tolist()
         self._waiting = [
-            (context, tokens, _levels(logits, total))
+            (context, tokens, _levels(logits, rows.temperature, total))
             for context, tokens, logits, total in zip(
                 contexts, ids, values, rows.logsumexp.tolist(), strict=True
             )
@@ -156,8 +156,9 @@ class _Rates:
         self.values[index] += (right - self.values[index]) / seen
 
 
-def _levels(logits: list[float], logsumexp: float) -> bytes:
-    return bytes([min(int(math.exp(logit - logsumexp) * LEVELS), LEVELS - 1) for logit in logits])
+def _levels(logits: list[float], temperature: float, logsumexp: float) -> bytes:
+    chances = [math.exp(logit / temperature - logsumexp) for logit in logits]
+    return bytes([min(int(chance * LEVELS), LEVELS - 1) for chance in chances])
 
 
 def _priors() -> list[float]:

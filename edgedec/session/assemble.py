@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs,
-    or "onnxruntime" for a bundle made with optimum.
+    or the runtime that does, "onnxruntime" for a bundle made with optimum and "llama.cpp" for a GGUF file.
     """
 
     forward: Forward

@@ -54,7 +54,9 @@ def test_those_with_trees_reserve_their_cache(make_trees: Make) -> None:
     forward = make_trees(48)
     assert forward.caps.trees
     spec = forward.spec
-    assert forward.nbytes()["kv_cache"] == 48 * spec.n_layers * spec.n_kv_heads * spec.head_dim * 2 * 2
+    needed = 48 * spec.n_layers * spec.n_kv_heads * spec.head_dim * 2 * 2
+    held = forward.nbytes()["kv_cache"]
+    assert held == needed if forward.caps.exact else held >= needed
 
 
 @pytest.mark.parametrize("pieces", [(1,) * 10, (3, 7), (9, 1), (4, 4, 2)])

@@ -144,6 +144,8 @@ def test_doctor_reports_for_people_and_machines(home: Home) -> None:
     assert "amx (not on this CPU), avx2 (runs), scalar" in text
     known = document["versions"]["optimum-onnx"]
     assert (f"optimum {known}" if known else "pip install 'edgedec[optimum]'") in text
+    known = document["versions"]["llama-cpp-python"]
+    assert (f"llama.cpp {known}" if known else "pip install 'edgedec[gguf]'") in text
     assert f"gemma3-270m, 1.0 MB, at most {10000 * cores} tok/s" in text
 
 

@@ -206,7 +206,7 @@ def test_refused(
 ) -> None:
     gguf = write_tiny(tmp_path / "model.gguf", architecture, **options)
     with pytest.raises(error, match=message) as caught:
-        export_gguf(gguf, tmp_path / "out")
+        export_gguf(gguf, tmp_path / "out", backend="edgedec")
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
 
@@ -222,7 +222,7 @@ def test_flipped_bytes_are_one_line_or_a_sound_bundle(tmp_path: Path) -> None:
             content[position] = rng.integers(0, 256)
         gguf.write_bytes(content)
         try:
-            export_gguf(gguf, out)
+            export_gguf(gguf, out, backend="edgedec")
         except EdgeDecError as error:
             errors.append(str(error))
         else:

@@ -30,6 +30,7 @@ Seeds = list[tuple[Files, Files]]
 
 def main() -> None:
     corpus, memory = Path(sys.argv[1]), int(sys.argv[2])
+    sys.modules["llama_cpp"] = None  # type: ignore[assignment] # what EdgeDec refuses stays refused
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
         os.dup2(2, 1)  # what libraries print is no answer
         warnings.simplefilter("ignore")

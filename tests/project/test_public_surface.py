@@ -13,7 +13,14 @@ from tests.conftest import ROOT
 
 EXPORTED = {
     "edgedec": ["__version__"],
-    "edgedec.export": ["QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"],
+    "edgedec.export": [
+        "BACKENDS",
+        "QUANTS",
+        "ROLES",
+        "export_gguf",
+        "export_huggingface",
+        "huggingface_files",
+    ],
     "edgedec.memory": ["CacheBook", "Pass", "kv_bytes"],
     "edgedec.models": (
         [

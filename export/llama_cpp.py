@@ -1,0 +1,106 @@
+"""The bundle of a GGUF file that llama.cpp runs as it is: the file, tokenizer, template and manifest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
+from edgedec.core.files import atomic_path, storage_errors
+from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, Scalar, TokenizerInfo
+from edgedec.core.types import ModelSpec
+from edgedec.export.bundle import printable_name, versions
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.graph import HEAD_K
+from edgedec.export.tokenizer import build_tokenizer
+from edgedec.export.writer import BundleWriter, check_space
+from edgedec.llama_cpp.advice import INSTALL
+from edgedec.llama_cpp.probe import Facts, installed, probe
+
+_MOST = 1 << 24
+
+
+def bundle_for_llama_cpp(
+    gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
+) -> Manifest:
+    """Write the bundle; ``origin`` (which hashes) is called late.
+
+    Raises UnsupportedError when there is no llama.cpp, when it cannot run the model or when the tokenizer is
+    of an unknown kind; BackendError when llama.cpp crashes; BadFileError or StorageError.
+    """
+    if not installed():
+        raise UnsupportedError("llama-cpp-python is not installed", hint=INSTALL)
+    text, info = build_tokenizer(gguf.metadata)
+    if gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.attention.causal") is False:
+        raise UnsupportedError("the model is none that continues text: its attention is not causal")
+    check_space(out, gguf.nbytes + len(text.encode()))
+    where_from = origin()
+    facts = probe(gguf.path, str(where_from["sha256"]))
+    spec = _spec(gguf.metadata, name, facts, info)
+    with atomic_path(out, directory=True) as directory:
+        writer = BundleWriter(directory, {})
+        _place(gguf.path, directory / GGUF)
+        writer.files[GGUF] = FileEntry(gguf.nbytes, str(where_from["sha256"]))
+        writer.bytes(TOKENIZER, text.encode())
+        if info.chat_template:
+            writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
+        made_by = versions("edgedec", "gguf", "llama-cpp-python")
+        manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf")
+        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        manifest.save(directory)
+    return manifest
+
+
+def instead(
+    ours: UnsupportedError, gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
+) -> Manifest:
+    """The bundle for llama.cpp of a file that EdgeDec does not build, for the reason ``ours``.
+
+    Raises ``ours`` with what would help, or with why llama.cpp does not run the file either.
+    """
+    try:
+        build_tokenizer(gguf.metadata)
+    except (UnsupportedError, BadFileError):
+        raise ours from None  # nobody could feed the model
+    if not installed():
+        hint = f"llama.cpp may run it: {INSTALL}"
+        raise UnsupportedError(ours.message, hint=f"{ours.hint}; {hint}" if ours.hint else hint) from None
+    try:
+        return bundle_for_llama_cpp(gguf, out, name, origin)
+    except (UnsupportedError, BackendError) as theirs:
+        raise type(theirs)(f"{ours.message}; and {theirs.message}", hint=theirs.hint or ours.hint) from None
+
+
+def _place(source: Path, target: Path) -> None:
+    """A second name of the same file where the disk allows it, else a copy."""
+    with storage_errors(target.name):
+        try:
+            os.link(source.resolve(), target)
+        except OSError:
+            shutil.copy2(source, target)
+
+
+def _spec(metadata: Mapping[str, Any], name: str, facts: Facts, info: TokenizerInfo) -> ModelSpec:
+    """Sizes as llama.cpp read them; those that a recurrent model does not have are 1."""
+    architecture = str(metadata["general.architecture"])
+    heads, kv_heads = max(1, facts["heads"]), max(1, facts["kv_heads"])
+    head_dim = metadata.get(f"{architecture}.attention.key_length")
+    if type(head_dim) is not int or not 0 < head_dim < _MOST:
+        head_dim = max(1, facts["hidden"] // heads)
+    return ModelSpec(
+        name=name,
+        architecture=printable_name(architecture),
+        vocab_size=facts["vocab"],
+        n_layers=facts["layers"],
+        n_heads=heads,
+        n_kv_heads=kv_heads if heads % kv_heads == 0 else 1,
+        head_dim=head_dim,
+        hidden_size=facts["hidden"],
+        context_length=facts["context"],
+        bos_id=info.bos_id,
+        eos_ids=info.eos_ids,
+        head_k=min(HEAD_K, facts["vocab"]),
+    )
