@@ -32,7 +32,9 @@ from tests.session.parrot import load_parrot, make_tokenizer
 from tests.session.tiny_tokenizers import bpe_metadata, built, spm_metadata
 
 WORDS = {"▁t": -1.0, "he": -2.0, "▁the": -3.0, "▁a": -4.0, "ll": -5.0, "llo": -6.0, "hello": -7.0, "▁": -8.0}
-TEXTS = st.text(st.sampled_from("the aloisfwrdn \n🙂éß日<|>.") | st.characters(codec="utf-8"), max_size=60)
+# SentencePiece's own space cannot be told from a space in its texts.
+OTHERS = st.characters(codec="utf-8", exclude_characters="▁")
+TEXTS = st.text(st.sampled_from("the aloisfwrdn \n🙂éß日<|>.") | OTHERS, max_size=60)
 
 
 def folder(root: Path, name: str) -> Path:
