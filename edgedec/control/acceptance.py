@@ -34,20 +34,19 @@ class _Source:
         self.recently_right = self.recently_expected = 0.0
         self.claimed = self.proved = _PRIOR / 2.0
         self.judged = _PRIOR
+        self.form = 1.0
 
     def usual(self, prob: float) -> float:
         """Share of tokens of about this probability that were right."""
         step = int(prob * _STEPS)
         return self.right[step] / self.seen[step]
 
-    def form(self) -> float:
-        """How many of the latest tokens were right, of those that should have been; a little leniently."""
-        lenient = 0.3 * math.sqrt(self.recently_expected)
-        return min((self.recently_right + lenient + 1.0) / (self.recently_expected + 1.0), 1.0)
-
     def count(self, prob: float, right: bool) -> None:
         self.recently_expected = _RECENT * self.recently_expected + self.usual(prob)
         self.recently_right = _RECENT * self.recently_right + right
+        # How many of the latest tokens were right, of those that should have been; a little leniently.
+        right_at_best = self.recently_right + 0.3 * math.sqrt(self.recently_expected)
+        self.form = min((right_at_best + 1.0) / (self.recently_expected + 1.0), 1.0)
         self.claimed, self.proved = 0.99 * self.claimed + prob, 0.99 * self.proved + right
         self.judged = 0.99 * self.judged + 1.0
         step = int(prob * _STEPS)
@@ -69,7 +68,7 @@ class Acceptance:
         shows there first.
         """
         known = self._of(source)
-        return known.usual(prob) * known.form()
+        return known.usual(prob) * known.form
 
     def in_its_words(self, source: str, prob: float) -> float:
         """What ``source`` says where ``prob`` is true, if it usually says too little; else ``prob``."""

@@ -15,6 +15,8 @@ from edgedec.control.line import Line
 
 _CHEAP = 0.05
 """Of a plain pass: what takes less is asked to be judged."""
+_OUTLIER = 4.0
+"""A call that took more times the usual was interrupted; what really is slower shows in a few calls."""
 _OVERHEAD = 0.003
 """Of a plain pass, on average: what a drafter may take that is asked in vain."""
 _RAREST = 32
@@ -50,7 +52,8 @@ class Caller:
         if fresh and not self.cost.known:
             self._first = seconds
         elif not fresh:
-            self.cost.observe(depth, seconds)
+            usual = self.cost.expected(depth) if self.cost.known else seconds
+            self.cost.observe(depth, min(seconds, _OUTLIER * usual))
 
     @property
     def unknown(self) -> bool:

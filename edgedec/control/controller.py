@@ -26,6 +26,12 @@ _OPEN_EVERY = 16
 _PLAIN_EVERY = 128
 """Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
 _TRY_DEPTH = 4
+_FEW = 2.0
+"""Drafted tokens that must be affordable for asking to make sense."""
+_READING = 2.0
+"""Passes that the first call in a sequence may take beyond others. What it takes longer is for reading the
+sequence, a price of the reply as the target's own reading is, and says nothing about drafts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class Controller:
         self._fresh: set[str] = set(names)
         self._asked: list[str] = []
         self._tried: tuple[str, float] | None = None
+        self._reading = 0.0
 
     @property
     def rate(self) -> float:
@@ -82,26 +89,22 @@ class Controller:
     def cheap(self, room: int) -> list[Request]:
         """Whom to ask first in this round, for at most ``room`` tokens: those who cost next to nothing."""
         self._turn += 1
-        self._asked, self._tried = [], None
-        limit = min(room, self._limit)
-        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
-            return []
-        plain = self.costs.seconds(1)
+        self._asked, self._tried, self._reading = [], None, 0.0
+        limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
         due = [
             name
             for name, caller in self._callers.items()
-            if not caller.costly(plain) and caller.due(self._turn, plain)
+            if caller.seconds < spare and not caller.costly(plain) and caller.due(self._turn, plain)
         ]
-        return [self._request(name, limit) for name in due]
+        least = self._least(limit) if due else 0.0
+        return [self._request(name, limit, least) for name in due]
 
     def costly(self, plan: Plan, room: int) -> Request | None:
         """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
-        plain, limit = self.costs.seconds(1), min(room, self._limit)
-        if limit < 1 or self.credit.passes <= 0.0 or self._due_plain:
-            return None
+        limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
         best, chosen = plan.gain, None
         for name, caller in self._callers.items():
-            if not caller.costly(plain):
+            if caller.seconds >= spare or not caller.costly(plain):
                 continue
             hope = caller.hope(self._exploring.rounds)
             if hope > best and (caller.value > plan.gain or self._exploring.allowed):
@@ -109,11 +112,16 @@ class Controller:
         if chosen is None:
             return None
         self._tried = (chosen, plan.gain)
-        return self._request(chosen, limit)
+        return self._request(chosen, limit, self._least(limit))
 
     def asked(self, name: str, tree: DraftTree, seconds: float) -> None:
         """``name`` proposed ``tree``, which took so long."""
-        self._callers[name].took(_depth(tree), seconds, fresh=name in self._fresh)
+        caller = self._callers[name]
+        if name in self._fresh:
+            reading = max(seconds - caller.cost.mean - _READING * self.costs.seconds(1), 0.0)
+            self._reading += reading
+            seconds -= reading
+        caller.took(_depth(tree), seconds, fresh=name in self._fresh)
         self._fresh.discard(name)
         self._asked.append(name)
 
@@ -140,7 +148,7 @@ class Controller:
                 passing = times.passing
             self._handling.observe(drafted, times.verifying)
         self._since_plain = self._since_plain + 1 if drafted else 0
-        took = passing + times.drafting + self._handling.slope * drafted
+        took = passing + times.drafting - self._reading + self._handling.slope * drafted
         self._account(fed, committed, took / self.costs.seconds(1))
         sources = set(fed.sources)
         for name in self._asked:
@@ -174,12 +182,20 @@ class Controller:
                 return
             level = following
 
-    def _request(self, name: str, limit: int) -> Request:
+    def _spare(self, room: int) -> float:
+        """Seconds that asking may take now, so that some of what is drafted can be fed, too."""
+        if room < 1 or self._due_plain:
+            return 0.0
+        fed = _FEW * self.costs.least_slope(self._limit)
+        return self.credit.passes * self.costs.seconds(1) - fed
+
+    def _least(self, limit: int) -> float:
+        return least_reach(self.costs, limit, rate=self.rate, handling=self._handling.slope)
+
+    def _request(self, name: str, limit: int, least: float) -> Request:
         caller = self._callers[name]
         if caller.unknown:
             return Request(name, min(limit, _TRY_DEPTH), 0.0)
-        handling = self._handling.slope
-        least = least_reach(self.costs, limit, rate=self.rate, handling=handling)
         if not caller.costly(self.costs.seconds(1)):
             floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
             return Request(name, limit, self.acceptance.in_its_words(name, floor))

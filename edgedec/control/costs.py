@@ -12,8 +12,9 @@ _FIRST_WEIGHT = 0.3
 _OUTLIER = 3.0
 _INTERRUPTED = 2
 """So many passes in a row that took several times too long are not interruptions any more."""
-_KEEPING = 0.998
-"""What is thought of passes over several tokens fades with each over one: else what looks dear stays so."""
+_KEEPING = 0.97
+_FADE_EVERY = 16
+"""What is thought of passes over several tokens fades so often: what looks dear is tried again."""
 _UNCLEAR = 0.1
 """Passes over several tokens that moved the whole curve so far (a logarithm) may be wrong about one token."""
 _SHARED = 0.5
@@ -40,13 +41,25 @@ class CostCurve:
         self._strange = 0
         self._level_of_one = 0.0
         self._seen = [0] * self.longest
-        self._now = self._times()
+        self._scale = 1.0
+        self._bend()
 
     def seconds(self, tokens: int) -> float:
         """Of a pass over 1 to ``longest`` tokens."""
         if not 1 <= tokens <= self.longest:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
-        return self._now[tokens - 1]
+        return self._scale * self._relative[tokens - 1]
+
+    def least_slope(self, more: int) -> float:
+        """Seconds per token beside the first, of the pass over at most 1 + ``more`` tokens where they are
+        cheapest; 0 if there is no such pass.
+        """
+        if more not in self._slopes:
+            first = self._relative[0]
+            most = min(more, self.longest - 1)
+            slopes = ((self._relative[count] - first) / count for count in range(1, most + 1))
+            self._slopes[more] = min(slopes, default=0.0)
+        return self._scale * self._slopes[more]
 
     def observe(self, tokens: int, seconds: float) -> bool:
         """A pass took so long. False for a single one that took several times too long: it was interrupted,
@@ -54,7 +67,7 @@ class CostCurve:
         """
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
             return False
-        ratio = seconds / self._now[tokens - 1]
+        ratio = seconds / self.seconds(tokens)
         self._strange = self._strange + 1 if ratio > _OUTLIER else 0
         if 0 < self._strange < _INTERRUPTED:
             return False
@@ -64,7 +77,7 @@ class CostCurve:
             self._see_one(math.log(ratio), weight)
         else:
             self._see_several(tokens, math.log(ratio), weight)
-        self._now = self._times()
+        self._scale = math.exp(self._level)
         return True
 
     def _see_one(self, off: float, weight: float) -> None:
@@ -74,10 +87,13 @@ class CostCurve:
             for other in range(1, self.longest):
                 self._shape[other] += self._level - before
             self._level = before
+            self._bend()
         self._level += weight * (seen - self._level)
         self._level_of_one = self._level
-        for other in range(1, self.longest):
-            self._shape[other] *= _KEEPING
+        if self._seen[0] % _FADE_EVERY == 0:
+            for other in range(1, self.longest):
+                self._shape[other] *= _KEEPING
+            self._bend()
 
     def _see_several(self, tokens: int, off: float, weight: float) -> None:
         self._level += _SHARED * weight * off
@@ -85,6 +101,13 @@ class CostCurve:
             near = 1.0 - abs(math.log2(other / tokens))
             if near > 0.0:
                 self._shape[other - 1] += (1.0 - _SHARED) * near * weight * off
+        self._bend()
+
+    def _bend(self) -> None:
+        """The shape has changed."""
+        pairs = zip(self._first, self._shape, strict=True)
+        self._relative = _rising([first * math.exp(shape) for first, shape in pairs])
+        self._slopes: dict[int, float] = {}
 
     @property
     def plain_is_unclear(self) -> bool:
@@ -94,17 +117,12 @@ class CostCurve:
     @property
     def drift(self) -> float:
         """How far the curve is from what it was made with, at most: 0.15 is 15 % at some number of tokens."""
-        return max(abs(now / first - 1.0) for now, first in zip(self._now, _rising(self._first), strict=True))
+        pairs = zip(self._relative, _rising(self._first), strict=True)
+        return max(abs(self._scale * now / first - 1.0) for now, first in pairs)
 
     def measured(self) -> dict[int, float]:
         """The curve as it is now, to make another one with."""
-        return {tokens: self._now[tokens - 1] for tokens in self._points}
-
-    def _times(self) -> list[float]:
-        level, exp = self._level, math.exp
-        return _rising(
-            [first * exp(level + shape) for first, shape in zip(self._first, self._shape, strict=True)]
-        )
+        return {tokens: self.seconds(tokens) for tokens in self._points}
 
 
 def _between(measured: Mapping[int, float], points: list[int], tokens: int) -> float:

@@ -27,6 +27,10 @@ class Line:
         """Seconds of one call, on average."""
         return self._y / self._n if self._n else 0.0
 
+    def expected(self, units: float) -> float:
+        """Seconds of a call of so many units, at most: as if all of them cost per unit."""
+        return self._y * (1.0 + units) / (self._n + self._x)
+
     @property
     def slope(self) -> float:
         """Seconds per unit. Calls that all had as many units cannot tell: then all of it is per unit."""

@@ -50,8 +50,4 @@ def planned(
 
 def least_reach(costs: CostCurve, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
     """The path probability below which no token of a draft of at most ``limit`` tokens can pay."""
-    plain = costs.seconds(1)
-    rate = max(rate, 1.0 / plain)
-    most = min(limit, costs.longest - 1)
-    slopes = ((costs.seconds(1 + nodes) - plain) / nodes for nodes in range(1, most + 1))
-    return rate * (min(slopes, default=plain) + handling)
+    return max(rate, 1.0 / costs.seconds(1)) * (costs.least_slope(limit) + handling)

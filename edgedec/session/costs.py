@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from edgedec.speculation import Notice
 
 _MEASURED = (1, 2, 4, 8, 16)
-_ROUNDS = 3
+_ROUNDS, _MOST_ROUNDS = 3, 8
+_ENOUGH_S = 0.5
+"""More than the fewest rounds only as long as they are quick."""
 _QUIET_S = 1.0
 
 
@@ -85,8 +87,10 @@ def measure_costs(forward: Forward, clock: Clock, notice: Notice) -> dict[int, f
     """
     least: dict[int, float] = {}
     sizes = [size for size in _MEASURED if size <= min(forward.capacity, forward.caps.max_pass)]
-    spoken = clock()
-    for turn in range(_ROUNDS):
+    started = spoken = clock()
+    for turn in range(_MOST_ROUNDS):
+        if turn >= _ROUNDS and clock() - started > _ENOUGH_S:
+            break
         for size in sizes:
             forward.rewind(0)
             began = clock()
@@ -94,9 +98,8 @@ def measure_costs(forward: Forward, clock: Clock, notice: Notice) -> dict[int, f
             ended = clock()
             least[size] = min(ended - began, least.get(size, float("inf")))
             if ended - spoken > _QUIET_S:
-                notice(
-                    f"measuring: {100 * (turn * len(sizes) + sizes.index(size)) // (_ROUNDS * len(sizes))}%"
-                )
+                done = (turn + (sizes.index(size) + 1) / len(sizes)) / _ROUNDS
+                notice(f"measuring: {min(100 * done, 99):.0f}%")
                 spoken = ended
     forward.rewind(0)
     return least

@@ -60,7 +60,8 @@ class Device:
 class Guesser:
     """Drafts the text that will come, each token right with the probability ``right(position)``.
 
-    It claims ``claims`` of every token, and takes ``call`` seconds and ``level`` more per token drafted.
+    It claims ``claims`` of every token, and takes ``call`` seconds and ``level`` more per token drafted, and
+    ``reading`` once.
     """
 
     def __init__(
@@ -73,10 +74,12 @@ class Guesser:
         depth: int = LONGEST,
         call: float = 0.0,
         level: float = 0.0,
+        reading: float = 0.0,
         name: str = "guesser",
     ) -> None:
         self.name, self._text, self._device, self._right, self._claims = name, text, device, right, claims
         self._depth, self._call, self._level = depth, call, level
+        self._reading = reading
         self._at = 0
         self.calls = 0
 
@@ -102,7 +105,7 @@ class Guesser:
                 break
             tokens.append(self._text[place] if self._luck(place) < prob else -1)
             probs.append(max(claimed, 1e-3))
-        self._device.now += self._call + self._level * len(tokens)
+        self._device.now += self._call + self._level * len(tokens) + self._reading * (self.calls == 1)
         count = len(tokens)
         return DraftTree(tuple(tokens), tuple(range(ROOT, count - 1)), tuple(probs), (self.name,) * count)
 

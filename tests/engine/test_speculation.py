@@ -162,6 +162,18 @@ def test_a_stop_token_inside_a_draft_ends_the_reply_there() -> None:
     assert engine.committed == [1, 2, 3, *plain[: at + 1]]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_as_many_tokens_as_asked_for_with_every_seed(count: int, seed: int) -> None:
+    params = SamplingParams(temperature=0.9, seed=seed)
+    engine = Engine(MarkovForward(), speculation=Speculation([oracle(params, 5), random_trees(seed)]))
+    for prompt in ([1, 2, 3], [1, 2, 3, 4]):
+        steps = list(engine.generate(prompt, params, max_tokens=count, stop_ids=()))
+        assert [step.token for step in steps] == tokens(Engine(MarkovForward()), prompt, params, count)
+        assert [step.finish_reason for step in steps] == [None] * (count - 1) + ["length"]
+        assert engine.committed == [*prompt, *(step.token for step in steps)]
+
+
 def test_the_draft_and_the_tokens_after_it_fit_the_context() -> None:
     forward = MarkovForward(capacity=10)
     engine = Engine(forward, speculation=Speculation([oracle(GREEDY, 8), random_trees(3)]))
