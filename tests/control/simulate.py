@@ -138,8 +138,8 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
         tree = speculation.propose(len(text) - at - 1)
         seconds = device.run(1 + len(tree))
         tokens = accepted(tree, text[at:])
+        speculation.learn(tree, NO_ROWS)
         speculation.commit(tokens, len(tree), seconds=seconds)
-        speculation.learn([0, *tree.tokens], NO_ROWS)
         at += len(tokens)
     return device.now
 
