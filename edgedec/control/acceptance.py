@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from edgedec.core.tree import ROOT, DraftTree
 
 _STEPS = 10
-_TRUST = 0.7
+_TRUST = 0.4
 """Of what a drafter says of itself, before anything is known: the first tokens are paid for by others."""
 _PRIOR = 4.0
 """Weighs as much as so many observations."""

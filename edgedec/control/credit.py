@@ -7,7 +7,7 @@ decoding is never slower than plain by more than that share and the first instal
 
 from __future__ import annotations
 
-_FIRST = 4.0
+_FIRST = 2.0
 _MOST = 12.0
 _SHARE = 0.008
 
