@@ -79,7 +79,7 @@ def test_all_ways_to_draft_on_a_text_that_repeats(folder: Path, tmp_path: Path) 
     line = {"question_id": 1, "category": "rag", "turns": ["Say this five times: a big red dog. " * 5]}
     (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
     names = ["llama.cpp", "llama.cpp-lookup", "llama.cpp-ngram:3:8", "transformers", "transformers-lookup"]
-    args = ["--prompts", str(tmp_path / "q.jsonl"), "--draft", "lookup", "--draft", "auto"]
+    args = ["run", "--prompts", str(tmp_path / "q.jsonl"), "--draft", "lookup", "--draft", "auto"]
     facts = contest(folder, *args, "--max-tokens", "40", "--ignore-end", "--peer", ",".join(names))
     scores = facts["overall"]
     assert list(scores) == ["edgedec", "edgedec+lookup", "edgedec+auto", *names]
