@@ -13,7 +13,7 @@ import click
 from edgedec.bench.sides import split_peer
 from edgedec.cli import bench_common as common
 from edgedec.cli.bench_options import Shared
-from edgedec.cli.seams import seams
+from edgedec.cli.seams import fetch_drafts, seams
 from edgedec.core.errors import EdgeDecError, UsageError
 from edgedec.sampling import SamplingParams
 
@@ -147,10 +147,17 @@ def _contestants(
     from edgedec.bench.sides import ours_drafting
     from edgedec.session.speculate import Drafting
 
-    for spec in wanted.specs:
-        Drafting(spec)  # refuses what does not exist before anything is loaded
-    costs = seams(ctx).store().home / "costs"
-    own = ours_drafting(bundle, threads=shared.chosen_threads, context=context, costs=costs, isa=shared.isa)
+    draft_models: dict[str, Path] = {}
+    for spec in wanted.specs:  # refuses what does not exist before anything is loaded
+        draft_models |= fetch_drafts(ctx, Drafting(spec))
+    own = ours_drafting(
+        bundle,
+        threads=shared.chosen_threads,
+        context=context,
+        costs=seams(ctx).store().home / "costs",
+        draft_models=draft_models,
+        isa=shared.isa,
+    )
     arguments = {"sampling": asdict(wanted.params)}
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
     everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]

@@ -116,17 +116,21 @@ def open_model(ctx: click.Context, name: str, *, threads: int | None, context: i
     return given.load(bundle, threads=threads, context=context)
 
 
-def fetch_drafts(ctx: click.Context, drafting: Drafting) -> None:
-    """Pull or export the models that are to draft. Raises UsageError for a name that is nothing's."""
+def fetch_drafts(ctx: click.Context, drafting: Drafting) -> dict[str, Path]:
+    """Pull or export the models that are to draft; their bundles by name. Raises UsageError for a name that
+    is nothing's.
+    """
     from edgedec.core.errors import NotFoundError
     from edgedec.session.speculate import no_drafter
 
+    bundles: dict[str, Path] = {}
     for name in drafting.models:
         try:
             with progress.reporter() as report:
-                seams(ctx).store().ensure(name, progress=report)
+                bundles[name] = seams(ctx).store().ensure(name, progress=report)
         except NotFoundError as error:
             raise no_drafter(name) from error
+    return bundles
 
 
 def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:

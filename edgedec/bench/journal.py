@@ -20,7 +20,8 @@ Key = tuple[str, int, str]
 class Answer:
     """One side's reply to one turn of a question, and what it cost.
 
-    ``first``: tokens of the pass over the prompt, whose time is ``prefill_s``; ``rounds``: per later pass
+    ``first``: tokens of the pass over the prompt, whose time is ``prefill_s`` (next to nothing where another
+    side of the same process had read it); ``rounds``: per later pass
     [tokens drafted, depth of the draft, how many were right] (null where a side does not say). ``draft_s``
     and ``verify_s`` are parts of ``decode_s``: making drafts, and passes of the model. ``sources``: per
     drafter [tokens fed, right]; ``drafters``: bytes it holds. ``run`` counts the starts of a resumed run.

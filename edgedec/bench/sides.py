@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgedec.bench.worker import Side
@@ -53,13 +53,24 @@ def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) ->
     )
 
 
-def ours_drafting(bundle: Path, *, threads: int, context: int, costs: Path, isa: str | None = None) -> Side:
-    """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes."""
+def ours_drafting(
+    bundle: Path,
+    *,
+    threads: int,
+    context: int,
+    costs: Path,
+    draft_models: Mapping[str, Path],
+    isa: str | None = None,
+) -> Side:
+    """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes,
+    ``draft_models`` the bundles of models that draft, by name.
+    """
+    models = {name: str(path) for name, path in draft_models.items()}
     return Side(
         name="edgedec",
         program=_PROGRAMS / "edgedec_drafts_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context, "costs": str(costs)},
+        settings={"threads": threads, "context": context, "costs": str(costs), "draft_models": models},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 

@@ -1,7 +1,7 @@
 """EdgeDec with drafts as sides of a comparison: one loaded model, and an engine for every way to draft.
 
-The engines take turns on one cache. Each begins a reply with an empty one, so that all read the prompt alike;
-what drafters learned from earlier replies stays with them.
+The engines take turns on one cache. Who comes first reads a prompt, and the others find it there: only
+decoding is compared among them. What drafters learned from earlier replies stays with them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from edgedec import __version__
+from edgedec.core.manifest import Manifest
 from edgedec.core.types import ALL_ROWS
 from edgedec.engine import Engine, PassRecord
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import load_model
+from edgedec.session.assemble import LoadedModel, load_model
 from edgedec.session.speculate import MOST_DRAFTED, OFF, Drafting, speculation_for
 from edgedec.speculation import Speculation
 
@@ -28,7 +29,12 @@ class Mode:
         self.notices: list[str] = []
         self.rounds: list[PassRecord] = []
         self.speculation: Speculation | None = speculation_for(
-            peer.model, drafting, peer.costs, clock=time.perf_counter, notice=self.notices.append
+            peer.model,
+            drafting,
+            peer.costs,
+            clock=time.perf_counter,
+            notice=self.notices.append,
+            open_draft=peer.open_draft,
         )
         self.engine = Engine(
             peer.model.forward,
@@ -44,9 +50,14 @@ class Mode:
 
 class Peer:
     def open(
-        self, model: str, threads: int, context: int, costs: str, draft_tokens: int = MOST_DRAFTED
-    ) -> dict[str, Any]:
-        """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost."""
+        self, model: str, threads: int, context: int, costs: str, draft_models: dict[str, str],
+        draft_tokens: int = MOST_DRAFTED,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost,
+        ``draft_models`` names the bundles of models that draft.
+        """
+        self._draft_models = draft_models
+        self._prompt: list[int] = []
         self.model = load_model(Path(model), threads=threads, context=context)
         self.costs = Path(costs)
         self._most = draft_tokens
@@ -55,6 +66,12 @@ class Peer:
         forward.extend([0] * min(_WARM, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
         forward.rewind(0)
         return {"version": __version__, "isa": self.model.isa, "planned_bytes": forward.nbytes()}
+
+    def open_draft(self, name: str) -> LoadedModel:
+        """A model that drafts, with the threads of its target and a context like the target's."""
+        bundle = Path(self._draft_models[name])
+        context = min(self.model.forward.capacity, Manifest.load(bundle).spec.context_length)
+        return load_model(bundle, threads=self.model.threads, context=context)
 
     def reply(
         self,
@@ -65,7 +82,7 @@ class Peer:
         sampling: dict[str, Any],
         fresh: bool = False,
     ) -> dict[str, Any]:
-        """Continue ``tokens`` from an empty cache until one of ``stop``, drafting as ``mode`` says.
+        """Continue ``tokens`` until one of ``stop``, drafting as ``mode`` says.
 
         ``fresh``: with drafters that have learned nothing yet. ``rounds`` of the answer: per pass after the
         prompt's how many tokens were drafted, how deep, and how many of those were right.
@@ -74,7 +91,7 @@ class Peer:
             self._modes.pop(mode, None)  # before the new one is made: only one of them has to fit
             self._modes[mode] = Mode(self, Drafting(mode, self._most))
         used = self._modes[mode]
-        self.model.forward.rewind(0)
+        self._show_prompt(used, tokens)
         used.rounds.clear()
         params = SamplingParams(**sampling)
         started = time.perf_counter()
@@ -83,6 +100,7 @@ class Peer:
         first, draft_s, passes = time.perf_counter(), used.draft_s, len(used.rounds)
         out += [step.token for step in steps]
         decode_s = time.perf_counter() - first
+        self._prompt = tokens
         return {
             "prefill_s": first - started,
             "decode_s": decode_s,
@@ -92,6 +110,13 @@ class Peer:
             "drafters": used.speculation.nbytes() if used.speculation else {},
             "notices": [] if mode == OFF else used.notices,
         }
+
+
+    def _show_prompt(self, used: Mode, tokens: list[int]) -> None:
+        """Leave in the cache what another way to draft read of this very prompt, and nothing else."""
+        kept = len(tokens) if tokens == self._prompt else 0
+        self.model.forward.rewind(min(kept, self.model.forward.length))
+        used.engine.committed = list(tokens[: self.model.forward.length])
 
 
 def _summary(records: list[PassRecord]) -> dict[str, Any]:
