@@ -28,7 +28,8 @@ def question_seeds(folder: Path) -> list[tuple[Files, Files]]:
 def saved_seeds(folder: Path) -> list[tuple[Files, Files]]:
     answer = Answer(
         "81", 0, "edgedec+auto", 1, [5, 6, 7], 0.1, 0.2, draft_s=0.01, verify_s=0.1,
-        rounds=[[3, 2, 1], [0, 0, 0]], sources={"lookup": [3, 1]}, drafters={"lookup": 100}, notices=["a note"], prompt_tokens=9,
+        rounds=[[3, 2, 1], [0, 0, 0]], sources={"lookup": [3, 1]}, drafters={"lookup": 100},
+        notices=["a note"], prompt_tokens=9,
     )  # fmt: skip
     lines = [
         {"conditions": _CONDITIONS, "hash": "0"},
