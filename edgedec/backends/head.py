@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,8 @@ def _best(row: NDArray[np.float32], k: int) -> NDArray[np.intp]:
 
 def check_finite(logsumexp: NDArray[np.float32]) -> None:
     """Raises BadFileError when logits are not numbers: nothing can be drawn from them."""
-    if not np.isfinite(logsumexp).all():
+    # A few plain numbers: calling NumPy would take longer than looking at them.
+    if not all(map(math.isfinite, logsumexp.tolist())):
         raise BadFileError(
             "the model computes values that are not numbers: its weights are damaged",
             hint="pull or export the model again",

@@ -44,9 +44,12 @@ class BoundPass:
         self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
         self._temperature = np.ones(1, dtype=np.float32) if tempered else None
         self._logits_shape = (rows if full else 0, spec.vocab_size)
+        self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
         self._kv_cache = kv_cache  # the binding holds bare pointers: keep their owners
         self._bind()
+        if not full:
+            self._bind_output("logits", self._no_logits)
 
     def _bind(self) -> None:
         inputs: dict[str, NDArray[Any]] = {
@@ -89,8 +92,10 @@ class BoundPass:
         self._rows[:] = rows
         if self._temperature is not None:
             self._temperature[0] = temperature
-        logits = np.empty(self._logits_shape, dtype=np.float32)
-        self._bind_output("logits", logits)
+        logits = None
+        if self._full:
+            logits = np.empty(self._logits_shape, dtype=np.float32)
+            self._bind_output("logits", logits)
         self._session.run_with_iobinding(self._binding)
         check_finite(self._logsumexp)
         return HeadRows(
@@ -98,6 +103,6 @@ class BoundPass:
             self._ids.copy(),
             self._logsumexp.copy(),
             self._entropy.copy(),
-            logits if self._full else None,
+            logits,
             1.0 if self._temperature is None else temperature,
         )

@@ -69,10 +69,10 @@ class Caller:
         """Whether a call is dear beside a pass that takes ``plain`` seconds."""
         return self.seconds > _CHEAP * plain
 
-    def due(self, turn: int, plain: float) -> bool:
-        """Whether to ask a cheap drafter in round ``turn``."""
-        least = self.seconds / (_OVERHEAD * plain)
-        return turn - self._last >= min(self._every, _RAREST, max(least, 1.0))
+    def due_in(self, turn: int, plain: float) -> int:
+        """Rounds from ``turn`` on until a cheap drafter is to be asked; 0 or less: now."""
+        least = math.ceil(self.seconds / (_OVERHEAD * plain))
+        return self._last + min(self._every, _RAREST, max(least, 1)) - turn
 
     def asked(self, turn: int, fed: bool) -> None:
         """In round ``turn``; ``fed``: some of what it drafted was worth feeding."""

@@ -26,6 +26,10 @@ _OPEN_EVERY = 16
 _PLAIN_EVERY = 128
 """Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
 _TRY_DEPTH = 4
+_NAP = 4
+"""Rounds after which it is looked again whether asking can be afforded."""
+_GLANCE = 4
+"""Of plain rounds in which nobody was asked, one in so many is looked at for its time."""
 _FEW = 2.0
 """Drafted tokens that must be affordable for asking to make sense."""
 _READING = 2.0
@@ -70,6 +74,8 @@ class Controller:
         self._asked: list[str] = []
         self._tried: tuple[str, float] | None = None
         self._reading = 0.0
+        self._quiet_until = 0
+        self._any_costly = False
 
     @property
     def rate(self) -> float:
@@ -90,17 +96,24 @@ class Controller:
         """Whom to ask first in this round, for at most ``room`` tokens: those who cost next to nothing."""
         self._turn += 1
         self._asked, self._tried, self._reading = [], None, 0.0
+        if self._turn < self._quiet_until or self._due_plain:
+            return []
         limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
-        due = [
-            name
+        waits = {
+            name: caller.due_in(self._turn, plain) if caller.seconds < spare else _NAP
             for name, caller in self._callers.items()
-            if caller.seconds < spare and not caller.costly(plain) and caller.due(self._turn, plain)
-        ]
+            if not caller.costly(plain)
+        }
+        due = [name for name, wait in waits.items() if wait <= 0]
+        if not due:
+            self._quiet_until = self._turn + min(waits.values(), default=_NAP)
         least = self._least(limit) if due else 0.0
         return [self._request(name, limit, least) for name in due]
 
     def costly(self, plan: Plan, room: int) -> Request | None:
         """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
+        if not self._any_costly:
+            return None
         limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
         best, chosen = plan.gain, None
         for name, caller in self._callers.items():
@@ -122,6 +135,7 @@ class Controller:
             self._reading += reading
             seconds -= reading
         caller.took(_depth(tree), seconds, fresh=name in self._fresh)
+        self._any_costly = any(one.costly(self.costs.seconds(1)) for one in self._callers.values())
         self._fresh.discard(name)
         self._asked.append(name)
 
@@ -137,6 +151,9 @@ class Controller:
         self, proposed: Sequence[DraftTree], fed: DraftTree, committed: Sequence[int], times: RoundTimes
     ) -> None:
         """A round with the drafts ``proposed`` fed ``fed`` and committed ``committed``."""
+        if not self._asked and not len(fed):
+            self._idled(times)
+            return
         for tree in proposed:
             self.acceptance.observe(tree, committed)
         drafted = len(fed)
@@ -154,6 +171,16 @@ class Controller:
         for name in self._asked:
             self._callers[name].asked(self._turn, name in sources)
 
+    def _idled(self, times: RoundTimes) -> None:
+        """A plain round in which nobody was asked: it lost nothing, and little is made of it."""
+        self._since_plain = 0
+        if times.passing is not None and self._turn % _GLANCE == 0:
+            self.costs.observe(1, times.passing)
+        self.credit.book(1, 1.0)
+        self._average(1, 1.0)
+        if self._any_costly:
+            self._fade(1.0)
+
     def _account(self, fed: DraftTree, committed: Sequence[int], cost: float) -> None:
         """The round took as long as ``cost`` plain passes."""
         tokens = len(committed)
@@ -165,9 +192,15 @@ class Controller:
             self._judge(name, fed, committed)
             if self._callers[name].value <= before:
                 self._exploring.lost(before - gain)
+        self._fade(cost)
+        self._average(tokens, cost)
+
+    def _fade(self, cost: float) -> None:
         for caller in self._callers.values():
             caller.fade()
         self._exploring.round(cost)
+
+    def _average(self, tokens: int, cost: float) -> None:
         self._tokens = _FADING * self._tokens + tokens
         self._passes = _FADING * self._passes + cost
 

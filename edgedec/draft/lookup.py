@@ -32,6 +32,8 @@ _FADED = 0.2
 _REGRET = 64
 """A sequence that is cut by at most so much is continued; the cut tokens are forgotten."""
 
+_MOST_UNREAD = 64
+
 _Match = tuple[int, float, float]
 """Where it goes on, what it weighs, and what it will weigh more with every further token."""
 
@@ -47,17 +49,29 @@ class Lookup:
         self._before = array("i")  # same bucket, next older position
         self._latest = array("i", [_NOWHERE]) * _BUCKETS
         self._begin = 0  # of the current sequence, in the log
+        self._unread: list[int] = []
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._read()
         held = len(self._log) - self._begin
         if held - kept <= _REGRET:
             self._cut(max(self._begin + kept, 0))
-            self.commit(tokens[kept:])
+            self._extend(tokens[kept:])
             return
         self._new_sequence()
-        self.commit(tokens)
+        self._extend(tokens)
 
     def commit(self, tokens: Sequence[int]) -> None:
+        """Read when it is needed: a drafter that is not asked should cost next to nothing."""
+        self._unread += tokens
+        if len(self._unread) > _MOST_UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        self._extend(self._unread)
+        self._unread = []
+
+    def _extend(self, tokens: Sequence[int]) -> None:
         for token in tokens:
             if len(self._log) >= self._capacity:
                 self._forget_oldest()
@@ -67,6 +81,7 @@ class Lookup:
         """Nothing: only what was committed counts."""
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self._read()
         tokens: list[int] = []
         parents: list[int] = []
         probs: list[float] = []
@@ -104,6 +119,7 @@ class Lookup:
         return 4 * (self._capacity * 2 + _BUCKETS)
 
     def saved(self) -> bytes:
+        self._read()
         return self._log.tobytes()
 
     def restore(self, data: bytes, vocab_size: int) -> None:
@@ -112,11 +128,11 @@ class Lookup:
         log = array("i", data)
         if log and (min(log) < _SEPARATOR or max(log) >= vocab_size):
             raise ValueError("tokens outside the vocabulary")
-        self.commit(log)
+        self._extend(log)
         self._new_sequence()
 
     def _new_sequence(self) -> None:
-        self.commit([_SEPARATOR])
+        self._extend([_SEPARATOR])
         self._begin = len(self._log)
 
     def _matches(self) -> list[_Match]:

@@ -12,6 +12,9 @@ import heapq
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.core.types import HeadRows
 from edgedec.draft.answers import LEVELS, WIDTH, AnswerTable, key_of
@@ -36,6 +39,12 @@ _RATES = 4 * LEVELS
 _Context = tuple[int, int]
 """The last two tokens; -1 for none."""
 
+_Lesson = tuple[DraftTree, NDArray[np.int32], NDArray[np.float32], NDArray[np.float32], float]
+"""A pass: the tree, ids, values and logsumexp of its rows, and their temperature."""
+
+_MOST_UNREAD = 32
+"""Passes kept for later, in some kilobytes each."""
+
 
 class Recycling:
     """Drafts successors of successors from at most ``memory`` bytes of answers."""
@@ -46,45 +55,60 @@ class Recycling:
         self._table = AnswerTable(memory)
         self._recent: _Context = (_NONE, _NONE)
         self._mark = 0  # of the current sequence
-        self._waiting: list[tuple[_Context, list[int], bytes]] = []
+        self._heard: _Lesson | None = None
+        self._unread: list[tuple[_Lesson | None, Sequence[int]]] = []
         self._rates = _Rates([trust * prior for trust in _TRUST for prior in _priors()])
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._waiting = []
+        self._read()
+        self._heard = None
         self._mark = (self._mark + 1) % _MARKS
         for at in range(max(kept, 1), len(tokens)):
             self._followed(tokens[at - 1], tokens[at])
         self._recent = (tokens[-2] if len(tokens) > 1 else _NONE, tokens[-1] if tokens else _NONE)
 
     def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        self._heard = (tree, rows.ids, rows.values, rows.logsumexp, rows.temperature)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Read when it is needed: a drafter that is not asked should cost next to nothing."""
+        self._unread.append((self._heard, tokens))
+        self._heard = None
+        if len(self._unread) > _MOST_UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Judge the answers that there were before each round, then take in the round's."""
+        for lesson, tokens in self._unread:
+            answers = self._answered(lesson) if lesson else ()
+            for token in tokens:
+                for successor, cell in self._answers(self._recent):
+                    self._rates.observe(cell, successor == token)
+                self._recent = (self._recent[1], token)
+            for (before, last), ids, levels in answers:
+                if last != _NONE:
+                    self._table.store(key_of(_NONE, last), ids, levels, self._mark)
+                if before != _NONE:
+                    self._table.store(key_of(before, last), ids, levels, self._mark)
+        self._unread = []
+
+    def _answered(self, lesson: _Lesson) -> list[tuple[_Context, list[int], bytes]]:
+        """What the target said after each token of a pass, with the last two tokens there."""
+        tree, all_ids, all_values, totals, temperature = lesson
         contexts = [self._recent]
         for token, parent in zip(tree.tokens, tree.parents, strict=True):
             contexts.append((contexts[parent + 1][1], token))
-        if len(rows) != len(contexts) or rows.ids.shape[1] < WIDTH:
-            return
+        if len(all_ids) != len(contexts) or all_ids.shape[1] < WIDTH:
+            return []
         # Plain numbers: for so few of them a NumPy call costs more than its arithmetic.
-        ids, values = rows.ids[:, :WIDTH].tolist(), rows.values[:, :WIDTH].tolist()
-        self._waiting = [
-            (context, tokens, _levels(logits, rows.temperature, total))
-            for context, tokens, logits, total in zip(
-                contexts, ids, values, rows.logsumexp.tolist(), strict=True
-            )
+        ids, values = all_ids[:, :WIDTH].tolist(), all_values[:, :WIDTH].tolist()
+        return [
+            (context, tokens, _levels(logits, temperature, total))
+            for context, tokens, logits, total in zip(contexts, ids, values, totals.tolist(), strict=True)
         ]
 
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Judges the answers that there were before, then takes in the new ones."""
-        for token in tokens:
-            for successor, cell in self._answers(self._recent):
-                self._rates.observe(cell, successor == token)
-            self._recent = (self._recent[1], token)
-        for (before, last), ids, levels in self._waiting:
-            if last != _NONE:
-                self._table.store(key_of(_NONE, last), ids, levels, self._mark)
-            if before != _NONE:
-                self._table.store(key_of(before, last), ids, levels, self._mark)
-        self._waiting = []
-
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self._read()
         tokens: list[int] = []
         parents: list[int] = []
         probs: list[float] = []
@@ -109,6 +133,7 @@ class Recycling:
         return self._table.nbytes()
 
     def saved(self) -> bytes:
+        self._read()
         return self._table.saved()
 
     def restore(self, data: bytes, vocab_size: int) -> None:

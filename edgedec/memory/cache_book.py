@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
+from operator import eq
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from edgedec.core.errors import ContextFullError
 from edgedec.core.types import IntArray
 
 _ROOT: IntArray = np.array([-1], dtype=np.int64)
+_NOTHING: IntArray = np.array([], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,11 @@ class CacheBook:
         """
         if self._last is None:
             raise ValueError("there is no pass to keep a path of")
+        # The frequent case: a beginning, which stays where it is.
+        if self._last.chain and len(nodes) <= len(self._last) and all(map(eq, nodes, count())):
+            self._length = self._last.start + len(nodes)
+            self._last = None
+            return _NOTHING, _NOTHING
         path = _checked_path(nodes, self._last.parents)
         target = np.arange(path.size, dtype=np.int64)
         moved = path != target
