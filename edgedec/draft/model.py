@@ -18,15 +18,17 @@ from edgedec.draft.choices import choices
 from edgedec.draft.sketch import Sketch
 from edgedec.sampling import SamplingParams
 
-_LONGEST_PASS = 128
+_MOST_READ = 128
+"""Tokens of text that a draft is worth reading. Of a longer one the drafter knows the end, as if it began
+there: reading all of a long prompt can take longer than drafts save, and what was said long ago is what
+lookup is for.
+"""
 _LEAST = 0.02
 """Paths less probable than this are never followed."""
 _UNSURE = 4.0
 """Nats; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
 _CLOSE = 0.5
 """A runner-up at least this probable beside the first shares its pass, which costs about a third more."""
-
-_NO_ROWS = Rows(indices=())
 
 
 class ModelDrafter:
@@ -39,6 +41,8 @@ class ModelDrafter:
         self._params = SamplingParams()
         self._position = 0
         self._cached: list[int] = []
+        self._skipped = 0
+        """Tokens of the text before the first cached one."""
         forward.rewind(0)
 
     @property
@@ -62,7 +66,7 @@ class ModelDrafter:
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         ids = self._bridge.read()
-        if not ids or limit < 1 or len(ids) > self._forward.capacity:
+        if not ids or limit < 1:
             return EMPTY
         sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST))
         return self._bridge.said(sketch).best(limit, floor, self.name)
@@ -72,14 +76,16 @@ class ModelDrafter:
         return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
 
     def _catch_up(self, ids: list[int]) -> HeadRows:
-        """Make the cache hold ``ids``; the answer to the last of them, which is always fed for it."""
-        same = min(common_length(self._cached, ids), self._forward.length, len(ids) - 1)
+        """Make the cache hold ``ids``, or the end of them; the answer to the last, which is always fed for it."""
+        known = ids[self._skipped :]
+        same = max(min(common_length(self._cached, known), self._forward.length, len(known) - 1), 0)
+        most = min(self._forward.caps.max_pass, max(self._forward.capacity // 2, 1), _MOST_READ)
+        if len(known) - same > most or not known or len(known) > self._forward.capacity:
+            self._skipped = max(len(ids) - most, 0)
+            known, same = ids[self._skipped :], 0
         self._forward.rewind(same)
         del self._cached[same:]
-        most = min(self._forward.caps.max_pass, _LONGEST_PASS)
-        while len(ids) - len(self._cached) > most:
-            self._feed(ids[len(self._cached) : len(self._cached) + most], _NO_ROWS)
-        return self._feed(ids[len(self._cached) :], LAST_ROW)
+        return self._feed(known[same:], LAST_ROW)
 
     def _feed(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
         head = self._forward.extend(tokens, rows=rows)

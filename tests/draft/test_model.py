@@ -150,14 +150,27 @@ def test_nothing_is_fed_twice_and_the_last_accepted_token_is_fed_later() -> None
     assert forward.finished
 
 
-def test_long_prompts_are_read_in_passes() -> None:
+def test_of_a_long_prompt_the_end_is_read() -> None:
     forward = FakeForward(
-        [Expect(0, (1, 2, 3), ()), Expect(3, (4, 5, 6), ()), Expect(6, (7,), (8,))], max_pass=3
+        [Expect(0, (5, 6, 7), (8,)), Expect(3, (8, 9), (4,)), Expect(0, (1, 2, 3), (4,))], max_pass=3
     )
     small = ModelDrafter("small", forward, SameVocabulary(32))
     small.begin([1, 2, 3, 4, 5, 6, 7], 0)
     assert small.propose(1, 0.5).tokens == (8,)
+    small.commit([8, 9])
+    assert small.propose(1, 0.5).tokens == (4,)
+    small.begin([1, 2, 3], 0)  # shorter than what was skipped
+    assert small.propose(1, 0.5).tokens == (4,)
     assert forward.finished
+
+
+def test_a_text_beyond_its_context_is_followed_by_its_end() -> None:
+    small = drafter(capacity=20)
+    small.begin([1, 2, 3], 0)
+    for _ in range(60):
+        tree = small.propose(3, 0.01)
+        assert len(tree)
+        small.commit([tree.tokens[0]])
 
 
 def test_a_floor_ends_the_draft() -> None:
