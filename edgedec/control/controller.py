@@ -26,6 +26,8 @@ _OPEN_EVERY = 16
 _PLAIN_EVERY = 128
 """Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
 _TRY_DEPTH = 4
+_USUAL = 0.3
+"""How far times of passes scatter around what they usually are."""
 _NAP = 4
 """Rounds after which it is looked again whether asking can be afforded."""
 _GLANCE = 4
@@ -159,9 +161,10 @@ class Controller:
         drafted = len(fed)
         passing = self.costs.seconds(1 + drafted)
         if times.passing is not None:
-            # What a plain pass takes longer or shorter than usual, and what an interruption takes, is none of
-            # speculation's doing.
-            if self.costs.observe(1 + drafted, times.passing) and drafted:
+            # What passes take somewhat longer or shorter than usual, and what an interruption takes, is the
+            # machine's doing: it would use up the credit of good drafts. A curve that is wrong is not.
+            wrong = abs(times.passing - passing) > _USUAL * passing
+            if self.costs.observe(1 + drafted, times.passing) and drafted and wrong:
                 passing = times.passing
             self._handling.observe(drafted, times.verifying)
         self._since_plain = self._since_plain + 1 if drafted else 0
