@@ -76,7 +76,7 @@ class ModelDrafter:
         return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
 
     def _catch_up(self, ids: list[int]) -> HeadRows:
-        """Make the cache hold ``ids``, or the end of them; the answer to the last, which is always fed for it."""
+        """Make the cache hold ``ids``, or their end; the answer to the last of them, which is always fed."""
         known = ids[self._skipped :]
         same = max(min(common_length(self._cached, known), self._forward.length, len(known) - 1), 0)
         most = min(self._forward.caps.max_pass, max(self._forward.capacity // 2, 1), _MOST_READ)

@@ -111,7 +111,6 @@ class Peer:
             "notices": [] if mode == OFF else used.notices,
         }
 
-
     def _show_prompt(self, used: Mode, tokens: list[int]) -> None:
         """Leave in the cache what another way to draft read of this very prompt, and nothing else."""
         kept = len(tokens) if tokens == self._prompt else 0
