@@ -9,12 +9,12 @@ probability is the weight of the matches that it follows, against that of the ot
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from collections.abc import Sequence
 
-from edgedec.core.tree import ROOT, DraftTree
+from edgedec.core.tree import DraftTree
 from edgedec.core.types import HeadRows
+from edgedec.draft.grow import best_first
 
 _NOWHERE = -1
 _SEPARATOR = -1
@@ -82,24 +82,7 @@ class Lookup:
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self._read()
-        tokens: list[int] = []
-        parents: list[int] = []
-        probs: list[float] = []
-        heap: list[tuple[float, int, int, int, float, list[_Match]]] = []
-        order = 0
-        matches, node, reach = self._matches(), ROOT, 1.0
-        while True:
-            for token, prob, following in self._next(matches):
-                if reach * prob > floor:
-                    heapq.heappush(heap, (-reach * prob, order, token, node, prob, following))
-                    order += 1
-            if not heap or len(tokens) >= limit:
-                return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
-            negative, _, token, parent, prob, matches = heapq.heappop(heap)
-            node, reach = len(tokens), -negative
-            tokens.append(token)
-            parents.append(parent)
-            probs.append(prob)
+        return best_first(self._matches(), self._next, limit=limit, floor=floor, source=self.name)
 
     def _next(self, matches: list[_Match]) -> list[tuple[int, float, list[_Match]]]:
         """Each token that follows a match, its probability, and the matches that go on with it."""

@@ -8,16 +8,16 @@ before.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.tree import ROOT, DraftTree
+from edgedec.core.tree import DraftTree
 from edgedec.core.types import HeadRows
 from edgedec.draft.answers import LEVELS, WIDTH, AnswerTable, key_of
+from edgedec.draft.grow import best_first
 
 _NONE = -1
 _MARKS = 256
@@ -109,25 +109,11 @@ class Recycling:
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self._read()
-        tokens: list[int] = []
-        parents: list[int] = []
-        probs: list[float] = []
-        heap: list[tuple[float, int, int, int, float, _Context]] = []
-        order, rates = 0, self._rates.values
-        context, node, reach = self._recent, ROOT, 1.0
-        while True:
-            for token, cell in self._answers(context):
-                prob = rates[cell]
-                if reach * prob > floor:
-                    heapq.heappush(heap, (-reach * prob, order, token, node, prob, (context[1], token)))
-                    order += 1
-            if not heap or len(tokens) >= limit:
-                return DraftTree(tuple(tokens), tuple(parents), tuple(probs), (self.name,) * len(tokens))
-            negative, _, token, parent, prob, context = heapq.heappop(heap)
-            node, reach = len(tokens), -negative
-            tokens.append(token)
-            parents.append(parent)
-            probs.append(prob)
+        return best_first(self._recent, self._following, limit=limit, floor=floor, source=self.name)
+
+    def _following(self, context: _Context) -> list[tuple[int, float, _Context]]:
+        rates, last = self._rates.values, context[1]
+        return [(token, rates[cell], (last, token)) for token, cell in self._answers(context)]
 
     def nbytes(self) -> int:
         return self._table.nbytes()
