@@ -21,7 +21,7 @@ from edgedec.backends.limits import check_threads, check_tokens, checked_capacit
 from edgedec.backends.onnx_session import one_line_errors, open_standard_session
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, IntArray, Rows
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
 
 MAX_PASS = 128
 """Such a graph computes the logits of every token of a pass, wanted or not."""
@@ -74,7 +74,7 @@ class DecoderForward(Booked):
                 f"{self._spec.name} cannot run a tree of tokens",
                 hint="it was exported with optimum; models that EdgeDec builds itself can",
             )
-        chosen = rows.resolve(len(tokens))
+        chosen = np.array(rows.resolve(len(tokens)), dtype=np.int64)
         with one_line_errors():
             result, self._held = self._run(tokens, chosen, rows.full)
         self._book.append(planned)
@@ -89,7 +89,7 @@ class DecoderForward(Booked):
         held = sum(4 * int(np.prod(value.shape())) for value in self._held)
         return {"weights": self._weight_bytes, "kv_cache": held}
 
-    def _run(self, tokens: Sequence[int], rows: IntArray, full: bool) -> tuple[HeadRows, list[ort.OrtValue]]:
+    def _run(self, tokens: Sequence[int], rows: NDArray[np.int64], full: bool) -> tuple[HeadRows, list[ort.OrtValue]]:
         wanted = [] if not rows.size else [*_HEAD, "logits"] if full else [*_HEAD]
         out = self._session.run_with_ort_values(
             wanted + self._present, self._feeds(tokens, rows), self._options
@@ -99,7 +99,7 @@ class DecoderForward(Booked):
             raise _another_model()
         return self._head([np.array(value.numpy()) for value in out[: len(wanted)]], rows.size, full), present
 
-    def _feeds(self, tokens: Sequence[int], rows: IntArray) -> dict[str, ort.OrtValue]:
+    def _feeds(self, tokens: Sequence[int], rows: NDArray[np.int64]) -> dict[str, ort.OrtValue]:
         start, end = self.length, self.length + len(tokens)
         values = {
             "input_ids": np.array([tokens], dtype=np.int64),

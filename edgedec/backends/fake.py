@@ -80,7 +80,7 @@ class FakeForward(_Fake):
             raise ScriptError(f"pass {self.played} over {list(tokens)}, but the script is over")
         due = self._script[self.played]
         given = None if parents is None else tuple(parents)
-        count = rows.resolve(len(tokens)).size
+        count = len(rows.resolve(len(tokens)))
         seen = (self.length, tuple(tokens), given, count)
         if seen != (due.start, due.tokens, due.parents, len(due.answers)):
             raise ScriptError(f"pass {self.played}: (start, tokens, parents, rows) is {seen}, expected {due}")
@@ -119,9 +119,9 @@ class MarkovForward(_Fake):
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
-        chosen = rows.resolve(len(tokens)).tolist()
+        chosen = rows.resolve(len(tokens))
         done = self.plan(tokens, parents)
-        for node, (token, parent) in enumerate(zip(tokens, done.parents.tolist(), strict=True)):
+        for node, (token, parent) in enumerate(zip(tokens, done.parents, strict=True)):
             slot = done.start + (parent if parent >= 0 else -1)
             before = self._slots[slot] if slot >= 0 else self._seed
             self._slots[done.start + node] = _mix(before ^ _mix(token + 1))

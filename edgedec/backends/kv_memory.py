@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
-from edgedec.core.types import IntArray, ModelSpec
+from edgedec.core.types import ModelSpec
 from edgedec.memory import kv_bytes
 
 
@@ -33,9 +34,9 @@ class KvMemory:
         shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, spec.head_dim)
         self.array: NDArray[np.float16] = np.frombuffer(pages, dtype=np.float16).reshape(shape)
 
-    def move(self, sources: IntArray, targets: IntArray) -> None:
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
-        if sources.size:
+        if sources:
             self.array[:, :, :, targets] = self.array[:, :, :, sources]
 
 

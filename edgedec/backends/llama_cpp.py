@@ -86,14 +86,14 @@ class LlamaCppForward(Booked):
         """
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._book.plan(len(tokens), parents)
-        chosen = rows.resolve(len(tokens)).tolist()
-        members = self._checked_members(planned.parents.tolist(), planned.chain)
+        chosen = rows.resolve(len(tokens))
+        members = self._checked_members(planned.parents, planned.chain)
         if self._behind:
             self._catch_up()
         with self._undone_on_errors(planned.start):
             for sequence in range(1, branches(members)):
                 self._runner.copy(0, sequence)
-            logits = self._runner.decode(tokens, planned.positions.tolist(), members, chosen)
+            logits = self._runner.decode(tokens, planned.positions, members, chosen)
             result = head_rows(logits, self._spec.head_k, full=rows.full, temperature=rows.temperature)
         self._book.append(planned)
         self._members = members

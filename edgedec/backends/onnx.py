@@ -60,7 +60,7 @@ class OnnxForward(Booked):
         planned = self._book.plan(count, parents)
         chosen = rows.resolve(count)
         with one_line_errors():
-            bound = self._bound_for((count, chosen.size, rows.full))
+            bound = self._bound_for((count, len(chosen), rows.full))
             result = bound.run(tokens, planned, chosen, rows.temperature)
         self._book.append(planned)
         return result

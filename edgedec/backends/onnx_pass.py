@@ -13,7 +13,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.head import check_finite
-from edgedec.core.types import HeadRows, IntArray, ModelSpec
+from edgedec.core.types import HeadRows, ModelSpec
 from edgedec.memory import Pass
 
 
@@ -78,7 +78,7 @@ class BoundPass:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def run(
-        self, tokens: Sequence[int] | IntArray, planned: Pass, rows: IntArray, temperature: float
+        self, tokens: Sequence[int], planned: Pass, rows: Sequence[int], temperature: float
     ) -> HeadRows:
         """Compute the pass; keys and values go into the cache, head results into fresh arrays.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import onnxruntime as ort
@@ -115,17 +113,22 @@ def _check_runtime(version: str) -> None:
         )
 
 
-@contextmanager
-def one_line_errors(*, loading: bool = False) -> Iterator[None]:
-    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each."""
-    try:
-        yield
-    except UnicodeDecodeError as error:  # a name in the graph, or in a message about it
-        raise BadFileError(f"{MODEL} of the bundle holds a name that is not UTF-8", hint=_AGAIN) from error
-    except _BROKEN_FILE as error:
-        raise _one_line(error, BadFileError if loading else BackendError) from error
-    except _REFUSED as error:
-        raise _one_line(error, BackendError) from error
+class one_line_errors:  # noqa: N801 - used like the context managers of contextlib
+    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class, for it is entered in every pass."""
+
+    def __init__(self, *, loading: bool = False) -> None:
+        self._broken: type[EdgeDecError] = BadFileError if loading else BackendError
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
+            what = f"{MODEL} of the bundle holds a name that is not UTF-8"
+            raise BadFileError(what, hint=_AGAIN) from error
+        if isinstance(error, _BROKEN_FILE):
+            raise _one_line(error, self._broken) from error
+        if isinstance(error, _REFUSED):
+            raise _one_line(error, BackendError) from error
 
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:

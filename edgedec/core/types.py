@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 
@@ -76,16 +75,15 @@ class Rows:
     temperature: float = 1.0
     """Of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` says which it was."""
 
-    def resolve(self, tokens: int) -> IntArray:
-        """Indices i64[R] for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""
+    def resolve(self, tokens: int) -> Sequence[int]:
+        """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""
         if self.last:
-            return np.array([tokens - 1], dtype=np.int64)
+            return (tokens - 1,)
         if self.indices is None:
-            return np.arange(tokens, dtype=np.int64)
-        chosen = np.array(self.indices, dtype=np.int64)
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= tokens):
+            return range(tokens)
+        if self.indices and not (min(self.indices) >= 0 and max(self.indices) < tokens):
             raise ValueError(f"rows {self.indices} outside a pass over {tokens} tokens")
-        return chosen
+        return self.indices
 
 
 LAST_ROW = Rows(last=True)

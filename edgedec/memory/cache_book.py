@@ -10,29 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
-from operator import eq
-
-import numpy as np
 
 from edgedec.core.errors import ContextFullError
-from edgedec.core.types import IntArray
 
-_ROOT: IntArray = np.array([-1], dtype=np.int64)
-_NOTHING: IntArray = np.array([], dtype=np.int64)
+_ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass that fits: it starts at slot ``start``; parents and positions are i64[T]."""
+    """A pass that fits: it starts at slot ``start``; a parent and a position for each of its tokens.
+
+    Plain numbers: passes in decoding are short, and so are prompts' pieces beside the time that they take.
+    """
 
     start: int
-    parents: IntArray
-    positions: IntArray
+    parents: Sequence[int]
+    positions: Sequence[int]
     chain: bool
 
     def __len__(self) -> int:
-        return int(self.parents.size)
+        return len(self.parents)
 
 
 class CacheBook:
@@ -65,13 +62,12 @@ class CacheBook:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
         self.check_room(tokens)
         start = self._length
-        if tokens == 1 and parents is None:  # the frequent case
-            return Pass(start, _ROOT, np.array([start], dtype=np.int64), True)
-        chain = np.arange(-1, tokens - 1, dtype=np.int64)
         if parents is None:
-            return Pass(start, chain, np.arange(start, start + tokens, dtype=np.int64), True)
-        given = _checked_parents(parents, tokens)
-        return Pass(start, given, start + _depths(given), bool((given == chain).all()))
+            return Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
+        if len(parents) != tokens:
+            raise ValueError(f"{len(parents)} parents for {tokens} tokens")
+        positions, chain = _placed(parents, start)
+        return Pass(start, tuple(parents), positions, chain)
 
     def check_room(self, tokens: int) -> None:
         """Raises ContextFullError unless ``tokens`` more fit."""
@@ -93,14 +89,12 @@ class CacheBook:
         if length == self._length and self.settled:
             return
         kept = length - self._last.start if self._last else 0
-        if self._last and not self._last.chain and kept > 0:
-            chain = np.arange(-1, kept - 1)
-            if not (self._last.parents[:kept] == chain).all():
-                raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
+        if self._last and not self._last.chain and kept > 0 and not _is_chain(self._last.parents[:kept]):
+            raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
         self._length = length
         self._last = None
 
-    def keep(self, nodes: Sequence[int]) -> tuple[IntArray, IntArray]:
+    def keep(self, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
         """Settle the last pass to the path ``nodes``; returns slots (from, to) that the backend must copy.
 
         Read all "from" slots before writing any "to" slot. Raises ValueError unless ``nodes`` is a root path
@@ -108,44 +102,33 @@ class CacheBook:
         """
         if self._last is None:
             raise ValueError("there is no pass to keep a path of")
-        # The frequent case: a beginning, which stays where it is.
-        if self._last.chain and len(nodes) <= len(self._last) and all(map(eq, nodes, count())):
-            self._length = self._last.start + len(nodes)
-            self._last = None
-            return _NOTHING, _NOTHING
-        path = _checked_path(nodes, self._last.parents)
-        target = np.arange(path.size, dtype=np.int64)
-        moved = path != target
-        start = self._last.start
-        self._length = start + path.size
+        start, parents = self._last.start, self._last.parents
+        sources: list[int] = []
+        targets: list[int] = []
+        before = _ROOT
+        for place, node in enumerate(nodes):
+            if not 0 <= node < len(parents) or parents[node] != before:
+                raise ValueError(f"nodes {list(nodes)} are not a root path of the last pass")
+            if node != place:
+                sources.append(start + node)
+                targets.append(start + place)
+            before = node
+        self._length = start + len(nodes)
         self._last = None
-        return start + path[moved], start + target[moved]
+        return sources, targets
 
 
-def _checked_parents(parents: Sequence[int], tokens: int) -> IntArray:
-    given = np.asarray(parents, dtype=np.int64)
-    if given.shape != (tokens,):
-        raise ValueError(f"{given.size} parents for {tokens} tokens")
-    wrong = np.flatnonzero((given < -1) | (given >= np.arange(tokens)))
-    if wrong.size:
-        at = int(wrong[0])
-        raise ValueError(f"parent {given[at]} of token {at}: it must be -1 or an earlier token of the pass")
-    return given
+def _placed(parents: Sequence[int], start: int) -> tuple[list[int], bool]:
+    """Positions in the sequence, and whether it is a chain. Raises ValueError."""
+    positions: list[int] = []
+    chain = True
+    for at, parent in enumerate(parents):
+        if not _ROOT <= parent < at:
+            raise ValueError(f"parent {parent} of token {at}: it must be -1 or an earlier token of the pass")
+        positions.append(start if parent == _ROOT else positions[parent] + 1)
+        chain = chain and parent == at - 1
+    return positions, chain
 
 
-def _depths(parents: IntArray) -> IntArray:
-    depths = np.zeros(parents.size, dtype=np.int64)
-    for node, parent in enumerate(parents.tolist()):
-        if parent >= 0:
-            depths[node] = depths[parent] + 1
-    return depths
-
-
-def _checked_path(nodes: Sequence[int], parents: IntArray) -> IntArray:
-    path = np.asarray(nodes, dtype=np.int64).reshape(-1)
-    parent = -1
-    for node in path.tolist():
-        if not 0 <= node < parents.size or parents[node] != parent:
-            raise ValueError(f"nodes {list(nodes)} are not a root path of the last pass")
-        parent = node
-    return path
+def _is_chain(parents: Sequence[int]) -> bool:
+    return all(parent == at - 1 for at, parent in enumerate(parents))

@@ -271,7 +271,7 @@ def test_a_cache_beyond_the_address_space_is_refused() -> None:
 def test_moving_slots_reads_before_it_writes() -> None:
     memory = KvMemory(replace(tiny_spec(8, 16), n_layers=2), 16)
     memory.array[:] = np.arange(16, dtype=np.float16)[:, None]
-    memory.move(np.array([3, 4, 6]), np.array([2, 3, 4]))
+    memory.move([3, 4, 6], [2, 3, 4])
     for layer in (0, 1):
         for part in (0, 1):
             assert memory.array[layer, part, 0, :7, 0].tolist() == [0, 1, 3, 4, 6, 5, 6]

@@ -24,18 +24,18 @@ def test_a_chain_takes_slots_in_order() -> None:
     b = book(3)
     planned = b.plan(4, None)
     assert (planned.start, len(planned), planned.chain) == (3, 4, True)
-    assert planned.parents.tolist() == [-1, 0, 1, 2]
-    assert planned.positions.tolist() == [3, 4, 5, 6]
+    assert list(planned.parents) == [-1, 0, 1, 2]
+    assert list(planned.positions) == [3, 4, 5, 6]
     assert b.length == 3
     b.append(planned)
     assert b.length == 7
     one = b.plan(1, None)
-    assert (one.parents.tolist(), one.positions.tolist(), one.chain) == ([-1], [7], True)
+    assert (list(one.parents), list(one.positions), one.chain) == ([-1], [7], True)
 
 
 def test_siblings_share_a_position() -> None:
     planned = book(5).plan(5, [-1, 0, 0, 2, -1])
-    assert planned.positions.tolist() == [5, 6, 6, 7, 5]
+    assert list(planned.positions) == [5, 6, 6, 7, 5]
     assert not planned.chain
 
 
@@ -118,7 +118,7 @@ def test_a_path_can_be_kept_once() -> None:
 def test_keeping_a_beginning_of_a_chain_moves_nothing() -> None:
     b = book(6)
     sources, targets = b.keep([0, 1, 2])
-    assert (sources.size, targets.size, b.length) == (0, 0, 3)
+    assert (sources, targets, b.length) == ([], [], 3)
 
 
 def test_rewind() -> None:
