@@ -144,12 +144,16 @@ class Speculation:
         return fitted(self.rule, self._merged(limit))
 
     def _ask(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            self._each(lambda drafter, wanted=request: self._one(drafter, wanted))  # type: ignore[misc]
+        for wanted in requests:
+            for drafter in self._drafters:
+                if drafter.name == wanted.name:
+                    try:
+                        self._one(drafter, wanted)
+                    except Exception as error:  # as in _each
+                        self._drop(drafter, error)
+                    break
 
     def _one(self, drafter: Drafter, wanted: Request) -> None:
-        if drafter.name != wanted.name:
-            return
         began = self._now()
         tree = drafter.propose(wanted.limit, wanted.floor)
         if len(tree):
@@ -168,6 +172,9 @@ class Speculation:
             try:
                 act(drafter)
             except Exception as error:  # whatever it is: decoding goes on without this drafter
-                self._drafters.remove(drafter)
-                if self._notice:
-                    self._notice(f"drafter {drafter.name} failed and is off: {error}")
+                self._drop(drafter, error)
+
+    def _drop(self, drafter: Drafter, error: Exception) -> None:
+        self._drafters.remove(drafter)
+        if self._notice:
+            self._notice(f"drafter {drafter.name} failed and is off: {error}")

@@ -39,7 +39,10 @@ class Caller:
 
     def __init__(self) -> None:
         self.cost = Line()
-        self._first: float | None = None
+        self.unknown = True
+        """Whether it was never asked."""
+        self.seconds = 0.0
+        """Of a call."""
         self._every = 1
         self._vain = 0
         self._last = 0
@@ -49,21 +52,13 @@ class Caller:
 
     def took(self, depth: int, seconds: float, *, fresh: bool) -> None:
         """A call drafted ``depth`` levels; ``fresh``: the first in a sequence, which may read all of it."""
-        if fresh and not self.cost.known:
-            self._first = seconds
-        elif not fresh:
+        self.unknown = False
+        if not fresh:
             usual = self.cost.expected(depth) if self.cost.known else seconds
             self.cost.observe(depth, min(seconds, _OUTLIER * usual))
-
-    @property
-    def unknown(self) -> bool:
-        """Whether it was never asked."""
-        return self._first is None and not self.cost.known
-
-    @property
-    def seconds(self) -> float:
-        """Of a call."""
-        return self.cost.mean if self.cost.known else self._first or 0.0
+            self.seconds = self.cost.mean
+        elif not self.cost.known:
+            self.seconds = seconds
 
     def costly(self, plain: float) -> bool:
         """Whether a call is dear beside a pass that takes ``plain`` seconds."""

@@ -77,13 +77,14 @@ class Controller:
         self._tried: tuple[str, float] | None = None
         self._reading = 0.0
         self._quiet_until = 0
-        self._any_costly = False
+        self._costly: set[str] = set()
+        """Those of whom one call is dear beside a plain pass."""
 
     @property
     def rate(self) -> float:
         """Tokens per second lately, by what passes cost; never less than plain decoding's."""
         per_pass = self._tokens / self._passes if self._passes else 1.0
-        return max(per_pass, 1.0) / self.costs.seconds(1)
+        return max(per_pass, 1.0) / self.costs.plain
 
     @property
     def _due_plain(self) -> bool:
@@ -100,26 +101,28 @@ class Controller:
         self._asked, self._tried, self._reading = [], None, 0.0
         if self._turn < self._quiet_until or self._due_plain:
             return []
-        limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
+        plain, spare = self.costs.plain, self._spare(room)
         waits = {
             name: caller.due_in(self._turn, plain) if caller.seconds < spare else _NAP
             for name, caller in self._callers.items()
-            if not caller.costly(plain)
+            if name not in self._costly
         }
-        due = [name for name, wait in waits.items() if wait <= 0]
-        if not due:
-            self._quiet_until = self._turn + min(waits.values(), default=_NAP)
-        least = self._least(limit) if due else 0.0
-        return [self._request(name, limit, least) for name in due]
+        soonest = min(waits.values(), default=_NAP)
+        if soonest > 0:
+            self._quiet_until = self._turn + soonest
+            return []
+        limit = min(room, self._limit)
+        least = self._least(limit)
+        return [self._request(name, limit, least) for name, wait in waits.items() if wait <= 0]
 
     def costly(self, plan: Plan, room: int) -> Request | None:
         """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
-        if not self._any_costly:
+        if not self._costly:
             return None
-        limit, plain, spare = min(room, self._limit), self.costs.seconds(1), self._spare(room)
+        limit, spare = min(room, self._limit), self._spare(room)
         best, chosen = plan.gain, None
         for name, caller in self._callers.items():
-            if caller.seconds >= spare or not caller.costly(plain):
+            if caller.seconds >= spare or name not in self._costly:
                 continue
             hope = caller.hope(self._exploring.rounds)
             if hope > best and (caller.value > plan.gain or self._exploring.allowed):
@@ -133,11 +136,14 @@ class Controller:
         """``name`` proposed ``tree``, which took so long."""
         caller = self._callers[name]
         if name in self._fresh:
-            reading = max(seconds - caller.cost.mean - _READING * self.costs.seconds(1), 0.0)
+            reading = max(seconds - caller.cost.mean - _READING * self.costs.plain, 0.0)
             self._reading += reading
             seconds -= reading
         caller.took(_depth(tree), seconds, fresh=name in self._fresh)
-        self._any_costly = any(one.costly(self.costs.seconds(1)) for one in self._callers.values())
+        if caller.costly(self.costs.plain):
+            self._costly.add(name)
+        else:
+            self._costly.discard(name)
         self._fresh.discard(name)
         self._asked.append(name)
 
@@ -145,7 +151,7 @@ class Controller:
         """How much of all drafts, merged, to feed."""
         if not len(tree):
             return NOTHING
-        spare = max(self.credit.passes, 0.0) * self.costs.seconds(1)
+        spare = max(self.credit.passes, 0.0) * self.costs.plain
         handling = self._handling.slope
         return planned(tree, self.costs, rate=self.rate, handling=handling, spare=spare)
 
@@ -169,10 +175,9 @@ class Controller:
             self._handling.observe(drafted, times.verifying)
         self._since_plain = self._since_plain + 1 if drafted else 0
         took = passing + times.drafting - self._reading + self._handling.slope * drafted
-        self._account(fed, committed, took / self.costs.seconds(1))
-        sources = set(fed.sources)
+        self._account(fed, committed, took / self.costs.plain)
         for name in self._asked:
-            self._callers[name].asked(self._turn, name in sources)
+            self._callers[name].asked(self._turn, name in fed.sources)
 
     def _idled(self, times: RoundTimes) -> None:
         """A plain round in which nobody was asked: it lost nothing, and little is made of it."""
@@ -181,7 +186,7 @@ class Controller:
             self.costs.observe(1, times.passing)
         self.credit.book(1, 1.0)
         self._average(1, 1.0)
-        if self._any_costly:
+        if self._costly:
             self._fade(1.0)
 
     def _account(self, fed: DraftTree, committed: Sequence[int], cost: float) -> None:
@@ -190,12 +195,13 @@ class Controller:
         self.credit.book(tokens, cost)
         if self._tried:
             name, before = self._tried
-            gain = tokens - 1 - self.rate * self.costs.seconds(1) * (cost - 1.0)
+            gain = tokens - 1 - self.rate * self.costs.plain * (cost - 1.0)
             self._callers[name].pulled(gain)
             self._judge(name, fed, committed)
             if self._callers[name].value <= before:
                 self._exploring.lost(before - gain)
-        self._fade(cost)
+        if self._costly:
+            self._fade(cost)
         self._average(tokens, cost)
 
     def _fade(self, cost: float) -> None:
@@ -223,7 +229,7 @@ class Controller:
         if room < 1 or self._due_plain:
             return 0.0
         fed = _FEW * self.costs.least_slope(self._limit)
-        return self.credit.passes * self.costs.seconds(1) - fed
+        return self.credit.passes * self.costs.plain - fed
 
     def _least(self, limit: int) -> float:
         return least_reach(self.costs, limit, rate=self.rate, handling=self._handling.slope)
@@ -232,7 +238,7 @@ class Controller:
         caller = self._callers[name]
         if caller.unknown:
             return Request(name, min(limit, _TRY_DEPTH), 0.0)
-        if not caller.costly(self.costs.seconds(1)):
+        if name not in self._costly:
             floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
             return Request(name, limit, self.acceptance.in_its_words(name, floor))
         price = least + self.rate * caller.cost.slope

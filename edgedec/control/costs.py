@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate
 
 _WEIGHT = 0.1
 """Of a new time among the ones before: machines change their mind (heat, other programs)."""
@@ -38,11 +39,17 @@ class CostCurve:
         self._first = [_between(measured, self._points, tokens) for tokens in range(1, self.longest + 1)]
         self._level = 0.0
         self._shape = [0.0] * self.longest
+        self._near = [_near(tokens, self.longest) for tokens in range(1, self.longest + 1)]
         self._strange = 0
         self._level_of_one = 0.0
         self._seen = [0] * self.longest
         self._scale = 1.0
         self._bend()
+
+    @property
+    def plain(self) -> float:
+        """Seconds of a pass over one token."""
+        return self._scale * self._relative[0]
 
     def seconds(self, tokens: int) -> float:
         """Of a pass over 1 to ``longest`` tokens."""
@@ -97,16 +104,18 @@ class CostCurve:
 
     def _see_several(self, tokens: int, off: float, weight: float) -> None:
         self._level += _SHARED * weight * off
-        for other in range(2, self.longest + 1):
-            near = 1.0 - abs(math.log2(other / tokens))
-            if near > 0.0:
-                self._shape[other - 1] += (1.0 - _SHARED) * near * weight * off
-        self._bend()
+        more = (1.0 - _SHARED) * weight * off
+        for place, near in self._near[tokens - 1]:
+            self._shape[place] += near * more
+            self._bent[place] = self._first[place] * math.exp(self._shape[place])
+        self._relative = list(accumulate(self._bent, max))
+        self._slopes = {}
 
     def _bend(self) -> None:
-        """The shape has changed."""
+        """All of the shape has changed."""
         pairs = zip(self._first, self._shape, strict=True)
-        self._relative = _rising([first * math.exp(shape) for first, shape in pairs])
+        self._bent = [first * math.exp(shape) for first, shape in pairs]
+        self._relative = list(accumulate(self._bent, max))  # costs never fall
         self._slopes: dict[int, float] = {}
 
     @property
@@ -117,7 +126,7 @@ class CostCurve:
     @property
     def drift(self) -> float:
         """How far the curve is from what it was made with, at most: 0.15 is 15 % at some number of tokens."""
-        pairs = zip(self._relative, _rising(self._first), strict=True)
+        pairs = zip(self._relative, accumulate(self._first, max), strict=True)
         return max(abs(self._scale * now / first - 1.0) for now, first in pairs)
 
     def measured(self) -> dict[int, float]:
@@ -134,9 +143,7 @@ def _between(measured: Mapping[int, float], points: list[int], tokens: int) -> f
     return measured[below] + (measured[above] - measured[below]) * part
 
 
-def _rising(times: list[float]) -> list[float]:
-    highest, made = 0.0, []
-    for time in times:
-        highest = max(highest, time)
-        made.append(highest)
-    return made
+def _near(tokens: int, longest: int) -> list[tuple[int, float]]:
+    """Which places of a curve a pass over ``tokens`` tokens says something about, and how much."""
+    near = ((other - 1, 1.0 - abs(math.log2(other / tokens))) for other in range(2, longest + 1))
+    return [(place, share) for place, share in near if share > 0.0]

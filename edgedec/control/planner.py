@@ -31,7 +31,7 @@ def planned(
     drafted token outside the pass; no plan costs more than ``spare`` seconds above a plain pass. Each prefix
     of ``tree`` must be the best tree of its size, as ``merged`` makes it. No nodes means: do not speculate.
     """
-    plain = costs.seconds(1)
+    plain = costs.plain
     rate = max(rate, 1.0 / plain)
     reach: list[float] = []
     expected, best, chosen = 0.0, 0.0, 0
@@ -50,4 +50,4 @@ def planned(
 
 def least_reach(costs: CostCurve, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
     """The path probability below which no token of a draft of at most ``limit`` tokens can pay."""
-    return max(rate, 1.0 / costs.seconds(1)) * (costs.least_slope(limit) + handling)
+    return max(rate, 1.0 / costs.plain) * (costs.least_slope(limit) + handling)

@@ -33,10 +33,11 @@ class DraftTree:
     laws: Laws | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if len({len(self.tokens), len(self.parents), len(self.probs), len(self.sources)}) != 1:
+        if not len(self.tokens) == len(self.parents) == len(self.probs) == len(self.sources):
             raise ValueError("a draft tree needs one parent, probability and source per token")
-        if any(not ROOT <= parent < node for node, parent in enumerate(self.parents)):
-            raise ValueError(f"parents {self.parents} do not precede their children")
+        for node, parent in enumerate(self.parents):
+            if not ROOT <= parent < node:
+                raise ValueError(f"parents {self.parents} do not precede their children")
 
     def __len__(self) -> int:
         return len(self.tokens)
