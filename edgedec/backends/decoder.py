@@ -89,7 +89,9 @@ class DecoderForward(Booked):
         held = sum(4 * int(np.prod(value.shape())) for value in self._held)
         return {"weights": self._weight_bytes, "kv_cache": held}
 
-    def _run(self, tokens: Sequence[int], rows: NDArray[np.int64], full: bool) -> tuple[HeadRows, list[ort.OrtValue]]:
+    def _run(
+        self, tokens: Sequence[int], rows: NDArray[np.int64], full: bool
+    ) -> tuple[HeadRows, list[ort.OrtValue]]:
         wanted = [] if not rows.size else [*_HEAD, "logits"] if full else [*_HEAD]
         out = self._session.run_with_ort_values(
             wanted + self._present, self._feeds(tokens, rows), self._options

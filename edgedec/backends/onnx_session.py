@@ -114,7 +114,7 @@ def _check_runtime(version: str) -> None:
 
 
 class one_line_errors:  # noqa: N801 - used like the context managers of contextlib
-    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class, for it is entered in every pass."""
+    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class: every pass enters it."""
 
     def __init__(self, *, loading: bool = False) -> None:
         self._broken: type[EdgeDecError] = BadFileError if loading else BackendError

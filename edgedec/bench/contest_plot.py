@@ -49,8 +49,8 @@ def draw_contest(report: ContestReport, path: Path, *, title: str) -> None:
         axes.axhline(row - 0.5, color="0.85", linewidth=0.8)
     axes.set_yticks(range(len(rows)), [name.replace("_", " ") for name, _ in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.margins(x=0.12)  # room for the speed-ups
     axes.set_xlim(left=0)
-    axes.margins(x=0.12)
     axes.set_xlabel(f"decoding, tokens/s: median and quartiles over replies; x: over plain {PLAIN}")
     axes.set_title(title, fontsize=11)
     axes.grid(axis="x", alpha=0.3)

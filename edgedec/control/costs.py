@@ -108,14 +108,17 @@ class CostCurve:
         for place, near in self._near[tokens - 1]:
             self._shape[place] += near * more
             self._bent[place] = self._first[place] * math.exp(self._shape[place])
-        self._relative = list(accumulate(self._bent, max))
-        self._slopes = {}
+        self._rise()
 
     def _bend(self) -> None:
         """All of the shape has changed."""
         pairs = zip(self._first, self._shape, strict=True)
         self._bent = [first * math.exp(shape) for first, shape in pairs]
-        self._relative = list(accumulate(self._bent, max))  # costs never fall
+        self._rise()
+
+    def _rise(self) -> None:
+        """Costs never fall with the number of tokens."""
+        self._relative: list[float] = list(accumulate(self._bent, max))
         self._slopes: dict[int, float] = {}
 
     @property
