@@ -9,6 +9,8 @@ namespace {
 struct Madd {
   // Eight bits do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
   static constexpr bool kSignedBytes = true;
+  // Zen 3, one core: two tokens are quicker by 20 to 40 % than by way of the buffer, four by up to 20 %; six are slower.
+  static constexpr int kFew = 4;
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
   template <class F>

@@ -138,8 +138,8 @@ EDGEDEC_INLINE __m256i broadcast4(const int8_t* x, int s) {
 template <class F, class D>
 constexpr bool kSigned = D::kSignedBytes && kMaxQuant<F> > 127;
 
-// Unpacked quants of a group, one half of the columns: for one token straight from the record, for several from a
-// buffer that stays in the first-level cache.
+// Unpacked quants of a group, one half of the columns: for few tokens straight from the record, for more from a buffer
+// that stays in the first-level cache.
 template <class F, int ODD, bool SIGNED>
 struct FromRecord {
   const uint8_t* rec;
@@ -245,14 +245,15 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 template <class D>
 struct Columns256 {
   using Sums = PairF;
+  static constexpr int kFew = D::kFew;
 
   static EDGEDEC_INLINE Sums zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
 
-  template <class F, int ODD, bool ONE>
+  template <class F, int ODD, int N>
   static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
-    if constexpr (ONE)
-      group_tokens<F, D, 1>(FromRecord<F, ODD, kSigned<F, D>>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
+    if constexpr (N != 0)
+      group_tokens<F, D, N>(FromRecord<F, ODD, kSigned<F, D>>{rec, g}, group_scales<F, ODD>(rec, g), x, m0, index, acc);
     else
       group_many<F, D, ODD>(rec, g, x, m0, n, index, acc);
   }

@@ -8,6 +8,7 @@ namespace {
 
 struct Vnni {
   static constexpr bool kSignedBytes = false;
+  static constexpr int kFew = 2;  // the sums of three would not all have a register
 
   template <class F, int R, class W>
   static EDGEDEC_INLINE void dot(const W& w, const Pair& sc, const int8_t* const* x, Pair* total) {

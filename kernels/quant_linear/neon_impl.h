@@ -219,6 +219,7 @@ EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) 
 template <class D>
 struct NeonColumns {
   using Sums = ColumnsF;
+  static constexpr int kFew = 1;
 
   static EDGEDEC_INLINE Sums zero() {
     Sums acc;
@@ -227,10 +228,10 @@ struct NeonColumns {
   }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
 
-  template <class F, int ODD, bool ONE>
+  template <class F, int ODD, int N>
   static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
     const GroupScales s = group_scales<F, ODD>(rec, g);
-    if constexpr (ONE) {
+    if constexpr (N == 1) {
       const Token t = token(x, m0, index);
       group_dots<F, D, 1>([=](int i, int part) { return quants<F, D, ODD>(rec, g, i, part); }, s, &t, acc);
     } else {

@@ -10,23 +10,35 @@ constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 w
 
 // One tile for n tokens from m0 on. C knows sixteen columns of one token:
 //   C::Sums                     their accumulators; C::zero() and C::store(sums, out, columns)
-//   C::group<F, ODD, ONE>(...)  adds group g of a record; ODD: its parity. ONE: a single token, so that its
-//                               accumulators stay in registers
-template <class F, class C, bool ONE>
+//   C::kFew                     up to so many tokens at a time there is code of their own, of one at least
+//   C::group<F, ODD, N>(...)    adds group g of a record; ODD: its parity. N: how many tokens if they are few, so that
+//                               their accumulators stay in registers, else 0
+template <class F, class C, int N>
 void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;
-  typename C::Sums acc[ONE ? 1 : kRowsAtOnce];
-  for (int m = 0; m < (ONE ? 1 : n); ++m) acc[m] = C::zero();
+  const int count = N ? N : n;
+  typename C::Sums acc[N ? N : kRowsAtOnce];
+  for (int m = 0; m < count; ++m) acc[m] = C::zero();
   const uint8_t* rec = w.data + w.tile_bytes() * tile;
   const int records = w.records();
   for (int r = 0; r < records; ++r, rec += F::kBytes)
     for (int g = 0; g < kGroups; g += 2) {
       prefetch_pair<F>(rec, g);
-      C::template group<F, 0, ONE>(rec, g, x, m0, n, r * kGroups + g, acc);
-      C::template group<F, 1, ONE>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+      C::template group<F, 0, N>(rec, g, x, m0, n, r * kGroups + g, acc);
+      C::template group<F, 1, N>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
     }
   const int columns = w.rows - tile * kTile;
-  for (int m = 0; m < (ONE ? 1 : n); ++m) C::store(acc[m], out + m * ldo, columns);
+  for (int m = 0; m < count; ++m) C::store(acc[m], out + m * ldo, columns);
+}
+
+template <class F, class C, int N = C::kFew>
+void tile_rows_of(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
+  if constexpr (N == 0)
+    tile_rows<F, C, 0>(w, x, tile, m0, n, out, ldo);
+  else if (n == N)
+    tile_rows<F, C, N>(w, x, tile, m0, n, out, ldo);
+  else
+    tile_rows_of<F, C, N - 1>(w, x, tile, m0, n, out, ldo);
 }
 
 template <class F, class C>
@@ -35,7 +47,7 @@ void tile_loop(const Weight& w, const Acts& x, int m0, int m1, int tile0, int ti
     for (int m = m0; m < m1; m += kRowsAtOnce) {
       const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
       float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
-      n == 1 ? tile_rows<F, C, true>(w, x, tile, m, n, at, ldo) : tile_rows<F, C, false>(w, x, tile, m, n, at, ldo);
+      tile_rows_of<F, C>(w, x, tile, m, n, at, ldo);
     }
 }
 
