@@ -9,20 +9,12 @@ same; only that loops stop as soon as the rest cannot matter.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable
-from functools import reduce
 from itertools import takewhile
-
-import numpy as np
 
 from edgedec.sampling import noise
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.params import SamplingParams
 from edgedec.sampling.portable import exp_one
-
-_FEW = 16
-"""Up to so many tokens get their noise one by one; arrays are quicker for more."""
 
 
 def draw(row: Row, params: SamplingParams, position: int) -> int | None:
@@ -45,18 +37,33 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
         if not values:
             return None
     highest, temperature = values[0], params.temperature
-    weights: Iterable[float] = (exp_one((value - highest) / temperature) for value in values)
-    enough = math.inf
-    if params.top_p < 1.0:
-        if filtered:
-            weights = list(weights)
-        # Not sum(): it compensates from Python 3.12 on.
-        total = reduce(operator.add, weights) if filtered else row.total(highest)
-        if total is None or math.isnan(total):
-            return None
-        enough = params.top_p * total
-    kept, sure = _nucleus(weights, enough, params.min_p)
-    return kept if sure or filtered or row.complete else None
+    enough = _enough(values, filtered, row, params)
+    if enough is None:
+        return None
+    kept: list[float] = []
+    mass, min_p = 0.0, params.min_p
+    for value in values:
+        weight = exp_one((value - highest) / temperature)
+        if weight < min_p:  # wherever top-p would end
+            return kept
+        kept.append(weight)
+        mass += weight
+        if mass >= enough:
+            return kept
+    return kept if filtered or row.complete else None
+
+
+def _enough(values: list[float], filtered: bool, row: Row, params: SamplingParams) -> float | None:
+    """The mass that top-p wants, of all that ``values`` stand for; None when it cannot be had."""
+    if params.top_p == 1.0:
+        return math.inf
+    if filtered:
+        mass = 0.0  # not sum(), which compensates from Python 3.12 on
+        for value in values:
+            mass += exp_one((value - values[0]) / params.temperature)
+        return params.top_p * mass
+    total = row.total(values[0])
+    return None if total is None or math.isnan(total) else params.top_p * total
 
 
 def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[float]:
@@ -74,29 +81,9 @@ def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[flo
     return values[: params.top_k or None]
 
 
-def _nucleus(weights: Iterable[float], enough: float, min_p: float) -> tuple[list[float], bool]:
-    """What top-p and min-p leave, and whether that is sure: not when the list ends first.
-
-    A weight below ``min_p`` ends what is left wherever top-p would end it.
-    """
-    kept: list[float] = []
-    mass = 0.0
-    for weight in weights:
-        if weight < min_p:
-            return kept, True
-        kept.append(weight)
-        mass += weight
-        if mass >= enough:
-            return kept, True
-    return kept, False
-
-
 def _first(weights: list[float], ids: list[int], seed: int, position: int) -> int:
     """argmin of noise / weight (the lowest id on a tie)."""
     if len(weights) == 1:
         return ids[0]
-    if len(weights) > _FEW:
-        noises = noise.exponential(seed, position, np.array(ids)).tolist()
-    else:
-        noises = noise.exponentials(seed, position, ids)
-    return min(zip(map(operator.truediv, noises, weights), ids, strict=True))[1]
+    noises = noise.exponentials(seed, position, ids)
+    return min((e / weight, v) for e, weight, v in zip(noises, weights, ids, strict=True))[1]

@@ -10,14 +10,11 @@ same reason constants of the arrays are 0-d arrays and work is done in place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
-_Number = TypeVar("_Number", float, F64)
 
 _LN2 = math.log(2.0)
 _PER_LN2 = 1.0 / math.log(2.0)
@@ -66,7 +63,7 @@ def exp_one(x: float) -> float:
     k = round(x * _PER_LN2)  # half to even, like rint
     x -= k * _LN2_HIGH
     x -= k * _LN2_LOW
-    return math.ldexp(_horner(_EXP_TERMS, x), k)
+    return math.ldexp(_horner_one(_EXP_TERMS, x), k)
 
 
 def log(x: F64) -> F64:
@@ -90,13 +87,20 @@ def log_one(x: float) -> float:
         mantissa += mantissa
         exponent -= 1
     s = (mantissa - 1.0) / (mantissa + 1.0)
-    return _horner(_ATANH_TERMS, s * s) * s + exponent * _LN2
+    return _horner_one(_ATANH_TERMS, s * s) * s + exponent * _LN2
 
 
-def _horner(terms: Sequence[_Number], x: _Number) -> _Number:
+def _horner(terms: tuple[F64, ...], x: F64) -> F64:
     result = x * terms[0]
     for term in terms[1:-1]:
         result += term
         result *= x
     result += terms[-1]
+    return result
+
+
+def _horner_one(terms: tuple[float, ...], x: float) -> float:
+    result = 0.0
+    for term in terms:
+        result = result * x + term
     return result
