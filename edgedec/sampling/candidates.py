@@ -17,7 +17,7 @@ from edgedec.sampling.params import SamplingParams
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-_LONGER = 4096
+_LONGER = 1024
 """Candidates sorted out of a whole row at first; then ``_STEP`` times as many, until it is all of it."""
 _STEP = 8
 

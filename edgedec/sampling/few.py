@@ -85,5 +85,9 @@ def _first(weights: list[float], ids: list[int], seed: int, position: int) -> in
     """argmin of noise / weight (the lowest id on a tie)."""
     if len(weights) == 1:
         return ids[0]
-    noises = noise.exponentials(seed, position, ids)
-    return min((e / weight, v) for e, weight, v in zip(noises, weights, ids, strict=True))[1]
+    least, token = math.inf, ids[0]
+    for e, weight, v in zip(noise.exponentials(seed, position, ids), weights, ids, strict=True):
+        time = e / weight
+        if time < least or (time == least and v < token):
+            least, token = time, v
+    return token

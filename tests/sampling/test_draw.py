@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
 from edgedec.core.types import HeadRows
-from edgedec.sampling import SamplingParams, draw, few, head_temperature, needs_logits, portable
+from edgedec.sampling import SamplingParams, draw, few, head_temperature, needs_logits, noise, portable
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.draw import survivors
 from tests.sampling.support import head, law
@@ -159,6 +159,16 @@ def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
     complete = 3 * len(CUTS)
     assert decided[True] == complete if penalty < 1.0 else decided[True] > 2 * complete
     assert decided[False] > 20
+
+
+def test_a_tie_of_times_goes_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of far worse tokens are alike (e^-700), whatever order their logits have."""
+    times = np.array([1.0, 1e-5, 1.0, 1e-5, 1e-5, 1e300])
+    monkeypatch.setattr(noise, "exponential", lambda seed, position, ids: times[ids])
+    monkeypatch.setattr(noise, "exponentials", lambda seed, position, ids: times[ids].tolist())
+    rows = head(np.array([-99.0, -9.0, -99.0, -8.0, -10.0, 0.0]), 5, full=True)
+    params = SamplingParams(temperature=0.01, top_k=4)
+    assert draw(rows, 0, params, 0, []) == by_arrays(rows, params, 0, []) == 1
 
 
 def test_of_a_list_the_same_survives() -> None:
