@@ -17,7 +17,7 @@ from edgedec.sampling.params import SamplingParams
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-_LONGER = 4096
+_LONGER = 1024
 """Candidates sorted out of a whole row at first; then ``_STEP`` times as many, until it is all of it."""
 _STEP = 8
 
@@ -38,17 +38,30 @@ class Row:
     """One head row under given parameters; the whole row is touched only when a property needs it."""
 
     def __init__(self, rows: HeadRows, row: int, params: SamplingParams, history: Sequence[int]) -> None:
-        self._values = rows.values[row]
-        self._ids = rows.ids[row]
-        self._logsumexp = float(rows.logsumexp[row])
-        self._temperature = rows.temperature
-        self._logits = None if rows.logits is None else rows.logits[row]
+        self._rows = rows
+        self._row = row
         self._params = params
         self._history = history
 
+    def listed(self) -> tuple[list[float], list[int]]:
+        """The head's list as plain numbers: logits after the penalty and ids."""
+        if self._penalised:
+            found = self._from_head()
+            return found.values.tolist(), found.ids.tolist()
+        return self._rows.values[self._row].tolist(), self._rows.ids[self._row].tolist()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the head's list is all of the vocabulary."""
+        return self._logits is not None and self.size == self._rows.ids.shape[1]
+
     def prefixes(self) -> Iterator[Candidates]:
-        """Longer and longer prefixes, as long as there are any."""
+        """Longer and longer prefixes: the head's list, then those of the whole row."""
         yield self._from_head()
+        yield from self.longer()
+
+    def longer(self) -> Iterator[Candidates]:
+        """Longer and longer prefixes out of the whole row; none without logits."""
         if self._logits is not None:
             longer = max(_LONGER, self._params.top_k)
             while longer < self._logits.size:
@@ -66,7 +79,7 @@ class Row:
             return None
         self._check_numbers()
         found = self._from_head()
-        return found if found.ids.size else self._from_row(min(self._ids.size, self.size))
+        return found if found.ids.size else self._from_row(min(self._rows.ids.shape[1], self.size))
 
     def values_of(self, ids: Ids) -> F64:
         """Logits f64 of some tokens after the penalty; only for rows with logits."""
@@ -90,11 +103,16 @@ class Row:
         logits at hand or not.
         """
         temperature = self._params.temperature
-        if temperature == self._temperature and not self._penalised:
-            return float(portable.exp(np.array([self._logsumexp - highest / temperature]))[0])
+        if temperature == self._rows.temperature and not self._penalised:
+            return portable.exp_one(self._rows.logsumexp.item(self._row) - highest / temperature)
         if self._logits is None:
             return None
         return warpers.total_of(portable.exp((self._whole - highest) / temperature))
+
+    @property
+    def _logits(self) -> NDArray[np.float32] | None:
+        logits = self._rows.logits
+        return None if logits is None else logits[self._row]
 
     @property
     def _penalised(self) -> bool:
@@ -117,8 +135,9 @@ class Row:
         return warpers.penalise(values, ids, self._history, self._params.repetition_penalty)
 
     def _from_head(self) -> Candidates:
-        values, ids = self._values.astype(np.float64), self._ids.astype(np.int64)
-        complete = self._logits is not None and self._logits.size == ids.size
+        values = self._rows.values[self._row].astype(np.float64)
+        ids = self._rows.ids[self._row].astype(np.int64)
+        complete = self.complete
         if not self._penalised:
             return Candidates(values, ids, complete)
         moved = self._penalise(values, ids)

@@ -1,19 +1,21 @@
 """Drawing one token from one head row.
 
 The head returns the k best logits of a row; whole rows are copied out of it only when asked. ``draw`` decides
-from the k best whenever that is provably enough and from the whole row otherwise, and both ways give the same
-token: each cut keeps a prefix of the canonical order, and what is compared comes from the same operations.
+from the k best whenever that is provably enough (``few`` does, number by number) and from the whole row
+otherwise (here, with arrays). Both ways give the same token: each cut keeps a prefix of the canonical order,
+and what is compared comes from the same operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from edgedec.core.errors import BackendError
 from edgedec.core.types import HeadRows
-from edgedec.sampling import noise, portable, warpers
+from edgedec.sampling import few, noise, portable, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.params import SamplingParams
 
@@ -51,13 +53,19 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
     ``history`` (all tokens before ``position``) is read only by the repetition penalty. Raises BackendError
     when the logits are not numbers, or when they were needed and ``rows`` was made without them.
     """
-    best = float(rows.values[row, 0])
-    if not np.isfinite(best):
+    best = rows.values.item(row, 0)
+    if not math.isfinite(best):
         raise BackendError(f"the model returned {best} as its best logit", hint="verify the bundle")
     if params.greedy and params.repetition_penalty == 1.0:
-        return int(rows.ids[row, 0])
+        return rows.ids.item(row, 0)
     seen = Row(rows, row, params, history)
-    kept = _likely(seen, params, position) if _uncut(params) else survivors(seen, params)
+    if _uncut(params):
+        kept = _likely(seen, params, position)
+    else:
+        token = few.draw(seen, params, position)
+        if token is not None:
+            return token
+        kept = _cut(seen.longer(), seen, params)
     if kept is None:
         raise _no_rows()
     return _choose(kept, params, position)
@@ -83,7 +91,11 @@ def survivors(row: Row, params: SamplingParams) -> Candidates | None:
     """The tokens that survive every warper, or None when only a whole row could tell."""
     if _uncut(params):
         return row.unsorted()
-    for candidates in row.prefixes():
+    return _cut(row.prefixes(), row, params)
+
+
+def _cut(prefixes: Iterable[Candidates], row: Row, params: SamplingParams) -> Candidates | None:
+    for candidates in prefixes:
         count = _count(candidates, row, params)
         if count:
             return Candidates(candidates.values[:count], candidates.ids[:count], True)

@@ -18,6 +18,7 @@ then MurmurHash3's finaliser under a second key. The upper 52 bits, offset by on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,16 @@ def gumbel(seed: int, position: int, ids: NDArray[np.integer]) -> F64:
 def exponential(seed: int, position: int, ids: NDArray[np.integer]) -> F64:
     """Standard exponential noise f64, one value per id."""
     return -portable.log(uniform(seed, position, ids))
+
+
+def exponentials(seed: int, position: int, ids: Sequence[int]) -> list[float]:
+    """The same noise as ``exponential``, id by id: sooner than through arrays for few ids."""
+    first, second = _keys(seed, position)
+    found = []
+    for v in ids:
+        mixed = _mix_int(_mix_int((first + v * _GOLDEN) & _MASK, _STAFFORD) ^ second, _MURMUR)
+        found.append(-portable.log_one(((mixed >> 12) + 0.5) * 2.0**-52))
+    return found
 
 
 def uniform(seed: int, position: int, ids: NDArray[np.integer]) -> F64:
@@ -106,14 +117,14 @@ def _mix(x: U64, constants: list[U64], spare: U64) -> None:
 
 
 def _keys(seed: int, position: int) -> tuple[int, int]:
-    base = _mix_int((seed + _GOLDEN) & _MASK)
-    first = _mix_int((base + (position + 1) * _GOLDEN) & _MASK)
+    base = _mix_int((seed + _GOLDEN) & _MASK, _STAFFORD)
+    first = _mix_int((base + (position + 1) * _GOLDEN) & _MASK, _STAFFORD)
     # Not derived from first + n * _GOLDEN: that is the counter of id n, whose hash it would cancel.
-    return first, _mix_int(~first & _MASK)
+    return first, _mix_int(~first & _MASK, _STAFFORD)
 
 
-def _mix_int(x: int) -> int:
-    a, first, b, second, c = _STAFFORD
+def _mix_int(x: int, constants: tuple[int, int, int, int, int]) -> int:
+    a, first, b, second, c = constants
     x = ((x ^ (x >> a)) * first) & _MASK
     x = ((x ^ (x >> b)) * second) & _MASK
     return x ^ (x >> c)

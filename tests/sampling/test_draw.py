@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
 from edgedec.core.types import HeadRows
-from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits
+from edgedec.sampling import SamplingParams, draw, few, head_temperature, needs_logits, noise, portable
+from edgedec.sampling.candidates import Row
+from edgedec.sampling.draw import survivors
 from tests.sampling.support import head, law
 from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 
@@ -41,6 +45,13 @@ def random_logits(rng: np.random.Generator, size: int) -> np.ndarray:
     return logits.astype(np.float32)
 
 
+def by_arrays(rows: HeadRows, params: SamplingParams, position: int, history: list[int]) -> int:
+    """The token as the whole row gives it, without a look at the head's list."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few, "draw", lambda *_: None)
+        return draw(rows, 0, params, position, history)
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
     """4 x 1,000 rows with ties; a list of 16 alone, the list with the row, the row as a complete list."""
@@ -51,7 +62,10 @@ def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
         params = random_params(rng)
         history = rng.integers(0, 120, size=rng.integers(0, 30)).tolist()
         at = float(rng.choice([1.0, head_temperature(params)]))
-        whole = draw(head(logits, 120, full=True, temperature=at), 0, params, position, history)
+        whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, history)
+        assert draw(head(logits, 120, full=True, temperature=at), 0, params, position, history) == whole, (
+            params
+        )
         assert draw(head(logits, K, full=True, temperature=at), 0, params, position, history) == whole, params
         assert whole in law(logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history)
         try:
@@ -86,7 +100,8 @@ def test_the_list_and_the_whole_row_agree_on_a_real_vocabulary() -> None:
             for k in (64, size)
         ]
         history = rng.integers(0, size, 500).tolist()
-        assert draw(rows[0], 0, params, position, history) == draw(rows[1], 0, params, position, history)
+        whole = by_arrays(rows[0], params, position, history)
+        assert [draw(r, 0, params, position, history) for r in rows] == [whole, whole], params
 
 
 @settings(max_examples=300)
@@ -103,7 +118,8 @@ def test_a_list_decides_as_the_whole_row_does(
     logits = random_logits(np.random.default_rng(seed), 200)
     params = SamplingParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
     at = head_temperature(params)
-    whole = draw(head(logits, 200, full=True, temperature=at), 0, params, position, [])
+    whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, [])
+    assert draw(head(logits, 200, full=True, temperature=at), 0, params, position, []) == whole
     assert draw(head(logits, K, full=True, temperature=at), 0, params, position, []) == whole
     assert whole in law(
         logits.tolist(), replace(params, top_p=min(1.0, top_p * 1.00001), min_p=min_p * 0.99999)
@@ -112,6 +128,68 @@ def test_a_list_decides_as_the_whole_row_does(
         assert draw(head(logits, K, full=False, temperature=at), 0, params, position, []) == whole
     except BackendError:
         assert top_p_needs_more(logits, params) or min_p == 0.0 or min_p_needs_more(logits, params)
+
+
+CUTS = [
+    {
+        name: value
+        for name, value in zip(("top_k", "top_p", "min_p", "top_n_sigma"), values, strict=True)
+        if value
+    }
+    for values in product((0, 1, 3, 40), (0, 0.3, 0.95, 0.9999), (0, 0.02, 1.0), (0, 1.5))
+    if any(values)
+]
+
+
+@pytest.mark.parametrize("penalty", [1.0, 0.9, 1.2])
+def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
+    """Every combination of warpers, with lists that decide and lists that do not."""
+    rng = np.random.default_rng(int(penalty * 10))
+    decided = Counter[bool]()
+    for position, (cuts, temperature) in enumerate(product(CUTS, (0.3, 0.8, 1.7))):
+        logits = random_logits(rng, 150)
+        params = SamplingParams(temperature=temperature, repetition_penalty=penalty, seed=position, **cuts)
+        history = rng.integers(0, 150, 20).tolist()
+        for k, at in ((24, temperature), (24, 1.0), (150, temperature)):
+            rows = head(logits, k, full=True, temperature=at)
+            token = few.draw(Row(rows, 0, params, history), params, position)
+            decided[token is not None] += 1
+            assert token in (None, by_arrays(rows, params, position, history)), params
+            assert token is not None or k < 150
+    complete = 3 * len(CUTS)
+    assert decided[True] == complete if penalty < 1.0 else decided[True] > 2 * complete
+    assert decided[False] > 20
+
+
+def test_a_tie_of_times_goes_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of far worse tokens are alike (e^-700), whatever order their logits have."""
+    times = np.array([1.0, 1e-5, 1.0, 1e-5, 1e-5, 1e300])
+    monkeypatch.setattr(noise, "exponential", lambda seed, position, ids: times[ids])
+    monkeypatch.setattr(noise, "exponentials", lambda seed, position, ids: times[ids].tolist())
+    rows = head(np.array([-99.0, -9.0, -99.0, -8.0, -10.0, 0.0]), 5, full=True)
+    params = SamplingParams(temperature=0.01, top_k=4)
+    assert draw(rows, 0, params, 0, []) == by_arrays(rows, params, 0, []) == 1
+
+
+def test_of_a_list_the_same_survives() -> None:
+    """Without the row, a list decides exactly when it does for ``survivors``, with the same weights."""
+    rng = np.random.default_rng(3)
+    decided = Counter[bool]()
+    for _ in range(1_000):
+        params = replace(random_params(rng), min_p=0.0)  # it may end a list that top-p finds too short
+        at = head_temperature(params)
+        row = Row(head(random_logits(rng, 120), K, full=False, temperature=at), 0, params, [5, 50])
+        if params.greedy or params == SamplingParams(temperature=params.temperature, seed=params.seed):
+            continue
+        values, _ = row.listed()
+        weights = few.surviving(values, row, params) if values else None
+        kept = survivors(row, params)
+        assert (weights is None) == (kept is None), params
+        if kept is not None:
+            expected = portable.exp((kept.values - kept.values[0]) / params.temperature)
+            assert weights == expected.tolist(), params
+        decided[kept is not None] += 1
+    assert min(decided.values()) > 100
 
 
 def top_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:

@@ -31,6 +31,12 @@ def test_a_pure_function_of_seed_position_and_id(seed: int, position: int, ids: 
     assert np.isfinite(together).all()
 
 
+@given(SEEDS, POSITIONS, st.lists(st.integers(0, 2**31 - 1), max_size=70))
+def test_id_by_id_it_is_the_same_noise(seed: int, position: int, ids: list[int]) -> None:
+    together = noise.exponential(seed, position, np.array(ids, dtype=np.int32)).tolist()
+    assert noise.exponentials(seed, position, ids) == together
+
+
 @given(SEEDS, POSITIONS, st.sampled_from([-1.0, 0.0, 0.5, 0.9, 0.9999, 1.0]), st.integers(1, 20_000))
 def test_above_finds_the_ids_of_large_uniforms(seed: int, position: int, floor: float, count: int) -> None:
     u = noise.uniform(seed, position, np.arange(count))

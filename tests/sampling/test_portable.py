@@ -3,10 +3,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedec.sampling import portable
+
+HALVES = [(n + 0.5) * math.log(2.0) for n in range(-1009, 1009)]  # where rounding to a power of two is a tie
+EXP_EDGES = [
+    0.0, -0.0, 5e-324, -5e-324, -700.0, math.nextafter(-700.0, 0.0), math.nextafter(-700.0, -701.0), -1e308,
+    -math.inf, 700.0, math.nextafter(700.0, 701.0), 705.0, *HALVES,
+    *(math.nextafter(x, 0.0) for x in HALVES),
+    *(math.nextafter(x, math.copysign(math.inf, x)) for x in HALVES),
+]  # fmt: skip
+ROOTS = [math.ldexp(math.sqrt(0.5), n) for n in range(-60, 60)]  # where the mantissa is halved or not
+LOG_EDGES = [
+    2.0**-53, 1.0 - 2.0**-53, 2.2250738585072014e-308, 1.7976931348623157e308,
+    *(2.0**n for n in range(-60, 60)),
+    *ROOTS, *(math.nextafter(x, 0.0) for x in ROOTS), *(math.nextafter(x, math.inf) for x in ROOTS),
+]  # fmt: skip
 
 
 @given(st.floats(-700, 700))
@@ -48,3 +63,32 @@ def test_inputs_are_left_alone() -> None:
     portable.exp(x)
     portable.log(x)
     assert (x == before).all()
+
+
+def same_bits(ones: list[float], array: np.ndarray) -> None:
+    np.testing.assert_array_equal(np.array(ones).view(np.uint64), array.view(np.uint64))
+
+
+def test_one_number_and_an_array_have_the_same_bits() -> None:
+    rng = np.random.default_rng(2)
+    spread = [*EXP_EDGES, *(-rng.exponential(5.0, 20_000)), *rng.uniform(-710.0, 705.0, 20_000)]
+    same_bits([portable.exp_one(float(x)) for x in spread], portable.exp(np.array(spread)))
+    positive = [*LOG_EDGES, *rng.uniform(0.0, 1.0, 20_000), *np.exp(rng.uniform(-700.0, 700.0, 20_000))]
+    same_bits([portable.log_one(float(x)) for x in positive], portable.log(np.array(positive)))
+
+
+@given(st.floats(max_value=705.0, allow_nan=False))
+def test_exp_of_any_number_has_the_bits_of_the_array(x: float) -> None:
+    same_bits([portable.exp_one(x)], portable.exp(np.array([x])))
+
+
+@given(st.floats(min_value=2.2250738585072014e-308, allow_infinity=False))
+def test_log_of_any_number_has_the_bits_of_the_array(x: float) -> None:
+    same_bits([portable.log_one(x)], portable.log(np.array([x])))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("x", [math.nan, math.inf, 1e300, 1000.0])
+def test_exp_of_what_is_out_of_range_is_no_error(x: float) -> None:
+    """Sums of a broken model; whoever reads them says so in one line."""
+    np.testing.assert_array_equal(portable.exp_one(x), portable.exp(np.array([x]))[0])

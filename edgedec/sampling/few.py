@@ -1,0 +1,93 @@
+"""Drawing from the head's list, number by number: mostly it suffices, and few of its tokens survive.
+
+A pass reads all weights, so that afterwards nothing of a draw is in any cache. What it costs then is how much
+code and data it touches, and a hundred calls of NumPy touch more than loops over a few numbers do. These come
+from the same operations in the same order as those of the arrays in ``warpers`` and ``draw``, and so are the
+same; only that loops stop as soon as the rest cannot matter.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import takewhile
+
+from edgedec.sampling import noise
+from edgedec.sampling.candidates import Row
+from edgedec.sampling.params import SamplingParams
+from edgedec.sampling.portable import exp_one
+
+
+def draw(row: Row, params: SamplingParams, position: int) -> int | None:
+    """The token for ``position``, or None when the head's list is too short to tell.
+
+    For settings that leave part of the vocabulary out, or are greedy.
+    """
+    values, ids = row.listed()
+    if not values or params.greedy:
+        return ids[0] if ids else None
+    weights = surviving(values, row, params)
+    return None if weights is None else _first(weights, ids[: len(weights)], params.seed, position)
+
+
+def surviving(values: list[float], row: Row, params: SamplingParams) -> list[float] | None:
+    """Weights exp((logit - highest) / T) of the tokens that every warper leaves, best first."""
+    filtered = bool(params.top_n_sigma or params.top_k)
+    if filtered:
+        values = _filtered(values, row, params)
+        if not values:
+            return None
+    highest, temperature = values[0], params.temperature
+    enough = _enough(values, filtered, row, params)
+    if enough is None:
+        return None
+    kept: list[float] = []
+    mass, min_p = 0.0, params.min_p
+    for value in values:
+        weight = exp_one((value - highest) / temperature)
+        if weight < min_p:  # wherever top-p would end
+            return kept
+        kept.append(weight)
+        mass += weight
+        if mass >= enough:
+            return kept
+    return kept if filtered or row.complete else None
+
+
+def _enough(values: list[float], filtered: bool, row: Row, params: SamplingParams) -> float | None:
+    """The mass that top-p wants, of all that ``values`` stand for; None when it cannot be had."""
+    if params.top_p == 1.0:
+        return math.inf
+    if filtered:
+        mass = 0.0  # not sum(), which compensates from Python 3.12 on
+        for value in values:
+            mass += exp_one((value - values[0]) / params.temperature)
+        return params.top_p * mass
+    total = row.total(values[0])
+    return None if total is None or math.isnan(total) else params.top_p * total
+
+
+def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[float]:
+    """What top-n-sigma and top-k leave; nothing when the list is too short to tell."""
+    if params.top_n_sigma:
+        cut = row.sigma_cut()
+        if cut is None:
+            return []
+        above = list(takewhile(lambda value: not value < cut, values))
+        if len(above) == len(values) and not row.complete:
+            return []
+        values = above
+    elif params.top_k > len(values) and not row.complete:
+        return []
+    return values[: params.top_k or None]
+
+
+def _first(weights: list[float], ids: list[int], seed: int, position: int) -> int:
+    """argmin of noise / weight (the lowest id on a tie)."""
+    if len(weights) == 1:
+        return ids[0]
+    least, token = math.inf, ids[0]
+    for e, weight, v in zip(noise.exponentials(seed, position, ids), weights, ids, strict=True):
+        time = e / weight
+        if time < least or (time == least and v < token):
+            least, token = time, v
+    return token
