@@ -157,10 +157,20 @@ class Row:
         return values.size if np.array_equal(moved, values) else int(np.count_nonzero(moved > values[-1]))
 
     def _from_row(self, size: int) -> Candidates:
-        values = self._whole
-        if size < values.size:
-            ids = np.flatnonzero(values >= np.partition(values, values.size - size)[values.size - size])
-        else:
-            ids = np.arange(values.size)
-        order = np.argsort(-values[ids], kind="stable")  # the canonical one, for ids ascend
-        return Candidates(values[ids[order]], ids[order], ids.size == values.size)
+        assert self._logits is not None
+        if self._penalised:
+            ids = _largest(self._whole, size)
+            values = self._whole[ids]
+        else:  # widened only where it is kept: most of a draw's time would go there
+            self._check_numbers()
+            ids = _largest(self._logits, size)
+            values = self._logits[ids].astype(np.float64)
+        order = np.argsort(-values, kind="stable")  # the canonical one, for ids ascend
+        return Candidates(values[order], ids[order], ids.size == self.size)
+
+
+def _largest(row: NDArray[np.floating], size: int) -> Ids:
+    """Ids, ascending, of the ``size`` largest of a row and of what equals the last of them."""
+    if size >= row.size:
+        return np.arange(row.size)
+    return np.flatnonzero(row >= np.partition(row, row.size - size)[row.size - size])

@@ -42,7 +42,11 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
         return None
     kept: list[float] = []
     mass, min_p = 0.0, params.min_p
-    for value in values:
+    whole = filtered or row.complete
+    # Weights only fall: if all that are left, were they as large as this one, do not add up to enough, the list is
+    # too short. The margin covers rounding.
+    hopeless = 0.0 if whole or min_p else enough * (1.0 - 1e-9)
+    for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
         weight = exp_one((value - highest) / temperature)
         if weight < min_p:  # wherever top-p would end
             return kept
@@ -50,7 +54,9 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
         mass += weight
         if mass >= enough:
             return kept
-    return kept if filtered or row.complete else None
+        if mass + left * weight < hopeless:
+            return None
+    return kept if whole else None
 
 
 def _enough(values: list[float], filtered: bool, row: Row, params: SamplingParams) -> float | None:
