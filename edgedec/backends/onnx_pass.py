@@ -77,9 +77,7 @@ class BoundPass:
     def _bind_output(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
-    def run(
-        self, tokens: Sequence[int], planned: Pass, rows: Sequence[int], temperature: float
-    ) -> HeadRows:
+    def run(self, tokens: Sequence[int], planned: Pass, rows: Sequence[int], temperature: float) -> HeadRows:
         """Compute the pass; keys and values go into the cache, head results into fresh arrays.
 
         ``temperature`` has no effect on a graph without that input. Raises BadFileError when the logits are

@@ -43,8 +43,8 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
     kept: list[float] = []
     mass, min_p = 0.0, params.min_p
     whole = filtered or row.complete
-    # Weights only fall: if all that are left, were they as large as this one, do not add up to enough, the list
-    # is too short. The margin covers rounding.
+    # Weights only fall: if all that are left, were they as large as this one, do not make up enough, the
+    # list is too short. The margin covers rounding.
     hopeless = 0.0 if whole or min_p else enough * (1.0 - 1e-9)
     for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
         weight = exp_one((value - highest) / temperature)
