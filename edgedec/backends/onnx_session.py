@@ -119,7 +119,8 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
     def __init__(self, *, loading: bool = False) -> None:
         self._broken: type[EdgeDecError] = BadFileError if loading else BackendError
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        """There is nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
