@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
-from edgedec.core.tree import DraftTree
+from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
 from edgedec.kernels.library import library_path
 
@@ -98,18 +98,20 @@ class NativeDrafter:
     ) -> None:
         rows, columns = ids.shape
         # To copy an array costs a fraction of finding out its address.
-        data = ids.tobytes(), values.tobytes(), logsumexp.tobytes()
-        if [*map(len, data)] != [4 * rows * columns, 4 * rows * columns, 4 * rows]:
+        best, logits, totals = ids.tobytes(), values.tobytes(), logsumexp.tobytes()
+        if not len(best) == len(logits) == columns * len(totals) == 4 * rows * columns:
             raise ValueError("rows of other shapes or types than HeadRows says")
         nodes = len(tree.tokens)
         tokens, parents = pack(f"{nodes}i", *tree.tokens), pack(f"{nodes}i", *tree.parents)
         self._library.edgedec_draft_learn(
-            self._handle, nodes, tokens, parents, rows, columns, *data, temperature
+            self._handle, nodes, tokens, parents, rows, columns, best, logits, totals, temperature
         )
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self._read()
         count = self._library.edgedec_draft_propose(self._handle, limit, floor, *self._room)
+        if not count:
+            return EMPTY
         ints = f"{count}i"
         return DraftTree(
             unpack_from(ints, self._tokens),
