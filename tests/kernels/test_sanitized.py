@@ -1,5 +1,5 @@
-"""The kernels built with AddressSanitizer and UndefinedBehaviorSanitizer: the kernel tests, and hostile calls
-of the ops, without a report.
+"""The kernels built with AddressSanitizer and UndefinedBehaviorSanitizer: tests of kernels and of
+drafters, and hostile calls of the ops, without a report.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ pytestmark = pytest.mark.slow
 
 PARTS = (
     "tests/kernels",
+    "tests/draft/test_native.py",
+    "tests/draft/test_lookup.py",
+    "tests/draft/test_recycling.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",

@@ -1,0 +1,146 @@
+"""Drafters in the kernel library (kernels/draft/drafter.h): what Python hands over, and what comes back."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from struct import pack, unpack_from
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BackendError
+from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.core.types import HeadRows
+from edgedec.kernels.library import library_path
+
+_POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t
+_SIGNATURES = {
+    "lookup": (_POINTER, _INT),
+    "recycling": (_POINTER, _INT),
+    "destroy": (None, _POINTER),
+    "most_nodes": (ctypes.c_int,),
+    "begin": (None, _POINTER, _POINTER, _INT, _INT),
+    "commit": (None, _POINTER, _POINTER, _INT),
+    "learn": (None, _POINTER, _INT, *[_POINTER] * 2, _INT, _INT, *[_POINTER] * 3, ctypes.c_double),
+    "propose": (ctypes.c_int, _POINTER, _INT, ctypes.c_double, *[_POINTER] * 3),
+    "nbytes": (_SIZE, _POINTER),
+    "saved_size": (_SIZE, _POINTER),
+    "save": (None, _POINTER, _POINTER),
+    "restore": (ctypes.c_int, _POINTER, _POINTER, _SIZE, _INT),
+}
+"""By name without ``edgedec_draft_``: what comes back, and the arguments."""
+
+_Lesson = tuple[DraftTree, NDArray[np.int32], NDArray[np.float32], NDArray[np.float32], float]
+"""A pass: the tree, ids, values and logsumexp of its rows, and their temperature."""
+
+_MOST_UNREAD = 32
+"""Rounds kept for later, in some kilobytes each."""
+
+
+class NativeDrafter:
+    """A drafter without a model, as ``Drafter`` and ``Remembering`` say; its memory is fixed from the start.
+
+    Tokens are i32: others raise struct.error. Raises BackendError when there is not that much memory.
+    """
+
+    name: str
+    _wrong: tuple[str, ...]
+    """What was wrong with what was to be restored, by what the library returns less one."""
+
+    def __init__(self, size: int) -> None:
+        self._library = library = _library()
+        self._handle = getattr(library, f"edgedec_draft_{self.name}")(size)
+        if not self._handle:
+            raise BackendError(f"there is no memory for the drafter {self.name}", hint="draft without it")
+        weakref.finalize(self, library.edgedec_draft_destroy, self._handle)
+        most = library.edgedec_draft_most_nodes()
+        self._tokens, self._parents = (ctypes.c_int32 * most)(), (ctypes.c_int32 * most)()
+        self._probs = (ctypes.c_double * most)()
+        self._room = tuple(map(ctypes.addressof, (self._tokens, self._parents, self._probs)))
+        self._heard: _Lesson | None = None
+        self._unread: list[tuple[_Lesson | None, Sequence[int]]] = []
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._read()
+        self._heard, count = None, len(tokens)
+        self._library.edgedec_draft_begin(self._handle, pack(f"{count}i", *tokens), count, kept)
+
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        self._heard = (tree, rows.ids, rows.values, rows.logsumexp, rows.temperature)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Handed over when it is needed: a pass leaves nothing in the caches, and of many rounds at once only
+        the first costs much.
+        """
+        self._unread.append((self._heard, tokens))
+        self._heard = None
+        if len(self._unread) > _MOST_UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        for heard, tokens in self._unread:
+            if heard:
+                self._learn(*heard)
+            count = len(tokens)
+            self._library.edgedec_draft_commit(self._handle, pack(f"{count}i", *tokens), count)
+        self._unread.clear()
+
+    def _learn(
+        self,
+        tree: DraftTree,
+        ids: NDArray[np.int32],
+        values: NDArray[np.float32],
+        logsumexp: NDArray[np.float32],
+        temperature: float,
+    ) -> None:
+        rows, columns = ids.shape
+        # To copy an array costs a fraction of finding out its address.
+        best, logits, totals = ids.tobytes(), values.tobytes(), logsumexp.tobytes()
+        if not len(best) == len(logits) == columns * len(totals) == 4 * rows * columns:
+            raise ValueError("rows of other shapes or types than HeadRows says")
+        nodes = len(tree.tokens)
+        tokens, parents = pack(f"{nodes}i", *tree.tokens), pack(f"{nodes}i", *tree.parents)
+        self._library.edgedec_draft_learn(
+            self._handle, nodes, tokens, parents, rows, columns, best, logits, totals, temperature
+        )
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self._read()
+        count = self._library.edgedec_draft_propose(self._handle, limit, floor, *self._room)
+        if not count:
+            return EMPTY
+        ints = f"{count}i"
+        return DraftTree(
+            unpack_from(ints, self._tokens),
+            unpack_from(ints, self._parents),
+            unpack_from(f"{count}d", self._probs),
+            (self.name,) * count,
+        )
+
+    def nbytes(self) -> int:
+        return int(self._library.edgedec_draft_nbytes(self._handle))
+
+    def saved(self) -> bytes:
+        self._read()
+        data = ctypes.create_string_buffer(self._library.edgedec_draft_saved_size(self._handle))
+        self._library.edgedec_draft_save(self._handle, data)
+        return data.raw
+
+    def restore(self, data: bytes, vocab_size: int) -> None:
+        self._read()
+        wrong = self._library.edgedec_draft_restore(self._handle, data, len(data), vocab_size)
+        if wrong:
+            raise ValueError(self._wrong[wrong - 1])
+
+
+@cache
+def _library() -> ctypes.PyDLL:
+    """The kernel library, called with the interpreter's lock held: most calls take less than 1 us."""
+    library = ctypes.PyDLL(str(library_path()))
+    for name, (restype, *argtypes) in _SIGNATURES.items():
+        function = getattr(library, f"edgedec_draft_{name}")
+        function.restype, function.argtypes = restype, argtypes
+    return library

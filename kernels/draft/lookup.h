@@ -1,0 +1,58 @@
+// Prompt lookup: what followed when these tokens stood here before.
+//
+// After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024), without an automaton. Matches are found
+// as compressors find them (LZ77 hash chains): a table from the hash of two tokens to where they stood last, and from
+// there to where before. Appending a token is two writes, forgetting one is two more. Several matches make a tree:
+// continuations share prefixes, and a token's probability is the weight of the matches that it follows, against that of
+// the others and of doubt.
+#pragma once
+
+#include "draft/drafter.h"
+#include "draft/memory.h"
+
+namespace edgedec::draft {
+
+// Drafts from the committed tokens of this sequence and of earlier ones.
+class Lookup : public Drafter {
+ public:
+  explicit Lookup(size_t capacity);
+  explicit operator bool() const { return log_ && before_ && latest_; }
+
+  void begin(const int32_t* tokens, size_t count, size_t kept) override;
+  void commit(const int32_t* tokens, size_t count) override;
+  void learn(size_t, const int32_t*, const int32_t*, const Answers&) override {}  // only what was committed counts
+  int propose(int64_t limit, double floor, const Tree& tree) const override;
+  size_t nbytes() const override { return log_.nbytes() + before_.nbytes() + latest_.nbytes(); }
+  size_t saved_size() const override { return static_cast<size_t>(length_) * sizeof(int32_t); }
+  void save(uint8_t* out) const override;
+  Restored restore(const uint8_t* data, size_t size, int64_t vocab) override;
+
+ private:
+  // Where an earlier occurrence goes on, what it weighs, and what it will weigh more with every further token.
+  struct Match {
+    int64_t next;
+    double weight, gain;
+  };
+  static constexpr int kMatches = 12;  // places looked at, the latest first
+  struct Span {                        // of the matches
+    int first, count;
+  };
+
+  int find(Match* found) const;
+  int64_t common(int64_t position, int64_t end) const;
+  template <class Put>
+  void following(Match* matches, Span span, const Put& put) const;
+  void append(int32_t token);
+  void cut(int64_t length);
+  void forget_oldest();
+  void new_sequence();
+  size_t bucket(int64_t position) const;
+
+  Table<int32_t> log_;
+  Table<int32_t> before_;  // in the same bucket, the next older position
+  Table<int32_t> latest_;  // by bucket
+  int64_t length_ = 0;     // of the log
+  int64_t begin_ = 0;      // of the current sequence, in the log; below 0 when its first tokens are lost
+};
+
+}  // namespace edgedec::draft
