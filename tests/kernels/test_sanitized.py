@@ -1,5 +1,5 @@
 """The kernels built with AddressSanitizer and UndefinedBehaviorSanitizer: tests of kernels and of
-drafters, and hostile calls of the ops, without a report.
+drafters, hostile calls of the ops and damaged memories of drafters, without a report.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def test_no_report(sanitized: Path, part: str) -> None:
     assert " passed" in done.stdout
 
 
-def test_hostile_calls_of_ops(sanitized: Path) -> None:
-    fuzz = ("-m", "tests.fuzz", "--target", "op", "--inputs", "2000", "--limit", "60", "--workers", "1")
+@pytest.mark.parametrize("target", ["op", "drafts"])
+def test_hostile_inputs(sanitized: Path, target: str) -> None:
+    fuzz = ("-m", "tests.fuzz", "--target", target, "--inputs", "2000", "--limit", "60", "--workers", "1")
     command = [sys.executable, *fuzz, "--kernels", str(sanitized)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
