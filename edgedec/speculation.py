@@ -6,6 +6,7 @@ What is proposed never changes what is committed, only how many passes it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from edgedec.control import Controller, CostCurve
 from edgedec.control.controller import Request, RoundTimes
@@ -145,15 +146,9 @@ class Speculation:
 
     def _ask(self, requests: Sequence[Request]) -> None:
         for wanted in requests:
-            for drafter in self._drafters:
-                if drafter.name == wanted.name:
-                    try:
-                        self._one(drafter, wanted)
-                    except Exception as error:  # as in _each
-                        self._drop(drafter, error)
-                    break
+            self._each(partial(self._one, wanted), [one for one in self._drafters if one.name == wanted.name])
 
-    def _one(self, drafter: Drafter, wanted: Request) -> None:
+    def _one(self, wanted: Request, drafter: Drafter) -> None:
         began = self._now()
         tree = drafter.propose(wanted.limit, wanted.floor)
         if len(tree):
@@ -167,14 +162,11 @@ class Speculation:
     def _forget_round(self) -> None:
         self._proposed, self._fed, self._began = [], EMPTY, None
 
-    def _each(self, act: Callable[[Drafter], None]) -> None:
-        for drafter in tuple(self._drafters):
+    def _each(self, act: Callable[[Drafter], None], drafters: Sequence[Drafter] | None = None) -> None:
+        for drafter in tuple(self._drafters if drafters is None else drafters):
             try:
                 act(drafter)
             except Exception as error:  # whatever it is: decoding goes on without this drafter
-                self._drop(drafter, error)
-
-    def _drop(self, drafter: Drafter, error: Exception) -> None:
-        self._drafters.remove(drafter)
-        if self._notice:
-            self._notice(f"drafter {drafter.name} failed and is off: {error}")
+                self._drafters.remove(drafter)
+                if self._notice:
+                    self._notice(f"drafter {drafter.name} failed and is off: {error}")
