@@ -10,6 +10,7 @@ tokens that asking gained, and what exploring may cost is bounded besides.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from edgedec.control.line import Line
 
@@ -20,6 +21,7 @@ _OUTLIER = 4.0
 _OVERHEAD = 0.003
 """Of a plain pass, on average: what a drafter may take that is asked in vain."""
 _RAREST = 32
+_DEEPEST = 64
 _PATIENCE = 4
 """Asked in vain so often before it is asked half as often."""
 
@@ -40,7 +42,7 @@ class Caller:
     def __init__(self) -> None:
         self.cost = Line()
         self.unknown = True
-        """Whether it was never asked."""
+        """Whether it is not known yet what a call takes."""
         self.seconds = 0.0
         """Of a call."""
         self._every = 1
@@ -50,15 +52,23 @@ class Caller:
         self._gain = 0.0
         self._depths: list[tuple[float, float]] = []
 
-    def took(self, depth: int, seconds: float, *, fresh: bool) -> None:
-        """A call drafted ``depth`` levels; ``fresh``: the first in a sequence, which may read all of it."""
+    def took(self, depth: int, seconds: float) -> None:
+        """A call that had little to read first drafted ``depth`` levels."""
         self.unknown = False
-        if not fresh:
-            usual = self.cost.expected(depth) if self.cost.known else seconds
-            self.cost.observe(depth, min(seconds, _OUTLIER * usual))
-            self.seconds = self.cost.mean
-        elif not self.cost.known:
-            self.seconds = seconds
+        usual = self.cost.expected(depth) if self.cost.known else seconds
+        self.cost.observe(depth, min(seconds, _OUTLIER * usual))
+        self.seconds = self.cost.mean
+
+    def paused(self, turn: int) -> bool:
+        """Whether rounds went by since it was asked: it has to read first what they committed."""
+        return turn - self._last > 1
+
+    def levels(self, spare: float) -> int:
+        """How many levels of a draft take at most ``spare`` seconds."""
+        per_level = self.cost.slope
+        if per_level <= 0.0:
+            return _DEEPEST if self.seconds <= spare else 0
+        return min(int(max(spare - self.cost.fixed, 0.0) / per_level), _DEEPEST)
 
     def costly(self, plain: float) -> bool:
         """Whether a call is dear beside a pass that takes ``plain`` seconds."""
@@ -106,16 +116,16 @@ class Caller:
         hits, seen = self._depths[depth]
         self._depths[depth] = (0.98 * hits + right, 0.98 * seen + 1.0)
 
-    def deepest(self, limit: int, price: float) -> int:
-        """The depth to draft to, 1 at least, when a level costs ``price`` tokens."""
-        reach, depth = 1.0, 0
-        while depth < limit:
-            hits, seen = self._depths[min(depth, len(self._depths) - 1)] if self._depths else (_USUAL, 1.0)
+    def depth(self, limit: int, price: Callable[[int], float]) -> int:
+        """The depth to draft to, 1 at least, when the level ``depth`` costs ``price(depth)`` tokens."""
+        reach, gain, best, chosen = 1.0, 0.0, 0.0, 1
+        for depth in range(1, limit + 1):
+            hits, seen = self._depths[min(depth, len(self._depths)) - 1] if self._depths else (_USUAL, 1.0)
             reach *= hits / seen
-            if reach < price:
-                break
-            depth += 1
-        return max(depth, 1)
+            gain += reach - price(depth)
+            if gain > best:
+                best, chosen = gain, depth
+        return chosen
 
 
 class Exploring:

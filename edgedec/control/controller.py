@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from edgedec.control.acceptance import Acceptance
 from edgedec.control.asking import Caller, Exploring
@@ -35,8 +36,8 @@ _GLANCE = 4
 _FEW = 2.0
 """Drafted tokens that must be affordable for asking to make sense."""
 _READING = 2.0
-"""Passes that the first call in a sequence may take beyond others. What it takes longer is for reading the
-sequence, a price of the reply as the target's own reading is, and says nothing about drafts.
+"""Passes that count, at most, of what the first call in a sequence takes longer because it reads all of it:
+that is a price of the reply, as the target's own reading is, and says nothing about drafts.
 """
 
 
@@ -74,7 +75,8 @@ class Controller:
         self._turn = self._since_plain = 0
         self._fresh: set[str] = set(names)
         self._asked: list[str] = []
-        self._tried: tuple[str, float] | None = None
+        self._tried: tuple[str, float, bool] | None = None
+        """Whom of the costly ones, what there was without them, and whether that seemed as good."""
         self._reading = 0.0
         self._quiet_until = 0
         self._costly: set[str] = set()
@@ -122,24 +124,27 @@ class Controller:
         limit, spare = min(room, self._limit), self._spare(room)
         best, chosen = plan.gain, None
         for name, caller in self._callers.items():
-            if caller.seconds >= spare or name not in self._costly:
+            if name not in self._costly or name in self._asked or caller.levels(spare) < 1:
                 continue
             hope = caller.hope(self._exploring.rounds)
             if hope > best and (caller.value > plan.gain or self._exploring.allowed):
                 best, chosen = hope, name
         if chosen is None:
             return None
-        self._tried = (chosen, plan.gain)
-        return self._request(chosen, limit, self._least(limit))
+        self._tried = (chosen, plan.gain, self._callers[chosen].value <= plan.gain)
+        return self._costly_request(chosen, min(limit, self._callers[chosen].levels(spare)))
 
     def asked(self, name: str, tree: DraftTree, seconds: float) -> None:
         """``name`` proposed ``tree``, which took so long."""
-        caller = self._callers[name]
-        if name in self._fresh:
-            reading = max(seconds - caller.cost.mean - _READING * self.costs.plain, 0.0)
+        caller, depth = self._callers[name], _depth(tree)
+        fresh = name in self._fresh
+        if fresh or (name in self._costly and caller.paused(self._turn)):
+            reading = max(seconds - caller.cost.expected(depth), 0.0)
             self._reading += reading
-            seconds -= reading
-        caller.took(_depth(tree), seconds, fresh=name in self._fresh)
+            passes = reading / self.costs.plain
+            self._exploring.lost(min(passes, _READING) if fresh else passes)
+        else:
+            caller.took(depth, seconds)
         if caller.costly(self.costs.plain):
             self._costly.add(name)
         else:
@@ -194,11 +199,11 @@ class Controller:
         tokens = len(committed)
         self.credit.book(tokens, cost)
         if self._tried:
-            name, before = self._tried
+            name, before, exploring = self._tried
             gain = tokens - 1 - self.rate * self.costs.plain * (cost - 1.0)
             self._callers[name].pulled(gain)
             self._judge(name, fed, committed)
-            if self._callers[name].value <= before:
+            if exploring:
                 self._exploring.lost(before - gain)
         if self._costly:
             self._fade(cost)
@@ -238,12 +243,18 @@ class Controller:
         caller = self._callers[name]
         if caller.unknown:
             return Request(name, min(limit, _TRY_DEPTH), 0.0)
-        if name not in self._costly:
-            floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
-            return Request(name, limit, self.acceptance.in_its_words(name, floor))
-        price = least + self.rate * caller.cost.slope
-        most = limit if caller.cost.known else min(limit, _TRY_DEPTH)
-        return Request(name, min(2 * caller.deepest(most, price), most), min(price, 1.0))
+        floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
+        return Request(name, limit, self.acceptance.in_its_words(name, floor))
+
+    def _costly_request(self, name: str, limit: int) -> Request:
+        caller = self._callers[name]
+        depth = caller.depth(limit, partial(self._price, caller))
+        return Request(name, min(2 * depth, limit), min(self._price(caller, depth), 1.0))
+
+    def _price(self, caller: Caller, depth: int) -> float:
+        """Tokens that the time is worth in which ``caller`` drafts the level ``depth`` and a pass reads it."""
+        more = self.costs.seconds(depth + 1) - self.costs.seconds(depth)
+        return self.rate * (more + self._handling.slope + caller.cost.slope)
 
 
 def _depth(tree: DraftTree) -> int:

@@ -27,9 +27,14 @@ class Line:
         """Seconds of one call, on average."""
         return self._y / self._n if self._n else 0.0
 
+    @property
+    def fixed(self) -> float:
+        """Seconds of a call beside those per unit."""
+        return max((self._y - self.slope * self._x) / self._n, 0.0) if self._n else 0.0
+
     def expected(self, units: float) -> float:
-        """Seconds of a call of so many units, at most: as if all of them cost per unit."""
-        return self._y * (1.0 + units) / (self._n + self._x)
+        """Seconds of a call of so many units, at most: as if all of them cost per unit; 0 before any call."""
+        return self._y * (1.0 + units) / (self._n + self._x) if self._n else 0.0
 
     @property
     def slope(self) -> float:

@@ -28,10 +28,11 @@ def curve(points: Mapping[int, float], second: float = 0.005) -> CostCurve:
 LINEAR = {tokens: float(tokens) for tokens in range(1, LONGEST + 1)}
 FLAT = {1: 1.0, LONGEST: 1.0}
 AVX2 = {1: 1.0, 2: 1.3, 3: 1.59, 4: 1.77, 6: 2.26, 8: 2.8, 12: 3.9, 16: 4.84}
+QUANTS = {1: 1.0, 2: 1.1, 3: 1.31, 4: 1.56, 6: 2.2, 8: 2.75, 12: 3.8, 16: 4.8}
 VNNI = {1: 1.0, 8: 1.2, 16: 1.4}
 STEPS = {1: 1.0, 2: 2.0, 4: 2.1, 5: 3.0, 8: 3.2, 9: 4.5, 16: 6.0}
 """Two tokens cost as much as four."""
-CURVES = {"linear": LINEAR, "flat": FLAT, "avx2": AVX2, "vnni": VNNI, "steps": STEPS}
+CURVES = {"linear": LINEAR, "flat": FLAT, "avx2": AVX2, "quants": QUANTS, "vnni": VNNI, "steps": STEPS}
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Guesser:
     """Drafts the text that will come, each token right with the probability ``right(position)``.
 
     It claims ``claims`` of every token, and takes ``call`` seconds and ``level`` more per token drafted, and
-    ``reading`` once.
+    ``reading`` once, and ``catching_up`` per token that was committed since it was last asked.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class Guesser:
         call: float = 0.0,
         level: float = 0.0,
         reading: float = 0.0,
+        catching_up: float = 0.0,
         name: str = "guesser",
     ) -> None:
         self.name, self._text, self._device, self._right, self._claims = name, text, device, right, claims
         self._depth, self._call, self._level = depth, call, level
-        self._reading = reading
+        self._reading, self._catching_up = reading, catching_up
+        self._read = 0
         self._at = 0
         self.calls = 0
 
@@ -106,6 +109,8 @@ class Guesser:
             tokens.append(self._text[place] if self._luck(place) < prob else -1)
             probs.append(max(claimed, 1e-3))
         self._device.now += self._call + self._level * len(tokens) + self._reading * (self.calls == 1)
+        self._device.now += self._catching_up * (self._at - self._read)
+        self._read = self._at
         count = len(tokens)
         return DraftTree(tuple(tokens), tuple(range(ROOT, count - 1)), tuple(probs), (self.name,) * count)
 

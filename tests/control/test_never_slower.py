@@ -136,6 +136,34 @@ def test_reading_the_prompt_first_is_not_held_against_a_small_model() -> None:
     assert speedup(make, on("vnni")) >= 2.0
 
 
+def following(right: float) -> Make:
+    """A small model that, asked, reads first what was said since it was last asked, and the prompt at first."""
+    return lambda truth, device: [
+        Guesser(
+            truth,
+            device,
+            lambda at: right,
+            right or 0.6,
+            call=0.03 * PASS,
+            level=0.15 * PASS,
+            reading=2.5 * PASS,
+            catching_up=0.02 * PASS,
+        )
+    ]
+
+
+@pytest.mark.parametrize("right", [0.0, 0.1, 0.3])
+def test_catching_up_with_the_text_in_vain_is_rare(right: float) -> None:
+    assert speedup(following(right), on("quants", noise=0.08)) >= SLOWER
+
+
+@pytest.mark.parametrize("right", [0.5, 0.7, 0.9])
+def test_catching_up_with_the_text_is_not_held_against_a_small_model(right: float) -> None:
+    """Asked in every round it has little to read, however long it had to read when it was first tried."""
+    device = on("quants", noise=0.08)
+    assert speedup(following(right), device) >= 0.93 * best_fixed(following(right), device)
+
+
 def test_a_small_model_beside_a_quick_drafter() -> None:
     """Where the quick one is right half of the time, and nothing is to be gained, they gain what it does."""
 
