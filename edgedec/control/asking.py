@@ -29,7 +29,7 @@ _DISCOUNT = 0.995
 _WIDTH = 0.8
 """Of the confidence bound, in tokens."""
 _FIRST = 6.0
-_MOST = 8.0
+_MOST = 24.0
 _SHARE = 0.005
 """Of all passes: what exploring may lose; and what it may at once."""
 _USUAL = 0.7
