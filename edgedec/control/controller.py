@@ -252,7 +252,7 @@ class Controller:
         return Request(name, min(2 * depth, limit), min(self._price(caller, depth), 1.0))
 
     def _price(self, caller: Caller, depth: int) -> float:
-        """Tokens that the time is worth in which ``caller`` drafts the level ``depth`` and a pass reads it."""
+        """Tokens that the time is worth in which ``caller`` drafts level ``depth`` and a pass reads it."""
         more = self.costs.seconds(depth + 1) - self.costs.seconds(depth)
         return self.rate * (more + self._handling.slope + caller.cost.slope)
 

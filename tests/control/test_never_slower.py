@@ -137,7 +137,7 @@ def test_reading_the_prompt_first_is_not_held_against_a_small_model() -> None:
 
 
 def following(right: float) -> Make:
-    """A small model that, asked, reads first what was said since it was last asked, and the prompt at first."""
+    """A small model that, asked, reads first what was said since it was last asked; at first, the prompt."""
     return lambda truth, device: [
         Guesser(
             truth,
