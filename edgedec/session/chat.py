@@ -7,6 +7,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import TemplateError
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
 from edgedec.telemetry.stats import Clock, ReplyStats
@@ -123,6 +124,16 @@ class Session:
         """After an exception in the middle of a pass: drop the cache; the next reply rebuilds it."""
         self.engine.committed = []
         self._forward.rewind(0)
+
+    def cached(self) -> list[int]:
+        """The conversation's tokens that the cache holds: nothing of turns that were taken back or reset."""
+        if not any(message.role == "user" for message in self.messages):
+            return []
+        try:
+            prompt = self.prompts.build(self.messages)
+        except TemplateError:  # it may want a user's turn at the end
+            prompt = self.prompts.seen
+        return self.engine.committed[: self.engine.reusable(prompt.ids)]
 
     def adjust(self, **changes: object) -> None:
         """Replace fields of ``settings`` for the replies to come."""

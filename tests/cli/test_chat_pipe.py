@@ -23,7 +23,8 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
     model = home.parrot("Hello.", "Again.")
     first = run(home.seams(model), "chat", "--temperature", "0.5", "--seed", "3", stdin=f"Hi\n/save {talk}\n")
     assert first.stderr == f"Saved 1 turn to {talk}.\n"
-    assert [message["content"] for message in json.loads(talk.read_text())["messages"]] == ["Hi", "Hello."]
+    document = json.loads(talk.read_bytes().splitlines()[1])
+    assert [message["content"] for message in document["messages"]] == ["Hi", "Hello."]
     second = run(home.seams(model), "chat", stdin=f"/load {talk}\nMore\n")
     assert second.stdout == "Again.\n"
     assert second.stderr == f"Loaded 1 turn from {talk} (temperature 0.5, seed 3).\n"
@@ -79,7 +80,9 @@ def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
     talk = home.path / "talk.json"
     result = run(home.seams(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
     assert (result.exit_code, result.stderr) == (0, f"Saved 0 turns to {talk}.\n")
-    assert json.loads(talk.read_text())["messages"] == [{"role": "system", "content": "b\ufffd"}]
+    assert json.loads(talk.read_bytes().splitlines()[1])["messages"] == [
+        {"role": "system", "content": "b\ufffd"}
+    ]
 
 
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
