@@ -139,9 +139,9 @@ def read_talk(folder: Path) -> None:
 
 def _talk_seeds_2(folder: Path) -> list[tuple[Files, Files]]:
     ((files, _),) = _talk_seeds(folder)
-    document = json.loads(files[TALK]) | {"version": 2, "cache": None}
-    caches = [None, {"layout": "float16 1x2x1x2", "edgedec": __version__, "tokens": [1, 2, 3]}]
-    return [({TALK: json.dumps(document | {"cache": cache}).encode()}, {}) for cache in caches]
+    cache = {"layout": "float16 1x2x1x2", "edgedec": __version__, "tokens": [1, 2, 3]}
+    document = json.loads(files[TALK]) | {"version": 2, "cache": cache}
+    return [({TALK: json.dumps(document).encode()}, {})]
 
 
 def read_talk_2(folder: Path) -> None:
