@@ -16,6 +16,7 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.kept import Kept
 from edgedec.cli.seams import fetch_drafts, open_model, open_speculation, seams
 from edgedec.core.errors import EdgeDecError
+from edgedec.session.fit import DROP, WHEN_FULL
 from edgedec.session.state import ModelId
 
 if TYPE_CHECKING:
@@ -42,9 +43,19 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Continue the conversation in this file, if there is one, and keep it there turn by turn.",
 )
+@click.option(
+    "--when-full",
+    type=click.Choice(WHEN_FULL),
+    default=DROP,
+    show_default=True,
+    metavar="WHAT",
+    help="When the context is full: drop the oldest turns, or stop with an error.",
+)
 @opt.reply_options
 @click.pass_context
-def command(ctx: click.Context, /, model: str, session_file: Path | None, **options: Any) -> None:
+def command(
+    ctx: click.Context, /, model: str, session_file: Path | None, when_full: str, **options: Any
+) -> None:
     """Talk with a model.
 
     On a terminal: type, Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the
@@ -52,6 +63,9 @@ def command(ctx: click.Context, /, model: str, session_file: Path | None, **opti
 
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
+
+    When the conversation no longer fits the context, its oldest turns are dropped, until three quarters are
+    filled; the system message stays. The turns that stay are read again: they stand elsewhere now.
     """
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
@@ -67,7 +81,14 @@ def command(ctx: click.Context, /, model: str, session_file: Path | None, **opti
     system = options["system"] if loaded.template is not None else None
     speculation = open_speculation(ctx, loaded, drafting)
     session = Session(
-        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
+        loaded.forward,
+        loaded.tokenizer,
+        loaded.template,
+        settings,
+        system=system,
+        speculation=speculation,
+        when_full=when_full,
+        notice=screen.dim,
     )
     kept = Kept(session_file, session, ModelId.of(loaded.manifest)) if session_file else None
     if kept:
@@ -153,7 +174,7 @@ class Chat:
         if reply is None or not sys.stderr.isatty():
             return
         line = reply.stats.summary(self._loaded.forward.capacity)
-        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "context full, /reset"}
+        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
         if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"

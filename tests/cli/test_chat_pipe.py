@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tests.cli.support import Home, assert_one_line, run
 
@@ -73,6 +74,23 @@ def test_a_turn_that_fails_prints_nothing(home: Home) -> None:
     home.install()
     result = run(home.seams(home.parrot("Hello.")), "chat", stdin="Hi\n" + "word " * 1000)
     assert (result.exit_code, result.stdout) == (8, "Hello.\n")
+
+
+def test_a_full_context(home: Home) -> None:
+    """Old turns are dropped, in one line; or the chat stops, in one line."""
+    home.install()
+    letter = home.parrot().tokenizer.encode("a", add_bos=False)[0]
+    seams = home.seams(home.parrot(speak=lambda context: letter))
+    turns = "".join(f"{'abcdefgh'[turn] * 60}\n" for turn in range(8))
+    dropped = run(seams, "chat", "--max-tokens", "9", "--system", "Hm", stdin=turns)
+    assert (dropped.exit_code, dropped.stdout) == (0, "aaaaaaaaa\n" * 8)
+    lines = dropped.stderr.splitlines()
+    assert 1 < len(lines) < 8
+    told = r"context is full: dropped the oldest (turn|\d turns); the system message stays"
+    assert all(re.fullmatch(told, line) for line in lines)
+    stopped = run(seams, "chat", "--max-tokens", "9", "--when-full", "stop", stdin=turns)
+    assert (stopped.exit_code, len(stopped.stderr.splitlines())) == (8, 1)
+    assert "tokens, and the context holds 400" in stopped.stderr
 
 
 def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
