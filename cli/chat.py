@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +13,11 @@ from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.kept import Kept
 from edgedec.cli.seams import fetch_drafts, open_model, open_speculation, seams
 from edgedec.core.errors import EdgeDecError
+from edgedec.session.fit import DROP, WHEN_FULL
+from edgedec.session.state import ModelId
 
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
@@ -27,16 +32,40 @@ if TYPE_CHECKING:
         'edgedec chat -m qwen2.5-coder-1.5b --system "Answer in one sentence."',
         "edgedec chat --temperature 0.7 --seed 3",
         'echo "What is a monad?" | edgedec chat',
+        "edgedec chat --session talk",
     ),
 )
 @opt.model_option
+@click.option(
+    "--session",
+    "session_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Continue the conversation in this file, if there is one, and keep it there turn by turn.",
+)
+@click.option(
+    "--when-full",
+    type=click.Choice(WHEN_FULL),
+    default=DROP,
+    show_default=True,
+    metavar="WHAT",
+    help="When the context is full: drop the oldest turns, or stop with an error.",
+)
 @opt.reply_options
 @click.pass_context
-def command(ctx: click.Context, /, model: str, **options: Any) -> None:
+def command(
+    ctx: click.Context, /, model: str, session_file: Path | None, when_full: str, **options: Any
+) -> None:
     """Talk with a model.
 
     On a terminal: type, Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the
     conversation; Ctrl-D quits; /help lists the commands. In a pipe every line of standard input is one turn.
+
+    With --session the next chat with that file goes on at once: nothing that was said is read again. How
+    replies are drawn is kept too; what the command line says of it comes first.
+
+    When the conversation no longer fits the context, its oldest turns are dropped, until three quarters are
+    filled; the system message stays. The turns that stay are read again: they stand elsewhere now.
     """
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
@@ -53,12 +82,24 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     system = options["system"] if loaded.template is not None else None
     speculation = open_speculation(ctx, loaded, drafting)
     session = Session(
-        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
+        loaded.forward,
+        loaded.tokenizer,
+        loaded.template,
+        settings,
+        system=system,
+        speculation=speculation,
+        when_full=when_full,
+        notice=screen.dim,
     )
-    if seams(ctx).interactive():
-        _converse(Chat(session, loaded), ctx)
-    else:
-        _answer(Chat(session, loaded))
+    kept = Kept(session_file, session, ModelId.of(loaded.manifest)) if session_file else None
+    if kept:
+        kept.restore(opt.chosen_over(ctx, settings.params))
+    chat = Chat(session, loaded, kept)
+    with kept.to_the_end() if kept else nullcontext():
+        if seams(ctx).interactive():
+            _converse(chat, ctx)
+        else:
+            _answer(chat)
 
 
 def _converse(chat: Chat, ctx: click.Context) -> None:
@@ -93,19 +134,28 @@ def _answer(chat: Chat) -> None:
 class Chat:
     """One line in, everything that it leads to out."""
 
-    def __init__(self, session: Session, loaded: LoadedModel) -> None:
+    def __init__(self, session: Session, loaded: LoadedModel, kept: Kept | None = None) -> None:
         self.session = session
+        self.kept = kept
         self._loaded = loaded
 
     def greet(self) -> None:
         name, forward = self._loaded.manifest.name, self._loaded.forward
         screen.dim(f"{name}, {forward.capacity} tokens of context, {self._loaded.isa} kernels; /help helps")
+        if self.session.messages and self.kept:
+            screen.dim(f"continuing {self.kept.path}: {slash.turns(self.session)}")
 
     def turn(self, text: str) -> None:
         """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
         if text.startswith("/"):
-            slash.run(text, slash.Context(self.session, self._loaded, screen.dim))
-            return
+            kept = self.kept.path if self.kept else None
+            slash.run(text, slash.Context(self.session, self._loaded, screen.dim, kept))
+        else:
+            self._answer(text)
+        if self.kept:
+            self.kept.try_to_save()
+
+    def _answer(self, text: str) -> None:
         before, ends_line = self.session.last, False
         palette = tracing.Palette() if self.session.traced and tracing.coloured() else None
         try:
@@ -125,7 +175,7 @@ class Chat:
         if reply is None or not sys.stderr.isatty():
             return
         line = reply.stats.summary(self._loaded.forward.capacity)
-        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "context full, /reset"}
+        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
         if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
@@ -109,6 +111,16 @@ def take_params(options: dict[str, Any]) -> SamplingParams:
     """Take the sampling options out of a command's keyword arguments. Raises UsageError."""
     names: Mapping[str, Any] = SamplingParams.__dataclass_fields__
     return SamplingParams(**{name: options.pop(name) for name in names})
+
+
+def chosen_over(ctx: click.Context, given: SamplingParams) -> Callable[[SamplingParams], SamplingParams]:
+    """Saved parameters become those of the command line where that names them."""
+    named = {
+        name: getattr(given, name)
+        for name in SamplingParams.__dataclass_fields__
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return lambda saved: replace(saved, **named)
 
 
 def take_drafting(options: dict[str, Any]) -> Drafting:

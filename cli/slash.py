@@ -27,6 +27,8 @@ class Context:
     session: Session
     model: LoadedModel
     say: Callable[[str], None]
+    kept: Path | None = None
+    """The file that the chat is kept in."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def run(line: str, context: Context) -> None:
             f"unknown command /{name}", hint="/help lists them; begin with a space to send the text as it is"
         )
     if command.argument == "FILE" and not argument.strip():
-        raise UsageError(f"/{name} needs the name of a file", hint=f"/{name} talk.json")
+        raise UsageError(f"/{name} needs the name of a file", hint=f"/{name} talk")
     command.run(context, argument.strip())
 
 
@@ -75,15 +77,18 @@ def _system(context: Context, argument: str) -> None:
 def _save(context: Context, argument: str) -> None:
     path = Path(argument).expanduser()
     save_session(path, context.session, ModelId.of(context.model.manifest))
-    context.say(f"Saved {_turns(context.session)} to {path}.")
+    context.say(f"Saved {turns(context.session)} to {path}.")
 
 
 def _load(context: Context, argument: str) -> None:
     path = Path(argument).expanduser()
-    saved = restore_session(path, context.session, ModelId.of(context.model.manifest))
+    if context.kept is not None:
+        hint = f"start another chat with --session {path}"
+        raise UsageError(f"this chat is kept in {context.kept}, and would replace what that says", hint=hint)
+    saved = restore_session(path, context.session, ModelId.of(context.model.manifest), context.say)
     context.session.adjust(params=saved.params)
     context.say(
-        f"Loaded {_turns(context.session)} from {path}"
+        f"Loaded {turns(context.session)} from {path}"
         f" (temperature {saved.params.temperature:g}, seed {saved.params.seed})."
     )
 
@@ -128,7 +133,8 @@ def _quit(context: Context, argument: str) -> None:
     raise Quit
 
 
-def _turns(session: Session) -> str:
+def turns(session: Session) -> str:
+    """How many there are: ``2 turns``."""
     count = sum(message.role == "user" for message in session.messages)
     return f"{count} turn{'' if count == 1 else 's'}"
 
@@ -137,7 +143,7 @@ COMMANDS = {
     "help": Command("", "show this list", _help),
     "reset": Command("", "forget the conversation, keep the system message", _reset),
     "system": Command("[TEXT]", "show or set the system message (- removes it)", _system),
-    "save": Command("FILE", "save the conversation", _save),
+    "save": Command("FILE", "save the conversation and its cache", _save),
     "load": Command("FILE", "continue a saved conversation", _load),
     "stats": Command("", "show what the session has cost so far", _stats),
     "trace": Command("on|off", "show which tokens were drafted, and by whom", _trace),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.core.types import Forward, HeadRows, ModelSpec, Rows
+from edgedec.core.types import Forward, HeadRows, ModelSpec, PortableCache, Rows, Source
 from edgedec.sampling import SamplingParams, draw, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
 from edgedec.verify import KEYED, Choose, SeededChance, Verdict, classical, keyed
@@ -94,6 +94,25 @@ class Engine:
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """How many tokens of a prompt need not be fed; its last one always is, for its logits."""
         return max(min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1), 0)
+
+    @property
+    def portable(self) -> PortableCache | None:
+        """The cache, if it can be written to a file."""
+        return self._forward if isinstance(self._forward, PortableCache) else None
+
+    def resume(self, tokens: Sequence[int], source: Source) -> None:
+        """Go on as if ``tokens`` had just been fed: a ``portable`` cache reads their slots from ``source``.
+
+        Raises what ``PortableCache.read_cache`` does, nothing is committed then; ValueError without one.
+        """
+        if (cache := self.portable) is None:
+            raise ValueError("this model's cache cannot be read from a file")
+        self._runs += 1
+        self.committed = []
+        cache.read_cache(source, len(tokens))
+        self.committed = list(tokens)
+        if self._speculation:
+            self._speculation.begin(self.committed, 0)
 
     def generate(
         self,

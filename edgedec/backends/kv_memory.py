@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
-from edgedec.core.types import ModelSpec
+from edgedec.core.types import ModelSpec, Sink, Source
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes
 
 _WORTHWHILE_BYTES = 1 << 20
@@ -62,6 +62,34 @@ class KvMemory:
             if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
                 self._pages.madvise(mmap.MADV_DONTNEED, first, size)
         return True
+
+    @property
+    def layout(self) -> str:
+        """Type and sizes of a slot: ``float16 30x2x3x64``."""
+        *outer, _, width = self.array.shape
+        return f"{self.array.dtype.name} {'x'.join(map(str, (*outer, width)))}"
+
+    def nbytes(self, slots: int) -> int:
+        """Bytes of ``slots`` slots."""
+        capacity: int = self.array.shape[-2]
+        return self.array.nbytes // capacity * slots
+
+    def write(self, sink: Sink, slots: int) -> None:
+        """Write the first ``slots`` slots, from where they lie: nothing is copied."""
+        for piece in self._pieces(slots):
+            sink.write(piece)
+
+    def read(self, source: Source, slots: int) -> None:
+        """Fill the first ``slots`` slots. Raises EOFError when there is not as much."""
+        for piece in self._pieces(slots):
+            if source.readinto(piece) != len(piece):
+                raise EOFError(f"the slots of {slots} tokens are not all there")
+
+    def _pieces(self, slots: int) -> Iterator[memoryview]:
+        """The memory of the first slots: a run of bytes for each head of keys or values."""
+        if slots:
+            for head in self.array.reshape(-1, *self.array.shape[-2:]):
+                yield head[:slots].reshape(-1).view(np.uint8).data
 
 
 def _private_pages(size: int) -> mmap.mmap:

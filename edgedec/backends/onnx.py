@@ -11,7 +11,7 @@ from edgedec.backends.limits import check_threads, check_tokens, checked_capacit
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows, Sink, Source
 from edgedec.memory import KvType, kv_bytes
 
 MAX_PASS = 512
@@ -79,6 +79,29 @@ class OnnxForward(Booked):
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
         self._kv.move(*self._book.keep(nodes))
+
+    @property
+    def cache_layout(self) -> str:
+        """See ``PortableCache``."""
+        return self._kv.layout
+
+    def cache_bytes(self, length: int) -> int:
+        """See ``PortableCache.cache_bytes``."""
+        return self._kv.nbytes(length)
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        """See ``PortableCache.write_cache``."""
+        if not self._book.settled or not 0 <= length <= self.length:
+            raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
+        self._kv.write(sink, length)
+
+    def read_cache(self, source: Source, length: int) -> None:
+        """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
+        self._book.rewind(0)
+        if length:
+            planned = self._book.plan(length, None)
+            self._kv.read(source, length)
+            self._book.append(planned)
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,51 @@ class Forward(Protocol):
 
     def nbytes(self) -> dict[str, int]:
         """Bytes held, by what holds them (``weights``, ``kv_cache``, ...)."""
+        ...
+
+
+class Sink(Protocol):
+    """What bytes are written to, a file for one."""
+
+    def write(self, data: memoryview, /) -> object: ...
+
+
+class Source(Protocol):
+    """What bytes are read from."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill ``buffer``; fewer bytes only at the end."""
+        ...
+
+
+@runtime_checkable
+class PortableCache(Protocol):
+    """A ``Forward`` whose cache can outlive its process: slots are bytes that mean the same in another one.
+
+    Optional. Whatever has no such cache feeds the tokens again.
+    """
+
+    @property
+    def cache_layout(self) -> str:
+        """What a slot holds, in words; a cache can be read where model and layout are the same."""
+        ...
+
+    def cache_bytes(self, length: int) -> int:
+        """Bytes of ``length`` slots, as written."""
+        ...
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        """Write the slots of the first ``length`` tokens. Raises ValueError unless so many are resident, and
+        while a tree waits to be settled.
+        """
+        ...
+
+    def read_cache(self, source: Source, length: int) -> None:
+        """Hold ``length`` tokens, whose slots come from ``source``, in place of what was held.
+
+        Raises ContextFullError when they do not fit, EOFError when there are not as many bytes; the cache is
+        empty then.
+        """
         ...
 
 

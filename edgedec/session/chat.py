@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import TemplateError
+from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
 from edgedec.telemetry.stats import Clock, ReplyStats
@@ -42,7 +44,11 @@ class Session:
     """Messages, the prompt they render to, and the engine that answers.
 
     A turn that fails (context full, broken template) or that is stopped before its first character leaves
-    the conversation as it was; a reply stopped half-way is kept as far as it was shown.
+    the conversation as it was; a reply stopped half-way is kept as far as it was shown. When the context is
+    full the oldest turns are dropped, which a line to ``notice`` says, or with "stop" the turn fails.
+
+    ``messages`` are what the model still sees, not all that was said: neither the session nor its file grows
+    without bound, and what a file says is what the next reply will be an answer to.
     """
 
     def __init__(
@@ -54,6 +60,8 @@ class Session:
         *,
         system: str | None = None,
         speculation: Speculation | None = None,
+        when_full: str = fit.DROP,
+        notice: Callable[[str], None] = lambda line: None,
         clock: Clock = time.perf_counter,
     ) -> None:
         from edgedec.engine import Engine
@@ -70,6 +78,8 @@ class Session:
         self.totals = Totals()
         self.last: Reply | None = None
         """The latest reply, running or finished."""
+        self._when_full = when_full
+        self._notice = notice
         self._clock = clock
         self.set_system(system)
 
@@ -90,14 +100,17 @@ class Session:
     def reply(self, text: str) -> Generator[str, None, None]:
         """Answer one user turn; yields text as it is certain. ``interrupt()`` ends it early.
 
-        Raises ContextFullError when conversation and turn do not fit, TemplateError when they do not render.
+        Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
+        does not; TemplateError when they do not render.
         """
-        before = len(self.messages)
-        messages = [*self.messages, Message("user", text)]
-        prompt = self.prompts.build(messages)
+        before = self.messages
+        fitted = self._fitted([*before, Message("user", text)])
+        prompt = fitted.prompt
         reply = Reply(self.engine, self.tokenizer, prompt.ids, self.settings, clock=self._clock)
+        if fitted.dropped:
+            self._notice(fit.notice(fitted.dropped, self.system is not None))
         self.last = reply
-        self.messages = messages
+        self.messages = fitted.messages
         try:
             yield from reply
         finally:
@@ -106,7 +119,7 @@ class Session:
                 self.messages.append(Message("assistant", reply.text))
                 self._remember(prompt.text, reply)
             else:
-                del self.messages[before:]
+                self.messages = before
 
     def complete(self, text: str) -> Generator[str, None, None]:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
@@ -124,9 +137,25 @@ class Session:
         self.engine.committed = []
         self._forward.rewind(0)
 
+    def cached(self) -> list[int]:
+        """The conversation's tokens that the cache holds: nothing of turns that were taken back or reset."""
+        if not any(message.role == "user" for message in self.messages):
+            return []
+        try:
+            prompt = self.prompts.build(self.messages)
+        except TemplateError:  # it may want a user's turn at the end
+            prompt = self.prompts.seen
+        return self.engine.committed[: self.engine.reusable(prompt.ids)]
+
     def adjust(self, **changes: object) -> None:
         """Replace fields of ``settings`` for the replies to come."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+
+    def _fitted(self, messages: list[Message]) -> fit.Fitted:
+        """The turn to come, in a conversation that it fits into."""
+        if self._when_full == fit.STOP:
+            return fit.Fitted(messages, self.prompts.build(messages))
+        return fit.fit(messages, self.prompts.build, self.engine.capacity, self.settings.max_tokens)
 
     def _remember(self, rendered: str, reply: Reply) -> None:
         if reply.exact:

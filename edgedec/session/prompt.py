@@ -62,6 +62,8 @@ class Prompts:
         # What follows is joined to the known ids only if it stands on its own, that is, if the encoding of
         # the whole text ends with it; elsewhere (a merge across the seam) the whole encoding is used.
         rest = text[len(self.seen.text) :]
+        if not rest:
+            return self.seen
         tail = self._tokenizer.encode(rest, add_bos=False, parse_special=self._template is not None)
         if tail and whole[-len(tail) :] == tail:
             return Prompt(text, [*self.seen.ids, *tail])

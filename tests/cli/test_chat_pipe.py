@@ -24,7 +24,8 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
     model = home.parrot("Hello.", "Again.")
     first = run(home.seams(model), "chat", "--temperature", "0.5", "--seed", "3", stdin=f"Hi\n/save {talk}\n")
     assert first.stderr == f"Saved 1 turn to {talk}.\n"
-    assert [message["content"] for message in json.loads(talk.read_text())["messages"]] == ["Hi", "Hello."]
+    document = json.loads(talk.read_bytes().splitlines()[1])
+    assert [message["content"] for message in document["messages"]] == ["Hi", "Hello."]
     second = run(home.seams(model), "chat", stdin=f"/load {talk}\nMore\n")
     assert second.stdout == "Again.\n"
     assert second.stderr == f"Loaded 1 turn from {talk} (temperature 0.5, seed 3).\n"
@@ -75,12 +76,31 @@ def test_a_turn_that_fails_prints_nothing(home: Home) -> None:
     assert (result.exit_code, result.stdout) == (8, "Hello.\n")
 
 
+def test_a_full_context(home: Home) -> None:
+    """Old turns are dropped, in one line; or the chat stops, in one line."""
+    home.install()
+    letter = home.parrot().tokenizer.encode("a", add_bos=False)[0]
+    seams = home.seams(home.parrot(speak=lambda context: letter))
+    turns = "".join(f"{'abcdefgh'[turn] * 60}\n" for turn in range(8))
+    dropped = run(seams, "chat", "--max-tokens", "9", "--system", "Hm", stdin=turns)
+    assert (dropped.exit_code, dropped.stdout) == (0, "aaaaaaaaa\n" * 8)
+    lines = dropped.stderr.splitlines()
+    assert 1 < len(lines) < 8
+    told = r"context is full: dropped the oldest (turn|\d turns); the system message stays"
+    assert all(re.fullmatch(told, line) for line in lines)
+    stopped = run(seams, "chat", "--max-tokens", "9", "--when-full", "stop", stdin=turns)
+    assert (stopped.exit_code, len(stopped.stderr.splitlines())) == (8, 1)
+    assert "tokens, and the context holds 400" in stopped.stderr
+
+
 def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
     home.install()
     talk = home.path / "talk.json"
     result = run(home.seams(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
     assert (result.exit_code, result.stderr) == (0, f"Saved 0 turns to {talk}.\n")
-    assert json.loads(talk.read_text())["messages"] == [{"role": "system", "content": "b\ufffd"}]
+    assert json.loads(talk.read_bytes().splitlines()[1])["messages"] == [
+        {"role": "system", "content": "b\ufffd"}
+    ]
 
 
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:

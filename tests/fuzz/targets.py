@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgedec import __version__
 from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
@@ -131,8 +133,22 @@ def read_talk(folder: Path) -> None:
 
     model = load_parrot(folder, "Hello.", "Bye.")
     session = Session(model.forward, model.tokenizer, model.template)
-    restore_session(folder / TALK, session, ModelId("tiny", "0" * 64))
+    restore_session(folder / TALK, session, ModelId("tiny", "0" * 64), lambda line: None)
     model.tokenizer.decode(session.prompts.seen.ids)
+
+
+def _talk_seeds_2(folder: Path) -> list[tuple[Files, Files]]:
+    ((files, _),) = _talk_seeds(folder)
+    cache = {"layout": "float16 1x2x1x2", "edgedec": __version__, "tokens": [1, 2, 3]}
+    document = json.loads(files[TALK]) | {"version": 2, "cache": cache}
+    return [({TALK: json.dumps(document).encode()}, {})]
+
+
+def read_talk_2(folder: Path) -> None:
+    """The same under a hash that is right, with the bytes of three slots; what is tested lies behind it."""
+    content = b"edgedec-session 2\n" + (folder / TALK).read_bytes() + b"\n" + bytes(24)
+    (folder / TALK).write_bytes(content + hashlib.sha256(content).digest())
+    read_talk(folder)
 
 
 _ALL = (
@@ -154,6 +170,7 @@ _ALL = (
         ("template",),
     ),
     Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
+    Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),

@@ -1,0 +1,141 @@
+"""``edgedec chat --session FILE``: a conversation that outlives the process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.session.tiny_models import opened, tiny_bundle
+
+
+def document(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_bytes().split(b"\n", 2)[1])
+    return found
+
+
+def said(path: Path) -> list[str]:
+    return [message["content"] for message in document(path)["messages"]]
+
+
+def full_disk(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_next_chat_goes_on(home: Home) -> None:
+    home.install()
+    talk = str(home.path / "talk")
+    model = home.parrot("Hello.", "Again.", "Bye.")
+    first = run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
+    assert (first.exit_code, first.stdout, first.stderr) == (0, "Hello.\n", "")
+    assert said(Path(talk)) == ["Be brief.", "Hi", "Hello."]
+    second = run(home.seams(model), "chat", "--session", talk, stdin="More\nAnd more\n")
+    assert (second.exit_code, second.stdout, second.stderr) == (0, "Again.\nBye.\n", "")
+    assert said(Path(talk)) == ["Be brief.", "Hi", "Hello.", "More", "Again.", "And more", "Bye."]
+
+
+def test_the_file_is_written_after_every_turn(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk"
+    lines = f"Hi\n/save {home.path / 'copy'}\nMore\n"
+    run(home.seams(home.parrot("Hello.", "Again.")), "chat", "--session", str(talk), stdin=lines + "/oops\n")
+    assert said(talk) == ["Hi", "Hello.", "More", "Again."]
+    assert said(home.path / "copy") == ["Hi", "Hello."]
+
+
+def test_a_conversation_that_stays_as_it_was_is_not_written_again(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk"
+    model = home.parrot("Hello.")
+    run(home.seams(model), "chat", "--session", str(talk), "--seed", "5", stdin="Hi\n")
+    before = talk.stat()
+    run(home.seams(model), "chat", "--session", str(talk), stdin="/stats\n/help\n")
+    assert talk.stat().st_ino == before.st_ino
+    run(home.seams(model), "chat", "--session", str(talk), stdin="/reset\n")
+    assert said(talk) == []
+
+
+def test_the_command_line_comes_before_what_was_saved(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk"
+    model = home.parrot("Hello.", "Again.")
+    run(home.seams(model), "chat", "--session", str(talk), "--seed", "5", "--top-k", "9", stdin="Hi\n")
+    run(home.seams(model), "chat", "--session", str(talk), "--top-k", "3", stdin="More\n")
+    params = document(talk)["params"]
+    assert (params["seed"], params["top_k"]) == (5, 3)
+
+
+def test_another_system_message_is_refused(home: Home) -> None:
+    home.install()
+    talk = str(home.path / "talk")
+    model = home.parrot("Hello.", "Again.")
+    run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
+    same = run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="More\n")
+    assert same.stdout == "Again.\n"
+    before = Path(talk).read_bytes()
+    other = run(home.seams(model), "chat", "--session", talk, "--system", "Be long.", stdin="More\n")
+    assert_one_line(other, 2, "has another system message", "--system")
+    assert Path(talk).read_bytes() == before
+
+
+def test_a_broken_file_is_refused_and_stays(home: Home) -> None:
+    home.install()
+    talk = home.path / "talk"
+    seams = home.seams(home.parrot("Hello."))
+    run(seams, "chat", "--session", str(talk), stdin="Hi\n")
+    broken = talk.read_bytes()[:-3]
+    talk.write_bytes(broken)
+    assert_one_line(
+        run(seams, "chat", "--session", str(talk), stdin="Hi\n"), 4, "talk is truncated or damaged"
+    )
+    assert talk.read_bytes() == broken
+    assert_one_line(run(seams, "chat", "--session", str(home.path), stdin="Hi\n"), 2, "is not a file")
+
+
+def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) -> None:
+    home.install()
+    talk, other = home.path / "talk", home.path / "other"
+    seams = home.seams(home.parrot("Hello.", "Again."))
+    run(seams, "chat", stdin=f"Hi\n/save {other}\n")
+    result = run(seams, "chat", "--session", str(talk), stdin=f"Ho\n/load {other}\n")
+    assert (result.exit_code, result.stdout) == (2, "Hello.\n")
+    assert f"this chat is kept in {talk}" in result.stderr
+    assert said(talk) == ["Ho", "Hello."]
+
+
+def test_a_full_disk_costs_a_line_and_the_conversation_goes_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.install()
+    talk = home.path / "talk"
+    seams = home.seams(home.parrot("Hello.", "Again.", "Bye."))
+    run(seams, "chat", "--session", str(talk), stdin="Hi\n")
+    before = talk.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        result = run(seams, "chat", "--session", str(talk), stdin="More\nAnd more\n")
+    assert (result.exit_code, result.stdout) == (7, "Again.\nBye.\n")
+    lines = result.stderr.splitlines()
+    assert len(lines) == 3  # after each turn, and when it ends
+    assert all("no space left on the disk while writing" in line for line in lines)
+    assert talk.read_bytes() == before
+    assert sorted(path.name for path in home.path.glob("talk*")) == ["talk"]
+
+
+def test_a_model_takes_up_its_cache(home: Home, tmp_path: Path) -> None:
+    home.install()
+    talk, bundle = home.path / "talk", tiny_bundle(tmp_path)
+    arguments = ("chat", "--session", str(talk), "--max-tokens", "8", "--draft", "off")
+    whole = run(home.seams(opened(bundle)[0]), *arguments, "--seed", "1", stdin="Hi\nMore\n")
+    talk.unlink()
+    run(home.seams(opened(bundle)[0]), *arguments, stdin="Hi\n")
+    cached = len(document(talk)["cache"]["tokens"])
+    assert talk.stat().st_size > cached * 2 * 2 * 2 * 16 * 2
+    again = run(home.seams(opened(bundle)[0]), *arguments, stdin="More\n/stats\n")
+    assert whole.stdout.endswith(again.stdout)
+    assert f"{cached} reused" in again.stderr

@@ -1,0 +1,211 @@
+"""What stays of a conversation that no longer fits, and conversations that go on for ever."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgedec.core.errors import ContextFullError
+from edgedec.draft import Lookup, Recycling
+from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Session
+from edgedec.session.fit import STOP, fit, turns_that_stay
+from edgedec.session.prompt import Message, Prompt
+from edgedec.session.reply import Settings
+from edgedec.session.state import restore_session, save_session
+from edgedec.session.template import ChatTemplate
+from edgedec.speculation import Speculation
+from tests.fixtures.tiny_vocab import CHATML
+from tests.session.parrot import Parrot, load_parrot
+from tests.session.tiny_models import opened, session_of, tiny_bundle
+
+turn_sizes = st.lists(st.integers(1, 300), max_size=60)
+
+
+@given(fixed=st.integers(0, 900), sizes=turn_sizes, capacity=st.integers(2, 4096), reply=st.integers(1, 5000))
+def test_as_many_of_the_newest_stay_as_fit(fixed: int, sizes: list[int], capacity: int, reply: int) -> None:
+    """``fixed``: the system message and the new turn; ``sizes``: past turns, the newest first."""
+    totals, asked = [fixed, *(fixed + total for total in itertools.accumulate(sizes))], list[int]()
+
+    def tokens(newest: int) -> int:
+        asked.append(newest)
+        return totals[newest]
+
+    past = len(sizes)
+    stay = turns_that_stay(tokens, past, capacity, reply)
+    assert 0 <= stay <= past
+    assert stay in asked
+    assert len(asked) <= past.bit_length() + 1
+    room = max(min(reply, capacity // 8), 1)
+    if totals[past] + room <= capacity:
+        assert stay == past
+    else:
+        assert stay < past or past == 0
+        assert stay == 0 or totals[stay] <= capacity * 3 // 4
+        assert stay == past or totals[stay + 1] > capacity * 3 // 4
+
+
+@given(
+    fixed=st.integers(1, 500), sizes=turn_sizes, growth=st.integers(0, 120), capacity=st.integers(1000, 4096)
+)
+def test_what_was_dropped_leaves_room_for_more_turns(
+    fixed: int, sizes: list[int], growth: int, capacity: int
+) -> None:
+    """After turns were dropped the next one drops none, unless it adds an eighth of the context."""
+    totals = [fixed, *(fixed + total for total in itertools.accumulate(sizes))]
+    stay = turns_that_stay(totals.__getitem__, len(sizes), capacity, 10**6)
+    if stay < len(sizes) and growth <= capacity // 8:
+        assert turns_that_stay(lambda n: totals[min(n, stay)] + growth, stay + 1, capacity, 10**6) == stay + 1
+
+
+roles = st.lists(st.sampled_from(["user", "assistant", "assistant"]), max_size=30)
+
+
+@given(system=st.booleans(), roles=roles, capacity=st.integers(4, 80))
+def test_whole_turns_go_the_oldest_first(system: bool, roles: list[str], capacity: int) -> None:
+    messages = [Message("system", "s")] * system + [Message(role, str(n)) for n, role in enumerate(roles)]
+    messages.append(Message("user", "new"))
+
+    def build(some: Sequence[Message]) -> Prompt:
+        return Prompt("", [0] * (2 * len(some)))
+
+    fitted = fit(messages, build, capacity, 1)
+    kept, start = fitted.messages, int(system)
+    assert kept[:start] == messages[:start]
+    rest = kept[start:]
+    assert rest == messages[len(messages) - len(rest) :]
+    assert fitted.prompt == build(kept)
+    assert rest[0].role == "user" or not fitted.dropped
+    assert (fitted.dropped == 0) == (kept == messages)
+
+
+def talkative(directory: Path, template: str = CHATML, **options: object) -> tuple[Session, list[str]]:
+    """A parrot that says one token a turn, in a context of 400 tokens; and what the user is told."""
+    model = load_parrot(directory)
+    word = model.tokenizer.encode("a", add_bos=False)[0]
+    model = load_parrot(directory, speak=lambda context: 2 if context[-1] == word else word)
+    lines: list[str] = []
+    chat = ChatTemplate(template, bos="", eos="")
+    return Session(model.forward, model.tokenizer, chat, notice=lines.append, **options), lines  # type: ignore[arg-type]
+
+
+def test_the_user_is_told_once_and_the_system_message_stays(tmp_path: Path) -> None:
+    session, lines = talkative(tmp_path, system="Be brief.")
+    told = []
+    for turn in range(40):
+        before = len(lines)
+        list(session.reply(f"turn {turn} "))
+        told.append(len(lines) - before)
+        assert session.system == "Be brief."
+        assert session.messages[-2].content.startswith(f"turn {turn} ")
+        assert [message.role for message in session.messages[1:]] == ["user", "assistant"] * (
+            len(session.messages) // 2
+        )
+    assert set(told) == {0, 1}
+    assert not any(first and second for first, second in itertools.pairwise(told))
+    assert lines[0] == "context is full: dropped the oldest 2 turns; the system message stays"
+
+
+def test_what_precedes_the_dropped_turns_is_not_fed_again(tmp_path: Path) -> None:
+    session, lines = talkative(tmp_path, system="Be brief. " * 5)
+    system = len(session.tokenizer.encode(session.messages[0].content, add_bos=False))
+    assert isinstance(session._forward, Parrot)
+    for letter in "abcdefghijkl":
+        session._forward.passes.clear()
+        list(session.reply(letter * 40))
+        if lines:
+            break
+    assert session.last is not None
+    reused = session.last.reused
+    assert system < reused < system + 30
+    fed = [token for one in session._forward.passes for token in one]
+    assert fed == [*session.last.prompt, *session.last.tokens[:-1]][reused:]
+
+
+def test_with_stop_the_turn_fails_and_nothing_is_dropped(tmp_path: Path) -> None:
+    session, lines = talkative(tmp_path, when_full=STOP)
+    for _ in range(4):
+        list(session.reply("x" * 40))
+    before = [*session.messages]
+    with pytest.raises(ContextFullError, match=r"the prompt has 4\d\d tokens, and the context holds 400"):
+        list(session.reply("x" * 140))
+    assert (session.messages, lines) == (before, [])
+
+
+def test_a_turn_longer_than_the_context_is_refused_and_drops_nothing(tmp_path: Path) -> None:
+    session, lines = talkative(tmp_path)
+    list(session.reply("Hi"))
+    before = [*session.messages]
+    with pytest.raises(ContextFullError, match="the context holds 400"):
+        list(session.reply("x" * 500))
+    assert (session.messages, lines) == (before, [])
+
+
+def test_a_reply_that_runs_into_the_end_makes_room_in_the_next_turn(tmp_path: Path) -> None:
+    model = load_parrot(tmp_path)
+    word = model.tokenizer.encode("a", add_bos=False)[0]
+    model = load_parrot(tmp_path, speak=lambda context: word)
+    lines: list[str] = []
+    session = Session(
+        model.forward, model.tokenizer, model.template, Settings(max_tokens=1000), notice=lines.append
+    )
+    list(session.reply("Hi"))
+    assert session.last is not None
+    assert (session.last.finish_reason, lines) == ("context", [])
+    list(session.reply("Go on"))
+    assert lines == ["context is full: dropped the oldest turn"]
+    assert session.last.finish_reason == "context"
+    assert [message.content for message in session.messages[:1]] == ["Go on"]
+
+
+STRICT = """{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}
+{{ raise_exception('roles must alternate') }}{% endif %}[{{ m.role }}] {{ m.content }}
+{% endfor %}[assistant] """
+
+
+def test_templates_that_want_roles_in_turn_still_render(tmp_path: Path) -> None:
+    session, lines = talkative(tmp_path, STRICT)
+    for _ in range(20):
+        list(session.reply("x" * 40))
+    assert len(lines) > 2
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
+    """Never an error; messages, tokens fed and what the session holds do not grow with it."""
+    model, model_id = opened(tiny_bundle(tmp_path), context=160)
+    lines: list[str] = []
+    session = Session(
+        model.forward, model.tokenizer, model.template, Settings(SamplingParams(temperature=1.0), 8),
+        system="Be brief.", notice=lines.append,
+        speculation=Speculation([Lookup(), Recycling()]) if drafts else None,
+    )  # fmt: skip
+    fed, kept = [], []
+    for turn in range(200):
+        if turn == 100:
+            tracemalloc.start()
+        list(session.reply(f"number {turn % 10}, hello world"))
+        assert session.last is not None
+        fed.append(len(session.last.prompt) - session.last.reused + len(session.last.tokens))
+        kept.append(len(session.messages))
+    more, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert more < 100_000  # the last prompt and reply, the messages of the last turns
+    assert max(kept) == max(kept[:50]) < 25
+    assert max(fed) == max(fed[:50]) < 160
+    assert sum(fed[100:]) < 1.1 * sum(fed[:100])
+    assert 10 < len(lines) < 100
+    save_session(tmp_path / "talk", session, model_id)
+    again = session_of(opened(tiny_bundle(tmp_path), context=160)[0], session.settings)
+    restore_session(tmp_path / "talk", again, model_id, lines.append)
+    list(session.reply("the end"))
+    list(again.reply("the end"))
+    assert session.last is not None
+    assert again.last is not None
+    assert again.last.tokens == session.last.tokens
