@@ -14,13 +14,13 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.kept import Kept
-from edgedec.cli.seams import fetch_drafts, open_model, open_speculation, seams
+from edgedec.cli.opening import Opened, open_for_replies
+from edgedec.cli.seams import seams
 from edgedec.core.errors import EdgeDecError
 from edgedec.session.fit import DROP, WHEN_FULL
 from edgedec.session.state import ModelId
 
 if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
     from edgedec.session.chat import Session
 
 
@@ -72,29 +72,27 @@ def command(
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
-    fetch_drafts(ctx, drafting)
-    kv, context = options["kv"], options["context"]
-    loaded = open_model(ctx, model, threads=options["threads"], context=context, kv=kv)
+    opened = open_for_replies(ctx, model, drafting, options, full_rows=True)  # /set may ask for sampling
+    loaded = opened.model
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
     else:
         loaded.template.compile()  # a broken one shows now, not after the first turn was typed
     system = options["system"] if loaded.template is not None else None
-    speculation = open_speculation(ctx, loaded, drafting)
     session = Session(
         loaded.forward,
         loaded.tokenizer,
         loaded.template,
         settings,
         system=system,
-        speculation=speculation,
+        speculation=opened.speculation,
         when_full=when_full,
         notice=screen.dim,
     )
     kept = Kept(session_file, session, ModelId.of(loaded.manifest)) if session_file else None
     if kept:
         kept.restore(opt.chosen_over(ctx, settings.params))
-    chat = Chat(session, loaded, kept)
+    chat = Chat(session, opened, kept)
     with kept.to_the_end() if kept else nullcontext():
         if seams(ctx).interactive():
             _converse(chat, ctx)
@@ -134,10 +132,11 @@ def _answer(chat: Chat) -> None:
 class Chat:
     """One line in, everything that it leads to out."""
 
-    def __init__(self, session: Session, loaded: LoadedModel, kept: Kept | None = None) -> None:
+    def __init__(self, session: Session, opened: Opened, kept: Kept | None = None) -> None:
         self.session = session
         self.kept = kept
-        self._loaded = loaded
+        self._loaded = opened.model
+        self._opened = opened
 
     def greet(self) -> None:
         name, forward = self._loaded.manifest.name, self._loaded.forward
@@ -152,6 +151,7 @@ class Chat:
             slash.run(text, slash.Context(self.session, self._loaded, screen.dim, kept))
         else:
             self._answer(text)
+        self._opened.say_overrun()
         if self.kept:
             self.kept.try_to_save()
 

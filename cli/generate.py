@@ -12,16 +12,14 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.progress import notice
-from edgedec.cli.seams import fetch_drafts, open_model, open_speculation
 from edgedec.core.errors import UsageError
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
     from edgedec.session.chat import Session
     from edgedec.session.reply import Reply
-    from edgedec.speculation import Speculation
 
 
 @click.command(
@@ -75,13 +73,12 @@ def command(
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     text = _prompt_text(prompt)
-    fetch_drafts(ctx, drafting)
-    kv, context = options["kv"], options["context"]
-    loaded = open_model(ctx, model, threads=options["threads"], context=context, kv=kv)
+    sampled = settings.params.temperature > 0.0
+    opened = open_for_replies(ctx, model, drafting, options, full_rows=sampled)
+    loaded, speculation = opened.model, opened.speculation
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
         raw, system = True, None
-    speculation = open_speculation(ctx, loaded, drafting)
     session = Session(
         loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
     )
@@ -92,10 +89,11 @@ def command(
     reply = session.last
     assert reply is not None
     if as_json:
-        report = _report(reply, loaded, speculation, begun_s + reply.stats.prefill_s)
+        report = _report(reply, opened, begun_s + reply.stats.prefill_s)
         screen.show_json({**report, **({"trace": [one.as_json() for one in reply.trace()]} if trace else {})})
     elif trace:
         tracing.conclude(reply.trace(), palette)
+    opened.say_overrun()
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
 
@@ -127,9 +125,8 @@ def _stream(
         click.echo()
 
 
-def _report(
-    reply: Reply, loaded: LoadedModel, speculation: Speculation | None, first_token_s: float
-) -> dict[str, object]:
+def _report(reply: Reply, opened: Opened, first_token_s: float) -> dict[str, object]:
+    loaded, speculation = opened.model, opened.speculation
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "draft": list(speculation.drafters) if speculation else [],
@@ -140,6 +137,7 @@ def _report(
         "peak_rss_bytes": process.peak_rss_bytes(),
         "context": loaded.forward.capacity,
         "kv": loaded.kv,
+        **({"memory": opened.budget.as_json()} if opened.budget else {}),
         "kv_cache_bytes": loaded.forward.nbytes()["kv_cache"],
         "threads": loaded.threads,
         "isa": loaded.isa,

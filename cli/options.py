@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +28,26 @@ kv_option = click.option(
     "--kv", type=click.Choice(["fp16", "int8"]), default="fp16", show_default=True,
     help="How the cache keeps keys and values. int8 takes about half the memory; its replies are not exactly "
     "those of fp16, and with and without drafts they are the same.",
+)  # fmt: skip
+
+
+class Size(click.ParamType[int]):
+    """Bytes: ``600MB``, ``1.5GB``, ``512MiB``, or a number."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", str(value).strip().lower())
+        if not found or found[2] in ("i", "ib"):
+            self.fail(f"{value!r} is not a size; 600MB, 1.5GB and 512MiB are", param, ctx)
+        factor = 1024 if "i" in found[2] else 1000
+        return int(float(found[1]) * factor ** " kmgt".index((found[2] or " ")[0].replace("b", " ")))
+
+
+memory_option = click.option(
+    "--memory", type=Size(), metavar="SIZE",
+    help="Most memory that this process may take, such as 600MB: weights, cache, drafters, Python and all. "
+    "What does not fit is given up in a stated order, and said; see edgedec plan.",
 )  # fmt: skip
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -78,6 +99,7 @@ _RUNTIME = (
         help="Tokens the cache can hold (default: what the model was made for, within reason).",
     ),
     kv_option,
+    memory_option,
     click.option(
         "--draft", default="auto", show_default=True, metavar="NAMES",
         help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "

@@ -138,8 +138,13 @@ def fetch_drafts(ctx: click.Context, drafting: Drafting) -> dict[str, Path]:
     return bundles
 
 
-def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting) -> Speculation | None:
-    """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home."""
+def open_speculation(
+    ctx: click.Context, model: LoadedModel, drafting: Drafting, drafter: LoadedModel | None = None
+) -> Speculation | None:
+    """Drafters for a loaded model, as the user chose; what passes cost is kept in the store's home.
+
+    ``drafter``: the model that drafts, where it is loaded already.
+    """
     from edgedec.session.draft_history import with_history
     from edgedec.session.speculate import speculation_for
 
@@ -150,7 +155,7 @@ def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting)
         home / "costs",
         clock=time.perf_counter,
         notice=progress.notice,
-        open_draft=lambda name: open_draft(ctx, model, name),
+        open_draft=lambda name: drafter or open_draft(ctx, model, name),
     )
     if speculation is not None and drafting.history:
         ctx.call_on_close(with_history(model, speculation, home / "drafts", progress.notice))

@@ -81,6 +81,7 @@ def _spec(contents: Contents) -> ModelSpec:
         bos_id=info.bos_id,
         eos_ids=info.eos_ids,
         head_k=min(HEAD_K, contents.vocab),
+        ffn_size=hyper.ffn,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgedec.backends.booked import Booked
@@ -10,9 +11,10 @@ from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows, Sink, Source
-from edgedec.memory import KvType, kv_bytes
+from edgedec.memory import CacheBook, KvType, kv_bytes
 
 MAX_PASS = 512
 _SHORT = 32
@@ -52,6 +54,27 @@ class OnnxForward(Booked):
         check_shapes(self._session, self._spec, kv)
         self._tempered = has_temperature(self._session)
         self._bound: dict[tuple[int, int, bool], BoundPass] = {}
+
+    def takes(self, kv: KvType) -> bool:
+        """Whether the graph has a cache in ``kv``: bundles of earlier versions know fp16 alone."""
+        try:
+            check_shapes(self._session, self._spec, kv)
+        except UnsupportedError:
+            return False
+        return True
+
+    def reserve(self, capacity: int, kv: KvType, max_pass: int) -> None:
+        """Start over with an empty cache of ``capacity`` tokens, kept in ``kv``, and passes over at most
+        ``max_pass`` tokens. Raises what the constructor does for these.
+        """
+        chosen = checked_capacity(self._spec, capacity)
+        check_shapes(self._session, self._spec, kv)
+        self._bound.clear()
+        self._book = CacheBook(chosen)
+        self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
+        self._kv = KvMemory(self._spec, chosen, kv)
+        self._kv_bytes = kv_bytes(self._spec, chosen, kv)
+        self._reached = 0
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW

@@ -9,7 +9,8 @@ EdgeDecError                  exit code 1
 ├── DownloadError             6   a source could not be fetched
 ├── StorageError              7   disk full, no permission
 ├── ContextFullError          8   prompt or reply does not fit the context
-└── BackendError              9   the runtime or the kernel library refused to work
+├── BackendError              9   the runtime or the kernel library refused to work
+└── MemoryBudgetError         10  it does not fit the memory that it may take
 
 A message is one line that says what is wrong; ``hint`` says what would work. What a file brings into a
 message (names, a library's words) is made printable and cut: it must not speak to the terminal.
@@ -74,3 +75,7 @@ class ContextFullError(EdgeDecError):
 
 class BackendError(EdgeDecError):
     exit_code = 9
+
+
+class MemoryBudgetError(EdgeDecError):
+    exit_code = 10

@@ -188,8 +188,10 @@ class _Reader:
             raise _broken(f"{where} is not an object")
         self._where, self._data = where, data
 
-    def get(self, key: str, decode: Callable[[Any], T]) -> T:
+    def get(self, key: str, decode: Callable[[Any], T], *, missing: T | None = None) -> T:
         if key not in self._data:
+            if missing is not None:
+                return missing
             raise _broken(f"{self._where} lacks {key!r}")
         try:
             return decode(self._data[key])
@@ -278,6 +280,7 @@ def _spec(reader: _Reader) -> ModelSpec:
         bos_id=reader.get("bos_id", _maybe_id),
         eos_ids=reader.get("eos_ids", _ids),
         head_k=reader.get("head_k", _count),
+        ffn_size=reader.get("ffn_size", _id, missing=0),
         **{size: reader.get(size, _count) for size in sizes},
     )
     if spec.n_heads % spec.n_kv_heads or spec.head_k > spec.vocab_size:

@@ -29,6 +29,8 @@ class ModelSpec:
     eos_ids: tuple[int, ...] = ()
     head_k: int = 64
     """Entries per row that the head returns in ``HeadRows.values``."""
+    ffn_size: int = 0
+    """Width of the MLP; 0: not known (bundles of earlier versions do not say)."""
 
 
 @dataclass(frozen=True, slots=True)

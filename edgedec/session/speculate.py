@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.core.types import ModelSpec
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.session.costs import CostFile, known_costs
 from edgedec.session.pairing import model_drafter
@@ -19,10 +18,15 @@ from edgedec.verify import KEYED, RULES
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
 
-DRAFTERS: Mapping[str, Callable[[ModelSpec], Drafter]] = {
-    Lookup.name: lambda spec: Lookup(),
-    Recycling.name: lambda spec: Recycling(),
+LOOKUP_TOKEN_BYTES = 10
+"""Of a token that Lookup knows."""
+DRAFTERS: Mapping[str, Callable[[int], Drafter]] = {
+    Lookup.name: lambda nbytes: Lookup(nbytes // LOOKUP_TOKEN_BYTES),
+    Recycling.name: lambda nbytes: Recycling(memory=nbytes),
 }
+"""Those that need no model, made for so many bytes of what they learn."""
+TABLE_BYTES: Mapping[str, int] = {Lookup.name: LOOKUP_TOKEN_BYTES << 16, Recycling.name: 1 << 21}
+"""What they learn at most, where memory is no matter."""
 AUTO, OFF = "auto", "off"
 MOST_DRAFTED = 15
 """Tokens beside the committed one; passes get dear beyond 16."""
@@ -39,6 +43,8 @@ class Drafting:
     rule: str = KEYED
     history: bool = False
     """Whether drafters may keep what they learned on disk."""
+    tables: int | None = None
+    """Bytes that all drafters without a model may learn; None: as much as is of use."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for an empty name, "off" beside others, and a rule that does not exist."""
@@ -53,6 +59,11 @@ class Drafting:
     def chosen(self) -> tuple[str, ...]:
         """Names of drafters that need no model."""
         return tuple(name for name in self._listed if name in DRAFTERS)
+
+    @property
+    def most_tables(self) -> int:
+        """Bytes that drafters without a model can make use of."""
+        return sum(TABLE_BYTES[name] for name in self.chosen)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -95,7 +106,9 @@ def speculation_for(
         if drafting.names != AUTO:
             notice(f"note: {spec.name} runs without drafts; its bundle has no passes over trees of tokens")
         return None
-    drafters = [DRAFTERS[name](spec) for name in drafting.chosen]
+    most = drafting.most_tables
+    share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
+    drafters = [DRAFTERS[name](int(share * TABLE_BYTES[name])) for name in drafting.chosen]
     if open_draft is not None:
         drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
     file = CostFile.of(model, costs)

@@ -34,18 +34,45 @@ def _age_from_stat(stat: str, uptime_s: float, ticks_per_s: int) -> float:
     return uptime_s - int(fields[22 - 3]) / ticks_per_s
 
 
+def rss_bytes() -> int:
+    """Physical memory that this process holds now, mapped files included. 0 where it is not known."""
+    return _status("VmRSS")
+
+
+def mapped_rss_bytes(name: str) -> int:
+    """Of ``rss_bytes`` those that are pages of files called ``name``. 0 where it is not known."""
+    try:
+        lines = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 0
+    inside, total = False, 0
+    for line in lines:
+        if line.startswith("Rss:"):
+            total += int(line.split()[1]) * 1024 if inside else 0
+        elif not line.split(maxsplit=1)[0].endswith(":"):  # the next mapping
+            inside = line.endswith("/" + name)
+    return total
+
+
 def peak_rss_bytes() -> int:
     """The most physical memory this process has held, mapped weights included. 0 where it is not known."""
     # Linux hands ru_maxrss on from the parent through fork and exec; VmHWM is of this program alone.
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    if peak := _status("VmHWM"):
+        return peak
     try:
         import resource
     except ImportError:  # not a Unix
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
+
+
+def _status(name: str) -> int:
+    """A number of bytes in Linux's /proc/self/status; 0 elsewhere."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,74 @@
+"""Opening a model for replies as the options say: with what drafts for it, within its budget of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli.progress import notice
+from edgedec.cli.seams import fetch_drafts, open_draft, open_model, open_speculation
+from edgedec.core.errors import UsageError
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.session.assemble import LoadedModel
+    from edgedec.session.budget import Budget
+    from edgedec.session.speculate import Drafting
+    from edgedec.speculation import Speculation
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model, what drafts for it (None: nothing) and its budget (None: as much as there is)."""
+
+    model: LoadedModel
+    speculation: Speculation | None
+    budget: Budget | None
+
+    def say_overrun(self) -> None:
+        """One line when more memory was taken than promised."""
+        if self.budget and (above := self.budget.overrun()):
+            notice(f"memory: {size(above)} more than --memory {size(self.budget.plan.budget)} were in use")
+
+
+def open_for_replies(
+    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], *, full_rows: bool
+) -> Opened:
+    """Load ``name`` with the ``options`` of a reply; what had to be given up to fit is said, a line each.
+
+    ``full_rows``: whole rows of logits may be asked for.
+    """
+    fetch_drafts(ctx, drafting)
+    model = open_model(ctx, name, threads=options["threads"], context=options["context"], kv=options["kv"])
+    memory = options["memory"]
+    if memory is None:
+        return Opened(model, open_speculation(ctx, model, drafting), None)
+    elastic = options["context"] is None
+    budget, drafter = within_memory(ctx, memory, model, drafting, elastic=elastic, full_rows=full_rows)
+    for line in budget.plan.given_up:
+        notice(f"--memory {size(memory)}, {line}")
+    model = replace(model, kv=budget.plan.choice.kv)
+    return Opened(model, open_speculation(ctx, model, budget.drafting(drafting), drafter), budget)
+
+
+def within_memory(
+    ctx: click.Context,
+    memory: int,
+    model: LoadedModel,
+    drafting: Drafting,
+    *,
+    elastic: bool,
+    full_rows: bool,
+) -> tuple[Budget, LoadedModel | None]:
+    """See ``session.budget.within``; and the model that drafts, loaded, if one was asked for and fits."""
+    from edgedec.session.budget import within
+
+    if len(drafting.models) > 1:
+        raise UsageError("only one model can draft within --memory", hint="name one, or leave out --memory")
+    drafter = open_draft(ctx, model, drafting.models[0]) if drafting.models else None
+    budget = within(memory, model, drafting, elastic=elastic, full_rows=full_rows, drafter=drafter)
+    if drafter is None or budget.plan.choice.model_drafts:
+        return budget, drafter
+    return budget, None

@@ -1,0 +1,98 @@
+"""``edgedec plan``: what fits into how much memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.opening import within_memory
+from edgedec.cli.seams import fetch_drafts, open_model
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.session.budget import Budget
+
+WHY = {
+    "process": "Python, libraries, tokenizer and graph: measured just now",
+    "weights": "every pass reads all of them",
+    "kv_cache": "keys and values of {context} tokens in {kv}",
+    "scratch": "passes over up to {longest} tokens",
+    "rows": "whole rows of logits, for sampling, of up to {rows} tokens",
+    "tables": "what drafters learn",
+    "drafter": "weights, cache and scratch of the model that drafts",
+    "slack": "what a session comes to need besides",
+}
+_UNLIMITED = 1 << 50
+
+
+@click.command(
+    "plan",
+    short_help="Say what a model takes of a budget of memory, and what more would buy.",
+    epilog=opt.examples(
+        "edgedec plan --memory 250MB",
+        "edgedec plan -m qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
+        "edgedec plan -m qwen2.5-coder-1.5b --draft auto,smollm2-135m --temperature 0.8",
+        "edgedec plan --memory 220MB --json | jq .planned_bytes",
+    ),
+)
+@opt.model_option
+@opt.reply_options
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, /, model: str, as_json: bool, **options: Any) -> None:
+    """Say what a session with these options takes, and what fits into --memory.
+
+    The options are those of chat and generate. Without --memory nothing is given up. The model is loaded, for
+    what it holds then is measured and the rest computed, but nothing is read or generated.
+    """
+    params = opt.take_params(options)
+    drafting = opt.take_drafting(options)
+    fetch_drafts(ctx, drafting)
+    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"], kv=options["kv"])
+    memory = options["memory"]
+    budget, _ = within_memory(
+        ctx,
+        _UNLIMITED if memory is None else memory,
+        loaded,
+        drafting,
+        elastic=options["context"] is None,
+        full_rows=params.temperature > 0.0,
+    )
+    if as_json:
+        report = budget.as_json()
+        if memory is None:
+            del report["budget_bytes"]
+        screen.show_json({"model": loaded.manifest.name, **report, "milestones": _milestones(budget)})
+        return
+    _show(loaded.manifest.name, budget, memory)
+
+
+def _milestones(budget: Budget) -> list[dict[str, object]]:
+    from edgedec.memory.plan import least, milestones
+
+    known, wanted = budget.known, budget.wanted
+    return [
+        {"bytes": least(known, wanted), "below": "nothing fits"},
+        *({"bytes": nbytes, "below": what} for nbytes, what in milestones(known, wanted)),
+    ]
+
+
+def _show(name: str, budget: Budget, memory: int | None) -> None:
+    plan = budget.plan
+    longest = max(plan.choice.prompt_pass, 1 + plan.choice.drafted)
+    words = {"context": plan.choice.context, "kv": plan.choice.kv, "longest": longest}
+    promised = f" of {size(memory)}" if memory else ""
+    click.echo(f"{name}: {size(plan.peak)}{promised}\n")
+    for part, nbytes in plan.parts.items():
+        why = WHY[part].format(**words, rows=1 + plan.choice.drafted)
+        click.echo(f"{part.replace('_', ' '):<10}{size(nbytes):>10}  {why}")
+    if plan.given_up:
+        click.echo("\nGiven up to fit:")
+        for line in plan.given_up:
+            click.echo(f"  {line}")
+    click.echo("\nWith less than    a session has to give up")
+    for stone in _milestones(budget):
+        click.echo(f"{size(float(str(stone['bytes']))):>14}    {stone['below']}")

@@ -1,0 +1,121 @@
+"""What a session takes, as a formula over the sizes of its models and what a plan may choose.
+
+After SpecMemo (2025), which models the memory of speculation to bound it; its formulas are not public, these
+are derived from what this runtime allocates. With n tokens of context, a prompt read T tokens at a time and g
+drafted for a pass, P = max(T, 1 + g), D, F the widths of hidden state and MLP, Q the query, key and value
+width, H the heads' width:
+
+    process   what is resident once the models are loaded, weights apart: measured, not modelled
+    weights   every byte of the file: a pass reads them all
+    cache     2 L H_kv ceil(n r / page) page: each head's rows, r bytes each, lie together, and pages are
+              committed as they fill. Drafts need none of their own: rejected rows are overwritten
+    scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H) + 4 L H_kv d) + 96 n threads: what the tensors of
+              a layer, the kernels' buffers and the new rows hold at once; the arena rounds up by up to half;
+              24 queries share a block of attention, each with a float per key
+    rows      4 V (1 + g), where whole rows of logits may be asked for (sampling), else 0
+    tables    what drafters without a model may learn
+    drafter   weights, cache and scratch of a model that drafts, whose passes are short
+    slack     5 MB and 1.5 kB for each of the n tokens: what Python, the libraries and the passes' own buffers come
+              to need in a session, as measured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgedec.core.types import ModelSpec
+from edgedec.memory.sizes import KvType, kv_row_bytes
+
+_PAGE = 4096
+_ARENA = 1.5
+_SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
+_BLOCK_QUERIES = 24
+"""kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
+_DRAFT_READING = 128
+"""Tokens of the longest pass of a model that drafts: it reads no more of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a plan chooses: tokens of context and how they are kept, tokens of a prompt read at once, tokens
+    drafted for a pass, bytes for what drafters learn, and whether a model drafts.
+    """
+
+    context: int
+    kv: KvType = "fp16"
+    prompt_pass: int = 128
+    drafted: int = 15
+    tables: int = 0
+    model_drafts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Weighty:
+    """A model as memory: its sizes, bytes of its weights, threads that compute it."""
+
+    spec: ModelSpec
+    weights: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What no plan changes. ``process``: bytes resident with the models loaded, without their weights.
+
+    ``full_rows``: whether whole rows of logits may be asked for. ``drafter``: the model that may draft.
+    ``kinds``: how the model's cache can be kept.
+    """
+
+    target: Weighty
+    process: int
+    full_rows: bool = False
+    drafter: Weighty | None = None
+    kinds: tuple[KvType, ...] = ("fp16", "int8")
+
+
+def footprint(known: Known, choice: Choice) -> dict[str, int]:
+    """Bytes by what holds them; their sum is the most that the session has resident at once."""
+    spec = known.target.spec
+    longest = max(choice.prompt_pass, 1 + choice.drafted)
+    parts = {
+        "process": known.process,
+        "weights": known.target.weights,
+        "kv_cache": cache_bytes(spec, choice.context, choice.kv),
+        "scratch": scratch_bytes(known.target, longest, choice.context),
+        "rows": 4 * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
+        "tables": choice.tables,
+        "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
+        "slack": _SLACK + _SLACK_PER_TOKEN * choice.context,
+    }
+    return {name: count for name, count in parts.items() if count}
+
+
+def generation_bytes(parts: Mapping[str, int]) -> int:
+    """Of ``footprint``'s parts those that generating takes: all but process, weights and slack."""
+    return sum(count for name, count in parts.items() if name not in ("process", "weights", "slack"))
+
+
+def cache_bytes(spec: ModelSpec, context: int, kv: KvType) -> int:
+    """Bytes of the pages that ``context`` tokens come to fill."""
+    pages = -(-context * kv_row_bytes(spec.head_dim, kv) // _PAGE)
+    return 2 * spec.n_layers * spec.n_kv_heads * pages * _PAGE
+
+
+def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
+    """Bytes that a pass over ``tokens`` tokens holds for a moment beside its results."""
+    spec = model.spec
+    hidden, ffn = spec.hidden_size, spec.ffn_size or 4 * spec.hidden_size
+    heads = spec.n_heads * spec.head_dim
+    qkv = heads + 2 * spec.n_kv_heads * spec.head_dim
+    tensors = 4 * (3 * hidden + ffn + qkv)
+    buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
+    new_rows = 4 * spec.n_layers * spec.n_kv_heads * spec.head_dim
+    scores = 4 * _BLOCK_QUERIES * context * model.threads
+    return int(_ARENA * tokens * (tensors + buffers + new_rows)) + scores
+
+
+def _drafter_bytes(model: Weighty, choice: Choice) -> int:
+    context = min(choice.context, model.spec.context_length)
+    cache = cache_bytes(model.spec, context, choice.kv)
+    return model.weights + cache + scratch_bytes(model, min(_DRAFT_READING, choice.context), context)

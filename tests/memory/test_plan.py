@@ -1,0 +1,155 @@
+"""Plans: they fit, they give up in the stated order and no more than needed, or say what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgedec.core.errors import MemoryBudgetError
+from edgedec.core.types import ModelSpec
+from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, generation_bytes
+from edgedec.memory.ledger import Ledger
+from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned
+
+MB = 1_000_000
+SMALL = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
+LARGE = ModelSpec("large", "qwen2", 151936, 28, 12, 2, 128, 1536, 32768, ffn_size=8960)
+ALONE = Known(Weighty(SMALL, 98 * MB, 2), process=85 * MB)
+PAIR = Known(
+    Weighty(LARGE, 1110 * MB, 2), process=150 * MB, full_rows=True, drafter=Weighty(SMALL, 98 * MB, 2)
+)
+WANTED = Choice(4096, tables=3 * MB)
+BOTH = replace(WANTED, model_drafts=True)
+
+CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED)])
+
+
+@given(CASES, st.integers(0, 500 * MB), st.booleans())
+def test_a_plan_fits_or_says_what_would(case: tuple[Known, Choice], above: int, elastic: bool) -> None:
+    known, wanted = case
+    smallest = least(known, wanted)
+    budget = smallest - 20 * MB + above
+    if budget < smallest:
+        with pytest.raises(MemoryBudgetError, match=f"--memory {-(-smallest // MB)}MB or more"):
+            planned(known, wanted, budget, elastic=elastic)
+        return
+    plan = planned(known, wanted, budget, elastic=elastic)
+    assert plan.peak == peak(known, plan.choice) <= budget
+    assert plan.choice.context <= wanted.context
+    assert bool(plan.given_up) == (plan.choice != wanted)
+
+
+@given(CASES)
+def test_the_smallest_budget_fits(case: tuple[Known, Choice]) -> None:
+    known, wanted = case
+    smallest = least(known, wanted)
+    assert planned(known, wanted, smallest, elastic=False).choice.context >= LEAST_CONTEXT
+    with pytest.raises(MemoryBudgetError):
+        planned(known, wanted, smallest - 1, elastic=False)
+
+
+@given(CASES, st.integers(0, 400 * MB), st.integers(0, 100 * MB))
+def test_more_memory_never_buys_less(case: tuple[Known, Choice], above: int, more: int) -> None:
+    known, wanted = case
+    budget = least(known, wanted) + above
+    poor = planned(known, wanted, budget, elastic=False).choice
+    rich = planned(known, wanted, budget + more, elastic=False).choice
+    assert rich.context >= poor.context
+    assert rich.prompt_pass >= poor.prompt_pass
+    assert rich.drafted >= poor.drafted
+    assert rich.tables >= poor.tables
+    assert rich.model_drafts >= poor.model_drafts
+    assert (rich.kv == "fp16") >= (poor.kv == "fp16")
+
+
+def test_what_is_given_up_comes_in_the_stated_order() -> None:
+    """From all to nothing in steps of 100 kB: what was given up stays so, and nothing comes too early."""
+    order = ["prompts", "tree", "tables", "drafter", "drafts", "cache", "context"]
+    seen: list[list[str]] = []
+    budget = peak(PAIR, BOTH) + MB
+    while budget >= least(PAIR, BOTH):
+        lines = planned(PAIR, BOTH, budget, elastic=False).given_up
+        names = [line.split(":")[0] for line in lines]
+        if not seen or names != seen[-1]:
+            seen.append(names)
+        budget -= 100_000
+    assert seen[0] == []
+    assert all(len(before) <= len(after) for before, after in pairwise(seen))
+    assert seen[-1][-1] == "context"
+    for names in seen:
+        places = [order.index(name) for name in dict.fromkeys(names)]
+        assert places == sorted(places), names
+
+
+def test_only_what_frees_memory_is_given_up() -> None:
+    """Greedy passes over 16 tokens take no more scratch than prompts read 16 at a time: the tree stays."""
+    budget = peak(ALONE, replace(WANTED, prompt_pass=16))
+    plan = planned(ALONE, WANTED, budget, elastic=False)
+    assert plan.choice.drafted == WANTED.drafted
+    tight = planned(ALONE, WANTED, budget - 1, elastic=False)
+    assert [line.split(":")[0] for line in tight.given_up] == ["prompts", "tables"]
+    assert tight.choice.drafted == WANTED.drafted
+
+
+def test_without_a_wish_the_context_takes_what_is_left() -> None:
+    usual = peak(ALONE, replace(WANTED, context=USUAL_CONTEXT))
+    plan = planned(ALONE, WANTED, usual + 10 * MB, elastic=True)
+    assert USUAL_CONTEXT < plan.choice.context < WANTED.context
+    assert plan.choice == replace(WANTED, context=plan.choice.context)
+    longer = replace(plan.choice, context=plan.choice.context + 32)
+    assert peak(ALONE, longer) > plan.budget
+    assert planned(ALONE, WANTED, peak(ALONE, WANTED), elastic=True).given_up == ()
+
+
+@given(st.integers(1, 5000))
+def test_cache_bytes_are_whole_pages_and_enough(context: int) -> None:
+    for kv, row in (("fp16", 128), ("int8", 66)):
+        count = cache_bytes(SMALL, context, kv)  # type: ignore[arg-type]
+        runs = 2 * 30 * 3
+        assert runs * context * row <= count < runs * (context * row + 4096)
+        assert count % (runs * 4096) == 0
+
+
+def test_a_graph_for_fp16_is_not_given_another_cache() -> None:
+    known = replace(ALONE, kinds=("fp16",))
+    budget = least(ALONE, WANTED) + 8 * MB
+    either, fp16 = (planned(one, WANTED, budget, elastic=False).choice for one in (ALONE, known))
+    assert (either.kv, fp16.kv) == ("int8", "fp16")
+    assert LEAST_CONTEXT < fp16.context < either.context
+
+
+def test_every_choice_has_its_price() -> None:
+    parts = footprint(PAIR, BOTH)
+    assert set(parts) == {
+        "process", "weights", "kv_cache", "scratch", "rows", "tables", "drafter", "slack",
+    }  # fmt: skip
+    assert (
+        generation_bytes(parts) == sum(parts.values()) - parts["process"] - parts["weights"] - parts["slack"]
+    )
+    lesser = Choice(2048, "int8", 64, 7, MB, False)
+    for name, value in zip(BOTH.__slots__, astuple(lesser), strict=True):
+        assert peak(PAIR, replace(BOTH, **{name: value})) < peak(PAIR, BOTH), name
+    assert parts["rows"] == 16 * 151936 * 4
+    assert "rows" not in footprint(ALONE, WANTED)
+
+
+def test_a_ledger_never_gives_more_than_it_has() -> None:
+    ledger = Ledger(100)
+    cache = ledger.lease("cache", 60)
+    ledger.lease("tables", 30)
+    with pytest.raises(
+        MemoryBudgetError, match=r"no memory for drafter: it takes 11 B, and 10 B of 100 B are left"
+    ):
+        ledger.lease("drafter", 11)
+    assert ledger.by_name() == {"cache": 60, "tables": 30}
+    cache.release()
+    ledger.lease("cache", 70)
+    assert (ledger.leased, ledger.free) == (100, 0)
+    with pytest.raises(ValueError, match="given back before"):
+        cache.release()
+    with pytest.raises(ValueError, match="-1 bytes"):
+        ledger.lease("cache", -1)
