@@ -157,6 +157,7 @@ def _contestants(
         costs=seams(ctx).store().home / "costs",
         draft_models=draft_models,
         isa=shared.isa,
+        kv=shared.kv,
     )
     arguments = {"sampling": asdict(wanted.params)}
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
@@ -194,4 +195,5 @@ def _conditions(shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Pat
         "ignore_end": wanted.ignore_end,
         "cold": wanted.cold,
         "sampling": asdict(wanted.params),
+        **({"kv": shared.kv} if shared.kv != "fp16" else {}),
     }

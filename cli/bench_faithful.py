@@ -14,6 +14,7 @@ from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
 from edgedec.cli.bench_options import Shared, shared_options
 from edgedec.core.errors import UsageError
+from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.bench.faithful import FaithfulReport, Window
@@ -65,6 +66,7 @@ def command(
     """
     from edgedec.bench import faithful, sides
     from edgedec.core.manifest import Manifest
+    from edgedec.memory import kv_bytes
 
     shared = Shared(**given)
     names = shared.names(WITH_LOGITS, "does not show its logits")
@@ -75,14 +77,18 @@ def command(
     windows = _windows(bundle, manifest, texts, tokens, window)
     file = common.find_gguf(shared.model, shared.gguf, manifest)
     exact = sides.reference(reference, file, python=shared.python(reference), threads=threads, context=window)
-    everyone = [sides.ours(bundle, threads=threads, context=window, isa=shared.isa)]
+    everyone = [sides.ours(bundle, threads=threads, context=window, isa=shared.isa, kv=shared.kv)]
     everyone += common.all_peers(ctx, shared, manifest, names, context=window, all_rows=True)
     with common.steps() as progress:
         report = faithful.compare(exact, everyone, windows, progress=progress)
+    per_token = kv_bytes(manifest.spec, 1, shared.kv)
     if shared.as_json:
-        click.echo(json.dumps({"model": manifest.name, **report.as_json()}, ensure_ascii=False))
+        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token}
+        click.echo(json.dumps({**facts, **report.as_json()}, ensure_ascii=False))
     else:
         _print(report, manifest.name)
+        if manifest.kind == "edgedec":
+            click.echo(f"cache of EdgeDec in {shared.kv}: {size(per_token)} a token")
 
 
 def _windows(

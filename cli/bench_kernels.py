@@ -103,7 +103,7 @@ def _measure(
     given = seams(ctx)
     bundle = common.find_bundle(ctx, shared.model)
     context = max(256, resident + max(counts))
-    loaded = given.load(bundle, threads=shared.threads, context=context)
+    loaded = given.load(bundle, threads=shared.threads, context=context, kv=shared.kv)
     peers = common.all_peers(ctx, shared, loaded.manifest, names, context=context, all_rows=True)
     before = measure(given.bandwidth, [loaded.threads])
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ def _measure(
     return passes.KernelReport(
         loaded.manifest.name, loaded.isa, loaded.threads, resident, bytes_per_pass(bundle),
         max(reading.gb_per_s for reading in readings), passes.costs(ours),
-        {name: passes.peer_costs(times[name], ours) for name in names}, versions,
+        {name: passes.peer_costs(times[name], ours) for name in names}, versions, loaded.kv,
     )  # fmt: skip
 
 
@@ -150,6 +150,7 @@ def _print(report: KernelReport) -> None:
     console.width = max(console.width, _WIDTH)  # a column cut short would be no figure
     console.print(
         f"{report.model}, {report.isa}, {report.threads} threads, {report.resident} tokens resident"
+        + (f" in {report.kv}" if report.kv else "")
     )
     console.print(table)
     console.print(

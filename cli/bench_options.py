@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgedec.bench.sides import PEERS, check_drafting_peer
 from edgedec.cli import options as opt
 from edgedec.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgedec.memory import KvType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +46,7 @@ def shared_options(peers: Sequence[str]) -> Callable[[F], F]:
         click.option(
             "--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
         ),
+        opt.kv_option,
         opt.json_option,
     )  # fmt: skip
 
@@ -65,6 +69,7 @@ class Shared:
     threads: int | None
     isa: str | None
     as_json: bool
+    kv: KvType = "fp16"
 
     def names(self, able: Sequence[str], lack: str) -> list[str]:
         """The comma-separated names of --peer. Raises UsageError for one that is unknown or given twice, or

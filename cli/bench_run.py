@@ -151,7 +151,7 @@ def _plain(
     ids = _prompt_ids(bundle, manifest, *asked)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
-    everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa)]
+    everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa, kv=shared.kv)]
     everyone += common.all_peers(ctx, shared, manifest, names, context=context)
     plan = versus.Plan(tuple(ids), max_tokens, repeat)
     with common.steps() as progress:
@@ -159,7 +159,7 @@ def _plain(
     if plot:
         draw_versus(report, plot, model=manifest.name, threads=threads)
     if shared.as_json:
-        facts = {"model": manifest.name, "threads": threads, **report.as_json()}
+        facts = {"model": manifest.name, "threads": threads, "kv": shared.kv, **report.as_json()}
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
         _print(report, manifest.name, threads)

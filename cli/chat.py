@@ -73,7 +73,8 @@ def command(
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
     fetch_drafts(ctx, drafting)
-    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
+    kv, context = options["kv"], options["context"]
+    loaded = open_model(ctx, model, threads=options["threads"], context=context, kv=kv)
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
     else:

@@ -76,7 +76,8 @@ def command(
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     text = _prompt_text(prompt)
     fetch_drafts(ctx, drafting)
-    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"])
+    kv, context = options["kv"], options["context"]
+    loaded = open_model(ctx, model, threads=options["threads"], context=context, kv=kv)
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
         raw, system = True, None
@@ -138,6 +139,8 @@ def _report(
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),
         "context": loaded.forward.capacity,
+        "kv": loaded.kv,
+        "kv_cache_bytes": loaded.forward.nbytes()["kv_cache"],
         "threads": loaded.threads,
         "isa": loaded.isa,
     }

@@ -23,6 +23,12 @@ model_option = click.option(
     help="A model's name, a bundle, a GGUF file or a Hugging Face directory; what is missing is pulled.",
 )  # fmt: skip
 
+kv_option = click.option(
+    "--kv", type=click.Choice(["fp16", "int8"]), default="fp16", show_default=True,
+    help="How the cache keeps keys and values. int8 takes about half the memory; its replies are not exactly "
+    "those of fp16, and with and without drafts they are the same.",
+)  # fmt: skip
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 _SAMPLING = (
@@ -71,6 +77,7 @@ _RUNTIME = (
         "--context", type=click.IntRange(min=2), metavar="N",
         help="Tokens the cache can hold (default: what the model was made for, within reason).",
     ),
+    kv_option,
     click.option(
         "--draft", default="auto", show_default=True, metavar="NAMES",
         help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "

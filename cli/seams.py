@@ -15,6 +15,7 @@ from edgedec.cli import progress
 
 if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
+    from edgedec.memory import KvType
     from edgedec.models import Store
     from edgedec.session.assemble import LoadedModel
     from edgedec.session.speculate import Drafting
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class Loader(Protocol):
-    def __call__(self, bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel: ...
+    def __call__(
+        self, bundle: Path, *, threads: int | None, context: int | None, kv: KvType
+    ) -> LoadedModel: ...
 
 
 class Exporter(Protocol):
@@ -54,10 +57,10 @@ def _store() -> Store:
     return Store(notice=progress.notice)
 
 
-def _load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel:
+def _load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:
     from edgedec.session.assemble import load_model
 
-    return load_model(bundle, threads=threads, context=context)
+    return load_model(bundle, threads=threads, context=context, kv=kv)
 
 
 def _export(
@@ -108,12 +111,14 @@ def seams(ctx: click.Context) -> Seams:
     return ctx.ensure_object(Seams)
 
 
-def open_model(ctx: click.Context, name: str, *, threads: int | None, context: int | None) -> LoadedModel:
+def open_model(
+    ctx: click.Context, name: str, *, threads: int | None, context: int | None, kv: KvType = "fp16"
+) -> LoadedModel:
     """Load a model by name or path; what is missing is pulled or exported first, with progress."""
     given = seams(ctx)
     with progress.reporter() as report:
         bundle = given.store().ensure(name, progress=report)
-    return given.load(bundle, threads=threads, context=context)
+    return given.load(bundle, threads=threads, context=context, kv=kv)
 
 
 def fetch_drafts(ctx: click.Context, drafting: Drafting) -> dict[str, Path]:
@@ -153,11 +158,13 @@ def open_speculation(ctx: click.Context, model: LoadedModel, drafting: Drafting)
 
 
 def open_draft(ctx: click.Context, target: LoadedModel, name: str) -> LoadedModel:
-    """Load a model that drafts: with the threads of its target, and a context like the target's."""
+    """Load a model that drafts, with threads, kind of cache, and as far as it can context of its target."""
     from edgedec.core.manifest import Manifest
+    from edgedec.session.assemble import kv_of_draft
 
     given = seams(ctx)
     with progress.reporter() as report:
         bundle = given.store().ensure(name, progress=report)
-    context = min(target.forward.capacity, Manifest.load(bundle).spec.context_length)
-    return given.load(bundle, threads=target.threads, context=context)
+    manifest = Manifest.load(bundle)
+    context = min(target.forward.capacity, manifest.spec.context_length)
+    return given.load(bundle, threads=target.threads, context=context, kv=kv_of_draft(target, manifest))

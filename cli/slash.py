@@ -101,7 +101,8 @@ def _stats(context: Context, argument: str) -> None:
     context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
     context.say(f"context   {len(session.engine.committed)} of {context.model.forward.capacity} tokens")
     for name, count in context.model.forward.nbytes().items():
-        context.say(f"{name:<9} {count / 1e6:.1f} MB")
+        kept = f" ({context.model.kv})" if name == "kv_cache" and context.model.kv else ""
+        context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
     context.say(f"kernels   {context.model.isa}")
     context.say(f"drafts    {_drafts(session.speculation)}")
     if session.last is not None:

@@ -14,6 +14,7 @@ from edgedec.core.errors import BadFileError
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
 from edgedec.export.tensors import Part, Tensors
+from edgedec.memory import kv_row_name
 
 HEAD_K = 64
 """Entries per row that the head returns (fewer only for a smaller vocabulary)."""
@@ -204,7 +205,8 @@ def _cap(softcap: float) -> dict[str, Any]:
 
 
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
-    cache: list[str | int | None] = [hyper.layers, 2, hyper.kv_heads, "capacity", hyper.head_dim]
+    row = kv_row_name(hyper.head_dim)  # which of the two the kernels see from the size
+    cache: list[str | int | None] = [hyper.layers, 2, hyper.kv_heads, "capacity", row]
     return [
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),

@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
 from edgedec.core.types import ModelSpec, Sink, Source
-from edgedec.memory import kv_bytes
+from edgedec.memory import KvType, kv_bytes, kv_row_bytes
+
+_WORTHWHILE_BYTES = 1 << 20
+_WORTHWHILE_SLOTS = 64
+"""Fewer are what checking drafts takes back: a page or two per head, which the next pass writes again."""
 
 
 class KvMemory:
-    """fp16 keys and values [layers, 2, kv heads, capacity, head_dim], zero at first, in page-aligned memory.
+    """Keys and values f16[layers, 2, kv heads, capacity, row], zero at first, in page-aligned memory.
 
-    Raises BackendError when the address space cannot be had.
+    A row is head_dim fp16 numbers, or, with ``kv`` "int8", head_dim bytes and a scale in the space of
+    head_dim / 2 + 1 of them. Raises BackendError when the address space cannot be had.
     """
 
-    def __init__(self, spec: ModelSpec, capacity: int) -> None:
-        size = kv_bytes(spec, capacity)
+    def __init__(self, spec: ModelSpec, capacity: int, kv: KvType = "fp16") -> None:
+        size = kv_bytes(spec, capacity, kv)
         try:
             pages = _private_pages(size)
         except (OSError, OverflowError, ValueError) as error:
@@ -31,7 +36,9 @@ class KvMemory:
             # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
             with contextlib.suppress(OSError):
                 pages.madvise(mmap.MADV_NOHUGEPAGE)
-        shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, spec.head_dim)
+        shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, kv_row_bytes(spec.head_dim, kv) // 2)
+        self._kv = kv
+        self._pages = pages
         self.array: NDArray[np.float16] = np.frombuffer(pages, dtype=np.float16).reshape(shape)
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
@@ -41,9 +48,9 @@ class KvMemory:
 
     @property
     def layout(self) -> str:
-        """Type and sizes of a slot: ``float16 30x2x3x64``."""
-        *outer, _, width = self.array.shape
-        return f"{self.array.dtype.name} {'x'.join(map(str, (*outer, width)))}"
+        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``."""
+        layers, parts, heads, _, width = self.array.shape
+        return f"{self._kv} {layers}x{parts}x{heads}x{width * self.array.itemsize}"
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots."""
@@ -66,6 +73,24 @@ class KvMemory:
         if slots:
             for head in self.array.reshape(-1, *self.array.shape[-2:]):
                 yield head[:slots].reshape(-1).view(np.uint8).data
+
+    def release(self, length: int, reached: int) -> bool:
+        """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
+        and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.
+        """
+        slots, bytes_each = reached - length, self.array.nbytes // self.array.shape[3]
+        if slots <= _WORTHWHILE_SLOTS or slots * bytes_each < _WORTHWHILE_BYTES:
+            return False
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return False
+        head, slot = (int(step) for step in self.array.strides[2:4])
+        for start in range(0, self.array.nbytes, head) if length else (0,):
+            first = -(-(start + length * slot) // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = start + head if length else self.array.nbytes
+            # The page in which the next head begins is that one's too.
+            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
+                self._pages.madvise(mmap.MADV_DONTNEED, first, size)
+        return True
 
 
 def _private_pages(size: int) -> mmap.mmap:

@@ -12,7 +12,7 @@ from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows, Sink, Source
-from edgedec.memory import kv_bytes
+from edgedec.memory import KvType, kv_bytes
 
 MAX_PASS = 512
 _SHORT = 32
@@ -25,8 +25,9 @@ class OnnxForward(Booked):
 
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
     when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
-    4096). Raises UsageError for a capacity the model was not made for, and what ``open_session``,
-    ``check_shapes`` and ``KvMemory`` raise.
+    4096). ``kv``: how it keeps keys and values; "int8" takes about half the bytes, and has other results, as
+    exact: the same bits whatever passes tokens came in. Raises UsageError for a capacity the model was not
+    made for, and what ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
     """
 
     def __init__(
@@ -37,15 +38,18 @@ class OnnxForward(Booked):
         threads: int | None = None,
         capacity: int | None = None,
         spin: bool = True,
+        kv: KvType = "fp16",
     ) -> None:
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
         super().__init__(manifest.spec, caps, chosen)
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._kv = KvMemory(self._spec, chosen)
+        self._kv = KvMemory(self._spec, chosen, kv)
+        self._kv_bytes = kv_bytes(self._spec, chosen, kv)
+        self._reached = 0
         self._session = open_session(bundle, threads, spin=spin)
-        check_shapes(self._session, self._spec)
+        check_shapes(self._session, self._spec, kv)
         self._tempered = has_temperature(self._session)
         self._bound: dict[tuple[int, int, bool], BoundPass] = {}
 
@@ -64,6 +68,13 @@ class OnnxForward(Booked):
             result = bound.run(tokens, planned, chosen, rows.temperature)
         self._book.append(planned)
         return result
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
+        self._reached = max(self._reached, self.length)
+        super().rewind(length)
+        if self._kv.release(length, self._reached):
+            self._reached = length
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
@@ -86,7 +97,7 @@ class OnnxForward(Booked):
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
-        self._book.rewind(0)
+        self.rewind(0)
         if length:
             planned = self._book.plan(length, None)
             self._kv.read(source, length)
@@ -94,7 +105,7 @@ class OnnxForward(Booked):
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
-        return {"weights": self._weight_bytes, "kv_cache": kv_bytes(self._spec, self.capacity)}
+        return {"weights": self._weight_bytes, "kv_cache": self._kv_bytes}
 
     def _bound_for(self, shape: tuple[int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)

@@ -10,10 +10,11 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.graph_guard import check_graph
-from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import MODEL
 from edgedec.core.types import ModelSpec
 from edgedec.kernels import library
+from edgedec.memory import KvType, kv_row_name
 
 _BROKEN_FILE = (
     states.InvalidProtobuf,
@@ -85,17 +86,30 @@ def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     return options
 
 
-def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
-    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states."""
+def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "fp16") -> None:
+    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states, and
+    UnsupportedError when it takes another cache than one of ``kv``: bundles of earlier versions fix fp16.
+    """
     with one_line_errors(loading=True):
         inputs = {node.name: node.shape for node in session.get_inputs()}
         outputs = {node.name: node.shape for node in session.get_outputs()}
     shapes = inputs | outputs
     cache, values, logits = (shapes.get(name, []) for name in ("kv_cache", "values", "logits"))
-    found = (*cache[:3], *cache[4:], *values[1:], *logits[1:])
-    stated = (spec.n_layers, 2, spec.n_kv_heads, spec.head_dim, spec.head_k, spec.vocab_size)
-    if found != stated or inputs.keys() != _INPUTS or not outputs.keys() >= _OUTPUTS:
+    found = (*cache[:3], *values[1:], *logits[1:])
+    stated = (spec.n_layers, 2, spec.n_kv_heads, spec.head_k, spec.vocab_size)
+    fixed, free = [spec.head_dim], [kv_row_name(spec.head_dim)]
+    if (
+        found != stated
+        or cache[4:] not in (fixed, free)
+        or inputs.keys() != _INPUTS
+        or not outputs.keys() >= _OUTPUTS
+    ):
         raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
+    if kv != "fp16" and cache[4:] == fixed:
+        raise UnsupportedError(
+            f"the bundle was made by an earlier version, for a cache in fp16, not in {kv}",
+            hint="export or pull the model again",
+        )
 
 
 def has_temperature(session: ort.InferenceSession) -> bool:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import GGUF, Manifest
 from edgedec.core.types import Forward
+from edgedec.memory import KvType
 
 
 def open_forward(
-    bundle: Path, manifest: Manifest, *, threads: int | None = None, capacity: int | None = None
+    bundle: Path,
+    manifest: Manifest,
+    *,
+    threads: int | None = None,
+    capacity: int | None = None,
+    kv: KvType = "fp16",
 ) -> Forward:
-    """Load a bundle; arguments and errors are those of ``OnnxForward``."""
+    """Load a bundle; arguments and errors are those of ``OnnxForward``. UnsupportedError, too, for another
+    ``kv`` than "fp16" where another runtime keeps the cache.
+    """
+    if kv != "fp16" and manifest.kind != "edgedec":
+        raise UnsupportedError(
+            f"a cache in {kv} is not possible: {kernels_of(manifest)} runs this model, and keeps its own",
+            hint="leave out --kv, or export the model for EdgeDec's kernels",
+        )
     if manifest.kind == "optimum":
         from edgedec.backends.decoder import DecoderForward
 
@@ -21,7 +34,7 @@ def open_forward(
         return open_llama_cpp(bundle, manifest, threads=threads, capacity=capacity)
     from edgedec.backends.onnx import OnnxForward
 
-    return OnnxForward(bundle, manifest, threads=threads, capacity=capacity)
+    return OnnxForward(bundle, manifest, threads=threads, capacity=capacity, kv=kv)
 
 
 def open_llama_cpp(

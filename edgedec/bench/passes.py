@@ -63,7 +63,8 @@ class PeerCost:
 class KernelReport:
     """Costs of passes of one model on one kernel row. ``weight_bytes`` are read once per pass.
 
-    ``peers``: the same passes of other runtimes, by name; ``versions`` what those are and run on.
+    ``peers``: the same passes of other runtimes, by name; ``versions`` what those are and run on. ``kv``: how
+    the cache keeps keys and values, None where another runtime decides that.
     """
 
     model: str
@@ -75,6 +76,7 @@ class KernelReport:
     passes: tuple[PassCost, ...]
     peers: Mapping[str, tuple[PeerCost, ...]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    kv: str | None = "fp16"
 
     @property
     def bandwidth_fraction(self) -> float:
@@ -88,6 +90,7 @@ class KernelReport:
             "isa": self.isa,
             "threads": self.threads,
             "resident_tokens": self.resident,
+            "kv": self.kv,
             "weight_bytes": self.weight_bytes,
             "bandwidth_gb_s": rounded(self.bandwidth_gb_s),
             "bandwidth_fraction": rounded(self.bandwidth_fraction),

@@ -11,6 +11,7 @@ from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.llama_cpp.advice import INSTALL, REBUILD
+from edgedec.memory import KvType
 
 _PROGRAMS = Path(__file__).parent / "peers"
 PEERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
@@ -42,13 +43,13 @@ _ADVICE = {
 }
 
 
-def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None) -> Side:
+def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None, kv: KvType = "fp16") -> Side:
     """EdgeDec running the bundle in this interpreter; ``isa`` forces a kernel row."""
     return Side(
         name="edgedec",
         program=_PROGRAMS / "edgedec_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context},
+        settings={"threads": threads, "context": context, "kv": kv},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 
@@ -61,6 +62,7 @@ def ours_drafting(
     costs: Path,
     draft_models: Mapping[str, Path],
     isa: str | None = None,
+    kv: KvType = "fp16",
 ) -> Side:
     """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes,
     ``draft_models`` the bundles of models that draft, by name.
@@ -70,7 +72,13 @@ def ours_drafting(
         name="edgedec",
         program=_PROGRAMS / "edgedec_drafts_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context, "costs": str(costs), "draft_models": models},
+        settings={
+            "threads": threads,
+            "context": context,
+            "costs": str(costs),
+            "draft_models": models,
+            "kv": kv,
+        },
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from edgedec.memory.cache_book import CacheBook, Pass
-from edgedec.memory.sizes import kv_bytes
+from edgedec.memory.sizes import KvType, kv_bytes, kv_row_bytes, kv_row_name
 
-__all__ = ["CacheBook", "Pass", "kv_bytes"]
+__all__ = ["CacheBook", "KvType", "Pass", "kv_bytes", "kv_row_bytes", "kv_row_name"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
+from edgedec.memory import KvType
 from edgedec.memory.release import release_freed
 from edgedec.session.tokenizer import Tokenizer
 from edgedec.telemetry.stats import Clock
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class LoadedModel:
     """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs,
     or the runtime that does, "onnxruntime" for a bundle made with optimum and "llama.cpp" for a GGUF file.
+    ``kv`` is how the cache keeps keys and values, None where another runtime decides that.
     """
 
     forward: Forward
@@ -31,22 +33,29 @@ class LoadedModel:
     isa: str
     threads: int
     load_s: float
+    kv: KvType | None = "fp16"
 
 
 def load_model(
-    bundle: Path, *, threads: int | None = None, context: int | None = None, clock: Clock = time.perf_counter
+    bundle: Path,
+    *,
+    threads: int | None = None,
+    context: int | None = None,
+    kv: KvType = "fp16",
+    clock: Clock = time.perf_counter,
 ) -> LoadedModel:
     """Open an exported bundle; None means as many threads, and as much context, as the backend thinks best.
 
     Raises NotFoundError or BadFileError for the bundle, UsageError for ``context`` beyond the model's own
-    limit or an unavailable ``EDGEDEC_ISA``, BackendError when the runtime refuses.
+    limit or an unavailable ``EDGEDEC_ISA``, UnsupportedError for a ``kv`` that the bundle cannot have,
+    BackendError when the runtime refuses.
     """
     started = clock()
     manifest = Manifest.load(bundle)
     from edgedec.backends.onnx_session import physical_cores
     from edgedec.backends.open import kernels_of, open_forward
 
-    forward = open_forward(bundle, manifest, threads=threads, capacity=context)
+    forward = open_forward(bundle, manifest, threads=threads, capacity=context, kv=kv)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -56,7 +65,14 @@ def load_model(
     release_freed()
     template = load_template(bundle, tokenizer, manifest)
     cores = threads or physical_cores()
-    return LoadedModel(forward, tokenizer, template, manifest, kernels_of(manifest), cores, clock() - started)
+    kept = kv if manifest.kind == "edgedec" else None
+    isa, load_s = kernels_of(manifest), clock() - started
+    return LoadedModel(forward, tokenizer, template, manifest, isa, cores, load_s, kept)
+
+
+def kv_of_draft(target: LoadedModel, draft: Manifest) -> KvType:
+    """How the cache of a model that drafts is kept: like its target's, where that can be chosen."""
+    return (target.kv or "fp16") if draft.kind == "edgedec" else "fp16"
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

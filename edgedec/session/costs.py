@@ -41,7 +41,8 @@ class CostFile:
         from edgedec.telemetry.machine import describe
 
         weights = model.manifest.files[WEIGHTS].sha256
-        conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu)
+        cache = ("int8",) if model.kv == "int8" else ()
+        conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
         digest = hashlib.sha256("|".join(conditions).encode()).hexdigest()
         return cls(folder / f"{digest[:24]}.json", conditions)
 

@@ -11,8 +11,8 @@ OUTPUT = "kv_new"
 
 
 class ReturnNewKv(Pass):
-    """Adds the output kv_new f16[L, 2, Hkv, T, d]. The kernels write the cache itself; bodies of standard ops
-    can not write an input, so there the caller puts kv_new into the cache.
+    """Adds the output kv_new f16[L, 2, Hkv, T, row]. The kernels write the cache itself; bodies of standard
+    ops can not write an input, so there the caller puts kv_new into the cache.
     """
 
     def call(self, model: ExportModel) -> bool:
@@ -24,7 +24,7 @@ class ReturnNewKv(Pass):
         parts = [node.output[1] for node in attentions]
         model.nodes.append(helper.make_node("Concat", parts, [OUTPUT], name=OUTPUT, axis=0))
         cache = next(value for value in model.inputs if value.name == "kv_cache").type.tensor_type.shape
-        sizes = [dim.dim_value for dim in cache.dim]
+        sizes = [dim.dim_param or dim.dim_value for dim in cache.dim]
         shape = [*sizes[:3], "tokens", sizes[4]]
         model.outputs.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT16, shape))
         return True

@@ -6,6 +6,7 @@
 //   min, max                     (a < b ? a : b) and (a > b ? a : b): the second operand when one is NaN
 //   load_f16, store_f16          IEEE binary16, round half to even, subnormals kept, NaN made quiet
 //   load_bf16                    the upper halves of fp32 numbers
+//   load_i8                      sixteen int8, exact
 //   reduce_add                   folds 16 -> 8 -> 4 -> 2 -> 1, lane i with lane i + half
 //   reduce_add_each(v)           lane j = reduce_add(v[j])
 //   Ints                         sixteen int32 lanes, two's complement with wrap-around
@@ -108,6 +109,11 @@ struct Vec16Scalar {
   }
   static EDGEDEC_INLINE Vec16Scalar load_bf16(const uint16_t* p) {
     return map([=](int i) { return bfloat_to_float(p[i]); });
+  }
+  static EDGEDEC_INLINE Vec16Scalar load_i8(const void* p) {
+    int8_t byte[kLanes];
+    std::memcpy(byte, p, sizeof byte);
+    return map([&](int i) { return static_cast<float>(byte[i]); });
   }
   static EDGEDEC_INLINE Vec16Scalar broadcast(float x) {
     return map([=](int) { return x; });

@@ -1,6 +1,7 @@
 // How a pass is shared out over threads, and the checks that no instruction set has a say in.
 #include <algorithm>
 
+#include "tree_attention/elements.h"
 #include "tree_attention/paths.h"
 #include "tree_attention/tree_attention.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr size_t kScoreFloats = 1 << 16;   // scores of a block that one task computes: they stay in L2
 constexpr size_t kEnoughBlocks = 16;       // to keep all threads busy
-constexpr size_t kWorthSplitting = 1 << 19;  // bytes of keys and values: tens of microseconds
+constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values, tens of microseconds; of int8 as long
 constexpr size_t kKeyBytes = 64 << 10;     // of a task
 constexpr size_t kColumns = 64;            // of a task: two cache lines of every value; one takes a tenth longer
 
@@ -121,6 +122,14 @@ void attend(const Row& row, Parallel& threads, const Config& config, const Cache
     const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
     split_block(row, threads, config, cache, pass.length, block, queries, out, split);
   }
+}
+
+bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row, Cache* cache) {
+  const bool int8 = row != Halves::row(config.dim);
+  if (int8 && row != Int8s::row(config.dim)) return false;
+  const size_t head_stride = capacity * row;
+  *cache = {first, first + config.kv_heads * head_stride, head_stride, row, int8};
+  return true;
 }
 
 const char* problem(const Config& config, const Pass& pass, size_t capacity) {

@@ -1,5 +1,5 @@
-// C ABI for tests: one whole pass in a cache f16[2, Hkv, C, d]. Returns 0, 1 when the row is unknown or the CPU cannot
-// run it, 2 when an argument is wrong.
+// C ABI for tests: one whole pass in a cache f16[2, Hkv, C, width]. Returns 0, 1 when the row is unknown or the CPU
+// cannot run it, 2 when an argument is wrong.
 #include <vector>
 
 #include "common/isa.h"
@@ -23,8 +23,8 @@ struct Backwards : edgedec::Parallel {
 // split: as attend() takes it; null for what split_for() says.
 EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
-                                       size_t capacity, const float* q_norm, const float* k_norm, float* out,
-                                       const size_t* split) {
+                                       size_t capacity, size_t width, const float* q_norm, const float* k_norm,
+                                       float* out, const size_t* split) {
   const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
   if (!r) return 1;
   const Pass pass = {parents, tokens, length};
@@ -33,8 +33,8 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
   const size_t group = config->heads / config->kv_heads;
   if (!chosen.tokens || (chosen.tokens > 1 && chosen.tokens * group > kMostQueries)) return 2;
   if (chosen.keys && (!chosen.columns || chosen.columns % 16)) return 2;
-  const size_t head_stride = capacity * config->dim;
-  const Cache layer = {cache, cache + config->kv_heads * head_stride, head_stride};
+  Cache layer;
+  if (!lay_out(*config, cache, capacity, width, &layer)) return 2;
   std::vector<float> queries(tokens * config->heads * config->dim);
   for (size_t m = 0; m < tokens; ++m)
     r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.data(), m, m + 1);

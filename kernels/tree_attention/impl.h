@@ -42,15 +42,22 @@ EDGEDEC_INLINE size_t kv_at(const Config& config, const Cache& cache, const Bloc
   return b.h0 / (config.heads / config.kv_heads) * cache.head_stride;
 }
 
-template <class V>
-void score(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
-           size_t i1) {
+template <class V, class E>
+void score_as(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
+              size_t i1) {
   const float* query[kMostQueries];
   for (size_t q = 0; q < b.queries(); ++q) query[q] = queries + head_at(config, b, q);
   const uint16_t* keys = cache.keys + kv_at(config, cache, b);
   for_all_runs(b, length, i0, i1, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    score_run<V>(query + q, count, keys + slot * config.dim, config.dim, n, at);
+    score_run<V, E>(query + q, count, keys + slot * cache.row, config.dim, n, at);
   });
+}
+
+template <class V>
+void score(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
+           size_t i1) {
+  const auto as = cache.int8 ? score_as<V, Int8s> : score_as<V, Halves>;
+  as(config, cache, length, b, queries, i0, i1);
 }
 
 // scores -> exp(score - max), in place; returns their sum. The row has room up to a multiple of sixteen.
@@ -80,8 +87,9 @@ void weigh(const Config& config, const Block& b, size_t q0, size_t q1) {
   }
 }
 
-template <class V>
-void gather(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0, size_t c1) {
+template <class V, class E>
+void gather_as(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0,
+               size_t c1) {
   float* to[kMostQueries];
   for (size_t q = 0; q < b.queries(); ++q) {
     to[q] = out + head_at(config, b, q);
@@ -89,11 +97,17 @@ void gather(const Config& config, const Cache& cache, size_t length, const Block
   }
   const uint16_t* values = cache.values + kv_at(config, cache, b);
   for_all_runs(b, length, 0, SIZE_MAX, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    value_run<V>(at, count, values + slot * config.dim, config.dim, n, to + q, c0, c1);
+    value_run<V, E>(at, count, values + slot * cache.row, config.dim, n, to + q, c0, c1);
   });
   for (size_t q = 0; q < b.queries(); ++q)
     for (size_t c = c0; c < c1; c += kLanes)
       V::div(V::load(to[q] + c), V::broadcast(b.sums[q])).store(to[q] + c);
+}
+
+template <class V>
+void gather(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0, size_t c1) {
+  const auto as = cache.int8 ? gather_as<V, Int8s> : gather_as<V, Halves>;
+  as(config, cache, length, b, out, c0, c1);
 }
 
 template <class V>

@@ -37,17 +37,20 @@ struct TreeAttention {
     return static_cast<size_t>(value);
   }
 
-  // Keys and values of this layer in kv_cache[L, 2, Hkv, C, d]; they are written through the input, which is the
+  // Keys and values of this layer in kv_cache[L, 2, Hkv, C, row]; they are written through the input, which is the
   // whole point of a cache that the caller owns.
   Cache cache(const Context& c, size_t* capacity) const {
     const std::vector<int64_t> dims = c.shape(4);
-    if (dims.size() != 5 || dims[0] <= layer || layer < 0 || dims[1] != 2 ||
-        dims[2] != static_cast<int64_t>(config.kv_heads) || dims[4] != static_cast<int64_t>(config.dim))
-      throw Error("kv_cache must be [layers, 2, kv heads, capacity, head dim]");
-    *capacity = static_cast<size_t>(dims[3]);
-    const size_t stride = *capacity * config.dim, half = stride * config.kv_heads;
-    uint16_t* keys = c.data<uint16_t>(4) + static_cast<size_t>(layer) * 2 * half;
-    return {keys, keys + half, stride};
+    bool fits = dims.size() == 5 && layer >= 0 && layer < dims[0] && dims[1] == 2 &&
+                dims[2] == static_cast<int64_t>(config.kv_heads);
+    Cache found{};
+    if (fits) {
+      const size_t row = static_cast<size_t>(dims[4]), before = static_cast<size_t>(layer) * 2 * config.kv_heads;
+      *capacity = static_cast<size_t>(dims[3]);
+      fits = tree_attention::lay_out(config, c.data<uint16_t>(4) + before * *capacity * row, *capacity, row, &found);
+    }
+    if (!fits) throw Error("kv_cache must be [layers, 2, kv heads, capacity, head dim, or head dim / 2 + 1 for int8]");
+    return found;
   }
 
   const float* head_norm(const Context& c, size_t input) const {
@@ -75,17 +78,17 @@ struct TreeAttention {
     copy_new(c, kv, pass);
   }
 
-  // The optional output kv_new[1, 2, Hkv, T, d]: what this pass wrote into the cache, for callers of the op's body in
+  // The optional output kv_new[1, 2, Hkv, T, row]: what this pass wrote into the cache, for callers of the op's body in
   // standard ONNX ops, which cannot write its input.
   void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
     const auto tokens = static_cast<int64_t>(pass.tokens);
-    const auto kv_heads = static_cast<int64_t>(config.kv_heads), dim = static_cast<int64_t>(config.dim);
-    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, dim});
+    const auto kv_heads = static_cast<int64_t>(config.kv_heads), width = static_cast<int64_t>(kv.row);
+    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, width});
     if (!out) return;
-    const size_t row = pass.tokens * config.dim;
+    const size_t all = pass.tokens * kv.row;
     for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; row && h < config.kv_heads; ++h, out += row)
-        std::memcpy(out, half + h * kv.head_stride + pass.length * config.dim, row * sizeof(uint16_t));
+      for (size_t h = 0; all && h < config.kv_heads; ++h, out += all)
+        std::memcpy(out, half + h * kv.head_stride + pass.length * kv.row, all * sizeof(uint16_t));
   }
 
   void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {

@@ -1,7 +1,8 @@
-// Phase one: head norms, rotation, and the fp16 writes into the cache.
+// Phase one: head norms, rotation, and the writes into the cache.
 #pragma once
 
 #include "common/norm16.h"
+#include "tree_attention/elements.h"
 #include "tree_attention/tree_attention.h"
 
 namespace edgedec::tree_attention {
@@ -24,11 +25,6 @@ EDGEDEC_INLINE void rotate(const float* x, const float* rotary, float* y, size_t
   }
 }
 
-template <class V>
-EDGEDEC_INLINE void store_half(const float* x, uint16_t* y, size_t dim) {
-  for (size_t i = 0; i < dim; i += kLanes) V::load(x + i).store_f16(y + i);
-}
-
 // One head through norm and rotation. y may not be x.
 template <class V>
 void turn_head(const Config& config, const float* x, const float* rotary, const float* norm, float scale, float* y) {
@@ -37,24 +33,31 @@ void turn_head(const Config& config, const float* x, const float* rotary, const 
   rotate(y, rotary, y, config.dim, config.interleaved, scale);  // a pair is read before it is written
 }
 
-template <class V>
-void prepare(const Config& config, const Cache& cache, size_t length, const float* qkv, const float* rotary,
-             const float* q_norm, const float* k_norm, float* queries, size_t m0, size_t m1) {
+template <class V, class E>
+void prepare_as(const Config& config, const Cache& cache, size_t length, const float* qkv, const float* rotary,
+                const float* q_norm, const float* k_norm, float* queries, size_t m0, size_t m1) {
   const size_t dim = config.dim, heads = config.heads, kv_heads = config.kv_heads;
   for (size_t m = m0; m < m1; ++m) {
     const float* q = qkv + m * (heads + 2 * kv_heads) * dim;
     const float *k = q + heads * dim, *v = k + kv_heads * dim, *table = rotary + m * dim;
     float* query = queries + m * heads * dim;
     for (size_t h = 0; h < kv_heads; ++h) {
-      const size_t at = h * cache.head_stride + (length + m) * dim;
+      const size_t at = h * cache.head_stride + (length + m) * cache.row;
       // The token's query room holds the rotated key until the queries are written.
       turn_head<V>(config, k + h * dim, table, k_norm, 1.0f, query);
-      store_half<V>(query, cache.keys + at, dim);
-      store_half<V>(v + h * dim, cache.values + at, dim);
+      E::template store<V>(query, cache.keys + at, dim);
+      E::template store<V>(v + h * dim, cache.values + at, dim);
     }
     for (size_t h = 0; h < heads; ++h)
       turn_head<V>(config, q + h * dim, table, q_norm, config.scale, query + h * dim);
   }
+}
+
+template <class V>
+void prepare(const Config& config, const Cache& cache, size_t length, const float* qkv, const float* rotary,
+             const float* q_norm, const float* k_norm, float* queries, size_t m0, size_t m1) {
+  const auto as = cache.int8 ? prepare_as<V, Int8s> : prepare_as<V, Halves>;
+  as(config, cache, length, qkv, rotary, q_norm, k_norm, queries, m0, m1);
 }
 
 }  // namespace

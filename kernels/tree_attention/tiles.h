@@ -9,15 +9,15 @@
 // caches, one token, one core: a sixth to a quarter less time. Asking past the end of the cache is harmless.
 #pragma once
 
-#include "common/vec16.h"
+#include "tree_attention/elements.h"
 
 namespace edgedec::tree_attention {
 namespace {
 
 constexpr int kTileQueries = 6;
 constexpr size_t kValueBlock = 32;     // values that stay in L1 while the tiles of a block pass over them
-constexpr size_t kAhead = 2048;        // halves between the key in use and the one asked for
-constexpr size_t kLine = 32;           // halves in a cache line
+constexpr size_t kAhead = 4096;        // bytes between the key in use and the one asked for
+constexpr size_t kLine = 32;           // elements to ask for at a time: halves in a cache line
 
 // The other side of a tile with `queries` rows: the greatest power of two that fits the accumulators.
 constexpr int across(int accumulators, int queries) {
@@ -33,9 +33,10 @@ EDGEDEC_INLINE size_t tile_size(size_t left) {
 }
 
 // sums[q][first + j] = the sixteen lanes of <query[q], keys[j]> for K keys.
-template <class V, int Q, int K>
+template <class V, class E, int Q, int K>
 EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, size_t dim, V (*sums)[kLanes],
                              size_t first) {
+  const size_t row = E::row(dim);
   V acc[Q][K];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
@@ -45,9 +46,9 @@ EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, si
     V key[K];
     if (c % kLine == 0)
 #pragma GCC unroll 8
-      for (int j = 0; j < K; ++j) __builtin_prefetch(keys + static_cast<size_t>(j) * dim + c + kAhead);
+      for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(keys + static_cast<size_t>(j) * row, c) + kAhead);
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) key[j] = V::load_f16(keys + static_cast<size_t>(j) * dim + c);
+    for (int j = 0; j < K; ++j) key[j] = E::template load<V>(keys + static_cast<size_t>(j) * row, c);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V x = V::load(query[q] + c);
@@ -61,26 +62,29 @@ EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, si
     for (int j = 0; j < K; ++j) sums[q][first + static_cast<size_t>(j)] = acc[q][j];
 }
 
-// scores[q][j] = <query[q], keys[j]> for n <= 16 keys.
-template <class V, int Q>
-void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, float* const* scores) {
+// scores[q][j] = <query[q], keys[j]> for n <= 16 keys, times scales[j] where elements have one.
+template <class V, class E, int Q>
+void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, const float* scales,
+                float* const* scores) {
   constexpr int K = across(V::kAccumulators, Q);
   V sums[Q][kLanes];
   size_t j = 0;
-  for (; j + K <= n; j += K) dot_tile<V, Q, K>(query, keys + j * dim, dim, sums, j);
-  for (; j < n; ++j) dot_tile<V, Q, 1>(query, keys + j * dim, dim, sums, j);
+  for (; j + K <= n; j += K) dot_tile<V, E, Q, K>(query, keys + j * E::row(dim), dim, sums, j);
+  for (; j < n; ++j) dot_tile<V, E, Q, 1>(query, keys + j * E::row(dim), dim, sums, j);
   for (; j < kLanes; ++j)
     for (int q = 0; q < Q; ++q) sums[q][j] = V::broadcast(0.0f);
   for (int q = 0; q < Q; ++q) {
-    const V total = V::reduce_add_each(sums[q]);
+    V total = V::reduce_add_each(sums[q]);
+    if constexpr (E::kScaled) total = V::mul(total, V::load(scales));
     n == kLanes ? total.store(scores[q]) : total.store_partial(scores[q], n);
   }
 }
 
 // out[q] += weights[q][j] * values[j], j ascending, for D * 16 of the elements.
-template <class V, int Q, int D>
+template <class V, class E, int Q, int D>
 EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n,
                              float* const* out, size_t c) {
+  const size_t row = E::row(dim);
   V acc[Q][D];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
@@ -90,9 +94,9 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
     V value[D];
     if (c % kLine == 0)
 #pragma GCC unroll 8
-      for (int i = 0; i < D; i += 2) __builtin_prefetch(values + (j + kValueBlock) * dim + c + i * kLanes);
+      for (int i = 0; i < D; i += 2) __builtin_prefetch(E::at(values + (j + kValueBlock) * row, c + i * kLanes));
 #pragma GCC unroll 8
-    for (int i = 0; i < D; ++i) value[i] = V::load_f16(values + j * dim + c + static_cast<size_t>(i) * kLanes);
+    for (int i = 0; i < D; ++i) value[i] = E::template load<V>(values + j * row, c + static_cast<size_t>(i) * kLanes);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V weight = V::broadcast(weights[q][j]);
@@ -107,13 +111,13 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
 }
 
 // Elements [c0, c1) of the sums.
-template <class V, int Q>
+template <class V, class E, int Q>
 void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out, size_t c0,
                 size_t c1) {
   constexpr int D = across(V::kAccumulators, Q);
   size_t c = c0;
-  for (; c + D * kLanes <= c1; c += D * kLanes) sum_tile<V, Q, D>(weights, values, dim, n, out, c);
-  for (; c < c1; c += kLanes) sum_tile<V, Q, 1>(weights, values, dim, n, out, c);
+  for (; c + D * kLanes <= c1; c += D * kLanes) sum_tile<V, E, Q, D>(weights, values, dim, n, out, c);
+  for (; c < c1; c += kLanes) sum_tile<V, E, Q, 1>(weights, values, dim, n, out, c);
 }
 
 #define EDGEDEC_BY_QUERIES(n, CALL) \
@@ -126,34 +130,56 @@ void value_tile(const float* const* weights, const uint16_t* values, size_t dim,
     default: CALL(6); break;        \
   }
 
-// scores[q][j] = <query[q], keys[j]> for all queries and n keys in consecutive rows.
-template <class V>
+// scores[q][j] = <query[q], keys[j]>, scaled, for all queries and n keys in consecutive rows.
+template <class V, class E>
 void score_run(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
                float* const* scores) {
   for (size_t j = 0; j < n; j += kLanes) {
     const size_t count = n - j < kLanes ? n - j : kLanes;
+    const uint16_t* from = keys + j * E::row(dim);
+    float scales[kLanes];
+    if constexpr (E::kScaled) E::template scales<V>(from, dim, count, scales);
     for (size_t q = 0, size; q < queries; q += size) {
       size = tile_size(queries - q);
       float* at[kTileQueries];
       for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
-#define CALL(Q) score_tile<V, Q>(query + q, keys + j * dim, dim, count, at)
+#define CALL(Q) score_tile<V, E, Q>(query + q, from, dim, count, scales, at)
       EDGEDEC_BY_QUERIES(size, CALL)
 #undef CALL
     }
   }
 }
 
-// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1).
+// to[j] = weights[j] * scales[j] for n <= kValueBlock.
 template <class V>
+EDGEDEC_INLINE void scale_weights(const float* weights, const float* scales, size_t n, float* to) {
+  for (size_t j = 0; j < n; j += kLanes) {
+    const size_t count = n - j < kLanes ? n - j : kLanes;
+    V::mul(V::load_partial(weights + j, count), V::load(scales + j)).store(to + j);
+  }
+}
+
+// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1). Where elements
+// have a scale, it is the weight that it is multiplied with.
+template <class V, class E>
 void value_run(const float* const* weights, size_t queries, const uint16_t* values, size_t dim, size_t n,
                float* const* out, size_t c0, size_t c1) {
   for (size_t j = 0; j < n; j += kValueBlock) {
     const size_t count = n - j < kValueBlock ? n - j : kValueBlock;
+    const uint16_t* from = values + j * E::row(dim);
+    float scales[kValueBlock], scaled[kTileQueries][kValueBlock];
+    if constexpr (E::kScaled) E::template scales<V>(from, dim, count, scales);
     for (size_t q = 0, size; q < queries; q += size) {
       size = tile_size(queries - q);
       const float* at[kTileQueries];
-      for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j;
-#define CALL(Q) value_tile<V, Q>(at, values + j * dim, dim, count, out + q, c0, c1)
+      for (size_t i = 0; i < size; ++i) {
+        at[i] = weights[q + i] + j;
+        if constexpr (E::kScaled) {
+          scale_weights<V>(at[i], scales, count, scaled[i]);
+          at[i] = scaled[i];
+        }
+      }
+#define CALL(Q) value_tile<V, E, Q>(at, from, dim, count, out + q, c0, c1)
       EDGEDEC_BY_QUERIES(size, CALL)
 #undef CALL
     }

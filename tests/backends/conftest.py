@@ -17,12 +17,14 @@ from edgedec.backends.open import open_llama_cpp
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import FloatArray, Forward, HeadRows
 from edgedec.export import export_gguf
+from edgedec.memory import KvType
 from tests.backends.fake_llama import fake_llama
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import write_tiny
 
-EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3")
+EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3")
+"""With "int8-", the cache is kept in int8."""
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -37,6 +39,7 @@ class Make:
     exact: bool = True
     tolerance: float = 1e-5
     """Of logits, where it is not exact."""
+    kv: KvType = "fp16"
 
     def __call__(self, capacity: int = 64) -> Forward:
         return self.fresh(capacity)
@@ -141,6 +144,8 @@ def _make(request: pytest.FixtureRequest) -> Make:
             lambda capacity: DecoderForward(bundle, manifest, threads=2, capacity=capacity, spin=False),
             exact=False,
         )
-    bundle = request.getfixturevalue("tiny_bundle")(kind)
-    manifest = Manifest.load(bundle)
-    return Make(lambda capacity: OnnxForward(bundle, manifest, threads=2, capacity=capacity, spin=False))
+    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("int8-"))
+    manifest, kv = Manifest.load(bundle), "int8" if kind.startswith("int8-") else "fp16"
+    return Make(
+        lambda capacity: OnnxForward(bundle, manifest, threads=2, capacity=capacity, spin=False, kv=kv), kv=kv
+    )

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from edgedec.cli.main import app
 from edgedec.cli.seams import Seams
+from edgedec.memory import KvType
 from edgedec.models import Store
 from edgedec.session.assemble import LoadedModel
 from tests.session.parrot import load_parrot
@@ -32,8 +33,8 @@ class Home:
         return bundle
 
     def seams(self, model: LoadedModel | None = None, **others: Any) -> Seams:
-        def load(bundle: Path, *, threads: int | None, context: int | None) -> LoadedModel:
-            self.opened.append({"bundle": bundle, "threads": threads, "context": context})
+        def load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:
+            self.opened.append({"bundle": bundle, "threads": threads, "context": context, "kv": kv})
             assert model is not None
             return model
 

@@ -95,7 +95,17 @@ def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
 def test_threads_and_context_reach_the_model(home: Home) -> None:
     bundle = home.install()
     run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
-    assert home.opened == [{"bundle": bundle, "threads": 3, "context": 50}]
+    assert home.opened == [{"bundle": bundle, "threads": 3, "context": 50, "kv": "fp16"}]
+
+
+def test_the_kind_of_cache_reaches_the_model_and_is_reported(home: Home) -> None:
+    home.install()
+    model = replace(home.parrot("Yes."), kv="int8")
+    result = run(home.seams(model), "generate", "-p", "Why?", "--kv", "int8", "--json")
+    stats = json.loads(result.stdout)["stats"]
+    assert (home.opened[0]["kv"], stats["kv"]) == ("int8", "int8")
+    assert stats["kv_cache_bytes"] == model.forward.nbytes()["kv_cache"]
+    assert_one_line(run(home.seams(model), "generate", "-p", "x", "--kv", "int4"), 2, "int4", "fp16", "int8")
 
 
 def test_the_system_message_reaches_the_prompt(home: Home) -> None:

@@ -42,6 +42,8 @@ class Model:
     norms: bool = False
     softcap: float = 0.0
     seed: int = 0
+    int8: bool = False
+    """How the cache keeps keys and values."""
 
     def config(self) -> Config:
         scale = 1 / self.dim**0.5
@@ -56,13 +58,21 @@ class Model:
         return q, k
 
     def cache(self, length: int, capacity: int) -> F16:
-        """[2, kv heads, capacity, dim]; slots from `length` on are NaN, so that reading them shows."""
+        """[2, kv heads, capacity, row]; slots from `length` on are NaN, so that reading them shows."""
         rng = np.random.default_rng(self.seed + 2)
-        cache = np.full((2, self.kv_heads, capacity, self.dim), np.float16(np.nan))
         # Drawn slot by slot: a longer context begins with a shorter one.
-        filling = rng.standard_normal((length, 2, self.kv_heads, self.dim)).astype(np.float16)
-        cache[:, :, :length] = filling.transpose(1, 2, 0, 3)
+        filling = rng.standard_normal((length, 2, self.kv_heads, self.dim)).astype(np.float32)
+        rows = quantised(filling) if self.int8 else filling.astype(np.float16)
+        cache = np.full((2, self.kv_heads, capacity, rows.shape[3]), np.float16(np.nan))
+        cache[:, :, :length] = rows.transpose(1, 2, 0, 3)
         return cache
+
+    def widened(self, rows: F16) -> F64:
+        """What rows [..., row] of a cache mean: [..., dim]."""
+        if not self.int8:
+            return rows.astype(np.float64)
+        whole = np.ascontiguousarray(rows).view(np.int8)[..., : self.dim]
+        return whole * rows[..., -1:].astype(np.float64)
 
     def tokens(self, count: int) -> F32:
         width = (self.heads + 2 * self.kv_heads) * self.dim
@@ -72,6 +82,27 @@ class Model:
         inverse = 10_000.0 ** (-np.arange(0, self.dim, 2) / self.dim)
         angle = np.asarray(positions)[:, None] * inverse
         return np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+
+
+def quantised(x: F32) -> F16:
+    """Rows of int8 [..., dim / 2 + 1] for x[..., dim]: by the definition in tree_attention.h, in NumPy."""
+    with np.errstate(all="ignore"):
+        most = np.abs(x).max(axis=-1, keepdims=True)
+        scale = (most / np.float32(127)).astype(np.float16)
+        scale = np.where(
+            scale.astype(np.float32) * np.float32(127) < most, np.nextafter(scale, np.float16(np.inf)), scale
+        )
+        lost = ~np.isfinite(x).all(axis=-1, keepdims=True) | ~np.isfinite(scale)
+        scale = np.where(lost, np.float16(np.nan), scale)
+        whole = np.where(lost | (scale == 0), 0, np.rint(x / scale.astype(np.float32)))
+    assert np.abs(whole).max(initial=0) <= 127
+    parts = [np.ascontiguousarray(part).view(np.uint8) for part in (whole.astype(np.int8), scale)]
+    return np.concatenate(parts, axis=-1).view(np.float16)
+
+
+def bits(rows: F16) -> npt.NDArray[np.uint16]:
+    """For comparisons in which a NaN is not just any other: int8 rows are no fp16 numbers."""
+    return np.ascontiguousarray(rows).view(np.uint16)
 
 
 def depths(parents: Sequence[int]) -> list[int]:
@@ -114,6 +145,7 @@ def run(
         length,
         cache,
         cache.shape[2],
+        cache.shape[3],
         q_norm,
         k_norm,
         out,
@@ -142,7 +174,7 @@ def turned(model: Model, x: F32, rotary: F32, weight: F32 | None) -> F64:
 def reference(
     model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int
 ) -> tuple[F64, F64, F64]:
-    """Outputs [T, heads * dim] from the fp16 keys and values in `cache`, in float64.
+    """Outputs [T, heads * dim] from the keys and values in `cache`, in float64.
 
     Also the keys and values [T, kv heads, dim] that the pass should have written there.
     """
@@ -158,7 +190,7 @@ def reference(
         slots = [*range(length), *(length + node for node in path(parents, token))]
         slots = slots[-model.window :] if model.window else slots
         for head in range(heads):
-            keys, values = cache[:, head // (heads // kv_heads), slots].astype(np.float64)
+            keys, values = model.widened(cache[:, head // (heads // kv_heads), slots])
             scores = keys @ q[token, head]
             if model.softcap:
                 scores = model.softcap * np.tanh(scores / model.softcap)

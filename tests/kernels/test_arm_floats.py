@@ -106,8 +106,13 @@ def test_halves(same_on_arm: Compare) -> None:
         assert call("edgedec_math_to_half", row, floats, out, len(floats)) == 0
         return out
 
-    same_on_arm(widen)
-    same_on_arm(narrow)
+    def widen_int8(row: str) -> Array:
+        out = np.empty(256, np.float32)
+        assert call("edgedec_math_from_int8", row, np.arange(256, dtype=np.uint8), out, 256) == 0
+        return out
+
+    for compute in (widen, narrow, widen_int8):
+        same_on_arm(compute)
 
 
 def test_doubles(same_on_arm: Compare) -> None:
@@ -141,7 +146,8 @@ def attend(
     """Outputs, then what was written into the cache, which stays as it is."""
     written = cache.copy()
     out = attention.run(row, model, x, parents, written, length)
-    return np.concatenate([out.ravel(), written[:, :, length : length + len(x)].ravel()])
+    rows = attention.bits(written[:, :, length : length + len(x)])
+    return np.concatenate([out.ravel(), rows.ravel().astype(np.float32)])
 
 
 @pytest.mark.parametrize(
@@ -152,6 +158,8 @@ def attend(
         attention.Model(heads=9, kv_heads=3, dim=64, interleaved=True),
         attention.Model(heads=4, kv_heads=1, dim=256, window=20, norms=True),
         attention.Model(heads=5, kv_heads=5, dim=80, window=7),
+        attention.Model(heads=14, kv_heads=2, dim=64, norms=True, int8=True),
+        attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
     ],
     ids=str,
 )
@@ -169,8 +177,8 @@ def test_tree_attention_of_many_shapes(same_on_arm: Compare, seed: int) -> None:
     rng = np.random.default_rng(seed)
     kv_heads, tokens, length = (int(rng.integers(1, most)) for most in (4, 64, 700))
     heads, dim = kv_heads * int(rng.integers(1, 9)), 16 * int(rng.integers(1, 9))
-    window, flags = int(rng.choice([0, 1, 33])), rng.integers(0, 2, 2).astype(bool)
+    window, flags = int(rng.choice([0, 1, 33])), rng.integers(0, 2, 3).astype(bool)
     model = replace(MODEL, heads=heads, kv_heads=kv_heads, dim=dim, window=window, seed=seed)
-    model = replace(model, interleaved=bool(flags[0]), norms=bool(flags[1]))
+    model = replace(model, interleaved=bool(flags[0]), norms=bool(flags[1]), int8=bool(flags[2]))
     parents, x = random_tree(seed, tokens), model.tokens(tokens)
     same_on_arm(partial(attend, model, x, parents, model.cache(length, length + tokens), length))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from edgedec.kernels import library
-from tests.kernels.attention import Model, path, reference, run
+from tests.kernels.attention import Model, bits, path, quantised, reference, run
 from tests.kernels.float_rows import F32, call, float_rows, same_bits
 
 GROUPS = [(9, 3), (12, 2), (14, 2), (4, 1), (5, 5), (32, 1)]
@@ -29,20 +30,27 @@ def check(row: str, model: Model, parents: Sequence[int], length: int) -> None:
     expected, keys, values = reference(model, tokens, parents, cache, length)
     np.testing.assert_allclose(out, expected, rtol=0, atol=4e-6)
     end = length + len(parents)
-    for written, exact in zip(cache[:, :, length:end].transpose(0, 2, 1, 3), (keys, values), strict=True):
-        assert np.all(np.abs(written - exact) <= 2.0**-11 * np.abs(exact) * 1.001 + 2.0**-24)
+    for rows, exact in zip(cache[:, :, length:end].transpose(0, 2, 1, 3), (keys, values), strict=True):
+        rounding = 2.0**-11 * np.abs(exact) + 2.0**-24
+        if model.int8:  # half a step, of which 127 reach the greatest, or one bit of the scale more
+            rounding = np.abs(exact).max(axis=-1, keepdims=True) * (0.5 / 127 * (1 + 2.0**-10)) + 2.0**-24
+        assert np.all(np.abs(model.widened(rows) - exact) <= 1.001 * rounding)
     untouched = np.r_[0:length, end : end + 2]
-    assert same_bits(
-        np.ascontiguousarray(cache[:, :, untouched]), np.ascontiguousarray(before[:, :, untouched])
-    )
+    assert same_bits(bits(cache[:, :, untouched]), bits(before[:, :, untouched]))
 
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("norms", [False, True])
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
-def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bool) -> None:
-    check(row, Model(dim=dim, interleaved=interleaved, norms=norms, seed=dim), random_tree(dim, 7), 37)
+@pytest.mark.parametrize("int8", [False, True])
+def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bool, int8: bool) -> None:
+    check(
+        row,
+        Model(dim=dim, interleaved=interleaved, norms=norms, seed=dim, int8=int8),
+        random_tree(dim, 7),
+        37,
+    )
 
 
 @pytest.mark.parametrize("row", float_rows())
@@ -58,37 +66,91 @@ def test_a_softcap_bounds_the_scores(row: str, length: int) -> None:
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize(("heads", "kv_heads"), GROUPS)
-def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_heads: int) -> None:
-    check(row, Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads), random_tree(heads, 16), 20)
+@pytest.mark.parametrize("int8", [False, True])
+def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_heads: int, int8: bool) -> None:
+    check(
+        row, Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads, int8=int8), random_tree(heads, 16), 20
+    )
 
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [0, 512])
 @pytest.mark.parametrize("length", CONTEXTS)
-def test_follows_the_definition_around_the_window(row: str, length: int, window: int) -> None:
-    check(row, Model(window=window, seed=length), [-1, 0, 0, 2, -1], length)
+@pytest.mark.parametrize("int8", [False, True])
+def test_follows_the_definition_around_the_window(row: str, length: int, window: int, int8: bool) -> None:
+    check(row, Model(window=window, seed=length, int8=int8), [-1, 0, 0, 2, -1], length)
 
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [1, 3, 16, 33])
-def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window: int) -> None:
-    check(row, Model(window=window, seed=window), [token - 1 for token in range(40)], 9)
-    check(row, Model(window=window, seed=window), random_tree(window, 40), 9)
+@pytest.mark.parametrize("int8", [False, True])
+def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window: int, int8: bool) -> None:
+    check(row, Model(window=window, seed=window, int8=int8), [token - 1 for token in range(40)], 9)
+    check(row, Model(window=window, seed=window, int8=int8), random_tree(window, 40), 9)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("window", [0, 30])
 @pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
-def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int) -> None:
+@pytest.mark.parametrize("int8", [False, True])
+def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int, int8: bool) -> None:
     cap = 1.5 if seed == 1 else 0.0
     model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, softcap=cap, seed=seed)
+    model = replace(model, int8=int8)
     tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
     for row in float_rows():
         cache = model.cache(45, 60)
         results.append((run(row, model, tokens, parents, cache, 45), cache))
     for out, cache in results[1:]:
         assert same_bits(out, results[0][0])
-        assert same_bits(cache, results[0][1])
+        assert same_bits(bits(cache), bits(results[0][1]))
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("dim", [16, 64, 80, 256])
+def test_int8_rows_are_those_of_the_definition_bit_by_bit(row: str, dim: int) -> None:
+    """Of any amplitude; at position 0, where keys are not turned."""
+    model, count = Model(heads=2, kv_heads=2, dim=dim, int8=True), 300
+    rng = np.random.default_rng(dim)
+    heads = model.tokens(count).reshape(count, 6, dim)
+    heads *= np.exp2(rng.uniform(-30, 20, (count, 6, 1))).astype(np.float32)
+    heads[:6] = 0
+    heads[6:12] *= np.float32([1e-44, 1e-30, 1e-12, 1e30, np.inf, np.nan])[:, None, None]
+    edges = (2.0**-24, 127 * 2.0**-24, 1.0, 65504.0, 127 * 65504.0, 127 * 65510.0, np.inf, np.nan)
+    for token, value in enumerate(edges):
+        heads[12 + token, :, 3] = value  # one element that is the greatest, or none
+        heads[20 + token] = np.float32(value) * rng.choice([-1, -0.5, 0.5, 1], (6, dim))
+    cache = model.cache(0, count)
+    with np.errstate(invalid="ignore"):
+        run(row, model, heads.reshape(count, -1), [-1] * count, cache, 0)
+    expected = quantised(np.ascontiguousarray(heads[:, 2:].reshape(count, 2, 2, dim).transpose(1, 2, 0, 3)))
+    assert same_bits(bits(cache), bits(expected))
+    assert {0, 127} <= set(np.abs(cache.view(np.int8)[..., :dim]).max(axis=-1).ravel().tolist())
+    assert 0 < np.isnan(cache[..., -1]).mean() < 0.2
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e8])
+def test_what_int8_cannot_hold_shows_in_the_results(row: str, part: int, value: float) -> None:
+    """In those of every token that sees it, and no other."""
+    model = Model(int8=True)
+    tokens = model.tokens(3)
+    tokens[1].reshape(10, 16)[6 + 2 * part, 5] = value
+    out = run(row, model, tokens, [-1, 0, 0], model.cache(3, 6), 3).reshape(3, 2, 3 * 16)
+    assert np.isnan(out[1, 0]).all()
+    assert np.isfinite(out[1, 1]).all()
+    assert np.isfinite(out[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("row", float_rows())
+def test_keys_and_values_of_zeros_are_zeros_in_int8(row: str) -> None:
+    model = Model(int8=True)
+    tokens = model.tokens(2)
+    tokens.reshape(2, 10, 16)[:, 6:] = 0
+    cache = model.cache(0, 2)
+    assert not run(row, model, tokens, [-1, 0], cache, 0).any()
+    assert not bits(cache).any()
 
 
 def one_by_one(row: str, model: Model, tokens: F32, length: int, capacity: int) -> F32:
@@ -102,8 +164,9 @@ def one_by_one(row: str, model: Model, tokens: F32, length: int, capacity: int) 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [0, 20])
 @pytest.mark.parametrize("count", range(2, 17))
-def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: int) -> None:
-    model = Model(heads=9, kv_heads=3, dim=64, window=window, seed=count)
+@pytest.mark.parametrize("int8", [False, True])
+def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: int, int8: bool) -> None:
+    model = Model(heads=9, kv_heads=3, dim=64, window=window, seed=count, int8=int8)
     tokens, cache = model.tokens(count), model.cache(29, 64)
     together = run(row, model, tokens, [token - 1 for token in range(count)], cache, 29)
     assert same_bits(together, one_by_one(row, model, tokens, 29, 64))
@@ -111,8 +174,9 @@ def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: i
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("length", CONTEXTS)
-def test_together_equals_one_by_one_around_the_window(row: str, length: int) -> None:
-    model = Model(window=512, seed=length)
+@pytest.mark.parametrize("int8", [False, True])
+def test_together_equals_one_by_one_around_the_window(row: str, length: int, int8: bool) -> None:
+    model = Model(window=512, seed=length, int8=int8)
     tokens, cache = model.tokens(5), model.cache(length, length + 5)
     together = run(row, model, tokens, [-1, 0, 1, 2, 3], cache, length)
     assert same_bits(together, one_by_one(row, model, tokens, length, length + 5))
@@ -121,8 +185,9 @@ def test_together_equals_one_by_one_around_the_window(row: str, length: int) -> 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [0, 11])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, window: int) -> None:
-    model = Model(heads=4, kv_heads=2, dim=32, window=window, seed=seed)
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, window: int, int8: bool) -> None:
+    model = Model(heads=4, kv_heads=2, dim=32, window=window, seed=seed, int8=int8)
     tokens, parents, length = model.tokens(16), random_tree(seed, 16), 3 * seed
     out = run(row, model, tokens, parents, model.cache(length, 40), length)
     for token in range(16):
@@ -132,8 +197,9 @@ def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, win
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("seed", range(4))
-def test_the_order_of_siblings_does_not_matter(row: str, seed: int) -> None:
-    model = Model(dim=32, seed=seed)
+@pytest.mark.parametrize("int8", [False, True])
+def test_the_order_of_siblings_does_not_matter(row: str, seed: int, int8: bool) -> None:
+    model = Model(dim=32, seed=seed, int8=int8)
     rng, tokens, parents = np.random.default_rng(seed), model.tokens(12), random_tree(seed, 12)
     order: list[int] = []  # a random order in which parents still come first
     while len(order) < 12:
@@ -148,8 +214,11 @@ def test_the_order_of_siblings_does_not_matter(row: str, seed: int) -> None:
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("split", [(1, 0, 0), (2, 0, 0), (1, 16, 16), (2, 5, 32), (3, 1, 16), (3, 1000, 48)])
 @pytest.mark.parametrize("window", [0, 25])
-def test_the_split_over_threads_does_not_matter(row: str, split: tuple[int, int, int], window: int) -> None:
-    model = Model(heads=14, kv_heads=2, dim=48, window=window)
+@pytest.mark.parametrize("int8", [False, True])
+def test_the_split_over_threads_does_not_matter(
+    row: str, split: tuple[int, int, int], window: int, int8: bool
+) -> None:
+    model = Model(heads=14, kv_heads=2, dim=48, window=window, int8=int8)
     tokens, parents = model.tokens(60), [*range(-1, 29), *random_tree(1, 60)[30:]]
     whole = run(row, model, tokens, parents, model.cache(13, 80), 13)
     parts = run(row, model, tokens, parents, model.cache(13, 80), 13, split)
@@ -166,8 +235,9 @@ def test_the_split_does_not_matter_to_many_heads_of_one_key(row: str, split: tup
 
 
 @pytest.mark.parametrize("row", float_rows())
-def test_a_long_context_is_cut_into_smaller_blocks_with_the_same_bits(row: str) -> None:
-    model = Model(heads=6, kv_heads=1, dim=16)
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_long_context_is_cut_into_smaller_blocks_with_the_same_bits(row: str, int8: bool) -> None:
+    model = Model(heads=6, kv_heads=1, dim=16, int8=int8)
     tokens, cache = model.tokens(4), model.cache(6000, 6004)
     together = run(row, model, tokens, [-1, 0, 0, 2], cache, 6000)
     assert split_for(model, 4, 6000) == (1, 0, 0)
@@ -177,8 +247,9 @@ def test_a_long_context_is_cut_into_smaller_blocks_with_the_same_bits(row: str) 
 
 
 @pytest.mark.parametrize("row", float_rows())
-def test_keys_outside_the_window_are_not_read(row: str) -> None:
-    model = Model(window=16)
+@pytest.mark.parametrize("int8", [False, True])
+def test_keys_outside_the_window_are_not_read(row: str, int8: bool) -> None:
+    model = Model(window=16, int8=int8)
     tokens, cache = model.tokens(3), model.cache(50, 60)
     expected = run(row, model, tokens, [-1, 0, 1], cache.copy(), 50)
     cache[:, :, : 50 - 15] = np.float16(np.nan)
@@ -187,8 +258,9 @@ def test_keys_outside_the_window_are_not_read(row: str) -> None:
 
 
 @pytest.mark.parametrize("row", float_rows())
-def test_siblings_are_not_read(row: str) -> None:
-    model = Model()
+@pytest.mark.parametrize("int8", [False, True])
+def test_siblings_are_not_read(row: str, int8: bool) -> None:
+    model = Model(int8=int8)
     tokens = model.tokens(4)
     expected = run(row, model, tokens, [-1, -1, 0, 1], model.cache(5, 20), 5)
     tokens[1] = np.float32(np.nan)
@@ -209,8 +281,9 @@ def test_large_scores_do_not_overflow(row: str) -> None:
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [0, 4000])
-def test_few_tokens_share_out_a_long_context(row: str, window: int) -> None:
-    model = Model(heads=6, kv_heads=2, dim=96, window=window)
+@pytest.mark.parametrize("int8", [False, True])
+def test_few_tokens_share_out_a_long_context(row: str, window: int, int8: bool) -> None:
+    model = Model(heads=6, kv_heads=2, dim=96, window=window, int8=int8)
     tokens, parents, cache = model.tokens(3), [-1, 0, 0], model.cache(5000, 5003)
     assert split_for(model, 3, 5000) == (8, 336, 64)
     assert split_for(model, 3, 600) == (8, 0, 0)
@@ -265,7 +338,7 @@ def test_unknown_rows_are_refused() -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "avx3", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, None,
+        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, out, None,
     )  # fmt: skip
     assert status == 1
 
@@ -276,6 +349,17 @@ def test_impossible_splits_are_refused(split: tuple[int, int, int]) -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, None, None, out, np.array(split, np.uint64),
+        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, out, np.array(split, np.uint64),
+    )  # fmt: skip
+    assert status == 2
+
+
+@pytest.mark.parametrize("width", [0, 1, 8, 10, 15, 17, 1 << 62])
+def test_rows_of_another_size_are_refused(width: int) -> None:
+    model = Model()
+    tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
+    status = call(
+        "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
+        np.array([-1], np.int64), 1, 0, cache, 1, width, None, None, out, None,
     )  # fmt: skip
     assert status == 2

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from edgedec.core.manifest import Manifest
 from edgedec.kernels import library
 
 Array = NDArray[Any]
@@ -42,7 +43,8 @@ class Runner:
         self.session = ort.InferenceSession(str(bundle / model), chosen or options(), **providers)
         cache = {node.name: node for node in self.session.get_inputs()}["kv_cache"]
         dtype = np.float16 if cache.type == "tensor(float16)" else np.float32
-        self.cache = np.zeros([*cache.shape[:3], capacity, cache.shape[4]], dtype=dtype)
+        head_dim = Manifest.load(bundle).spec.head_dim
+        self.cache = np.zeros([*cache.shape[:3], capacity, head_dim], dtype=dtype)
         self.length = 0
 
     def run(

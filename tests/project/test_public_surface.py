@@ -21,7 +21,7 @@ EXPORTED = {
         "export_huggingface",
         "huggingface_files",
     ],
-    "edgedec.memory": ["CacheBook", "Pass", "kv_bytes"],
+    "edgedec.memory": ["CacheBook", "KvType", "Pass", "kv_bytes", "kv_row_bytes", "kv_row_name"],
     "edgedec.models": (
         [
             "DEFAULT_MODEL",

@@ -14,8 +14,9 @@ from edgedec import __version__
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import ALL_ROWS
 from edgedec.engine import Engine, PassRecord
+from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import LoadedModel, load_model
+from edgedec.session.assemble import LoadedModel, kv_of_draft, load_model
 from edgedec.session.speculate import MOST_DRAFTED, OFF, Drafting, speculation_for
 from edgedec.speculation import Speculation
 
@@ -51,14 +52,14 @@ class Mode:
 class Peer:
     def open(
         self, model: str, threads: int, context: int, costs: str, draft_models: dict[str, str],
-        draft_tokens: int = MOST_DRAFTED,
+        draft_tokens: int = MOST_DRAFTED, kv: KvType = "fp16",
     ) -> dict[str, Any]:  # fmt: skip
         """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost,
         ``draft_models`` names the bundles of models that draft.
         """
         self._draft_models = draft_models
         self._prompt: list[int] = []
-        self.model = load_model(Path(model), threads=threads, context=context)
+        self.model = load_model(Path(model), threads=threads, context=context, kv=kv)
         self.costs = Path(costs)
         self._most = draft_tokens
         self._modes: dict[str, Mode] = {}
@@ -68,10 +69,12 @@ class Peer:
         return {"version": __version__, "isa": self.model.isa, "planned_bytes": forward.nbytes()}
 
     def open_draft(self, name: str) -> LoadedModel:
-        """A model that drafts, with the threads of its target and a context like the target's."""
+        """A model that drafts, with threads, kind of cache, and as far as it can context of its target."""
         bundle = Path(self._draft_models[name])
-        context = min(self.model.forward.capacity, Manifest.load(bundle).spec.context_length)
-        return load_model(bundle, threads=self.model.threads, context=context)
+        manifest = Manifest.load(bundle)
+        context = min(self.model.forward.capacity, manifest.spec.context_length)
+        kv = kv_of_draft(self.model, manifest)
+        return load_model(bundle, threads=self.model.threads, context=context, kv=kv)
 
     def reply(
         self,

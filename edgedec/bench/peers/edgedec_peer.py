@@ -13,6 +13,7 @@ from edgedec.backends.open import kernels_of, open_forward
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.engine import Engine
+from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
 
 ROWS_BYTES = 64 << 20
@@ -20,11 +21,13 @@ ROWS_BYTES = 64 << 20
 
 
 class Peer:
-    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
+    def open(
+        self, model: str, threads: int, context: int, kv: KvType = "fp16", all_rows: bool = False
+    ) -> dict[str, Any]:
         """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass."""
         del all_rows
         manifest = Manifest.load(Path(model))
-        self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context)
+        self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context, kv=kv)
         self._engine = Engine(self._forward)
         planned = self._forward.nbytes()
         return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}
