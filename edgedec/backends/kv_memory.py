@@ -46,6 +46,24 @@ class KvMemory:
         if sources:
             self.array[:, :, :, targets] = self.array[:, :, :, sources]
 
+    def release(self, length: int, reached: int) -> bool:
+        """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
+        and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.
+        """
+        slots, bytes_each = reached - length, self.array.nbytes // self.array.shape[3]
+        if slots <= _WORTHWHILE_SLOTS or slots * bytes_each < _WORTHWHILE_BYTES:
+            return False
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return False
+        head, slot = (int(step) for step in self.array.strides[2:4])
+        for start in range(0, self.array.nbytes, head) if length else (0,):
+            first = -(-(start + length * slot) // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = start + head if length else self.array.nbytes
+            # The page in which the next head begins is that one's too.
+            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
+                self._pages.madvise(mmap.MADV_DONTNEED, first, size)
+        return True
+
     @property
     def layout(self) -> str:
         """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``."""
@@ -73,24 +91,6 @@ class KvMemory:
         if slots:
             for head in self.array.reshape(-1, *self.array.shape[-2:]):
                 yield head[:slots].reshape(-1).view(np.uint8).data
-
-    def release(self, length: int, reached: int) -> bool:
-        """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
-        and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.
-        """
-        slots, bytes_each = reached - length, self.array.nbytes // self.array.shape[3]
-        if slots <= _WORTHWHILE_SLOTS or slots * bytes_each < _WORTHWHILE_BYTES:
-            return False
-        if not hasattr(mmap, "MADV_DONTNEED"):
-            return False
-        head, slot = (int(step) for step in self.array.strides[2:4])
-        for start in range(0, self.array.nbytes, head) if length else (0,):
-            first = -(-(start + length * slot) // mmap.PAGESIZE) * mmap.PAGESIZE
-            end = start + head if length else self.array.nbytes
-            # The page in which the next head begins is that one's too.
-            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
-                self._pages.madvise(mmap.MADV_DONTNEED, first, size)
-        return True
 
 
 def _private_pages(size: int) -> mmap.mmap:

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <new>
 
 namespace edgedec {
 
@@ -26,17 +26,43 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
   threads.run(n, [](void* context, size_t i) { (*static_cast<Body*>(context))(i); }, &body);
 }
 
+enum class Scratch {
+  kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kCount
+};
+
+// Bytes of exactly the size asked for: one that is too small is given back before a larger one is taken.
+class Buffer {
+ public:
+  ~Buffer() { release(); }
+
+  void* at_least(size_t bytes) {
+    if (bytes > size_) {
+      release();
+      data_ = ::operator new(bytes, kAlignment);
+      size_ = bytes;
+    }
+    return data_;
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+
+  void release() {
+    ::operator delete(data_, kAlignment);
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // Scratch that a thread keeps between calls, so that decoding does not allocate. Contents are undefined. One slot
 // per purpose: two buffers alive at once on one thread need two slots.
-enum class Scratch { kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kCount };
-
 template <class T>
 T* scratch(Scratch slot, size_t n) {
-  static thread_local std::vector<char> buffers[static_cast<int>(Scratch::kCount)];
-  std::vector<char>& buffer = buffers[static_cast<int>(slot)];
-  if (buffer.size() < n * sizeof(T) + 64) buffer.resize(n * sizeof(T) + 64);
-  const size_t address = reinterpret_cast<size_t>(buffer.data());
-  return reinterpret_cast<T*>((address + 63) / 64 * 64);
+  static thread_local Buffer buffers[static_cast<int>(Scratch::kCount)];
+  return static_cast<T*>(buffers[static_cast<int>(slot)].at_least(n * sizeof(T) + 1));
 }
 
 }  // namespace edgedec
