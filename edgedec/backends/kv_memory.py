@@ -37,6 +37,7 @@ class KvMemory:
             with contextlib.suppress(OSError):
                 pages.madvise(mmap.MADV_NOHUGEPAGE)
         shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, kv_row_bytes(spec.head_dim, kv) // 2)
+        self._kv = kv
         self._pages = pages
         self.array: NDArray[np.float16] = np.frombuffer(pages, dtype=np.float16).reshape(shape)
 
@@ -65,9 +66,9 @@ class KvMemory:
 
     @property
     def layout(self) -> str:
-        """Type and sizes of a slot: ``float16 30x2x3x64``."""
-        *outer, _, width = self.array.shape
-        return f"{self.array.dtype.name} {'x'.join(map(str, (*outer, width)))}"
+        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``."""
+        layers, parts, heads, _, width = self.array.shape
+        return f"{self._kv} {layers}x{parts}x{heads}x{width * self.array.itemsize}"
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots."""

@@ -120,7 +120,7 @@ class OnnxForward(Booked):
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
-        self._book.rewind(0)
+        self.rewind(0)
         if length:
             planned = self._book.plan(length, None)
             self._kv.read(source, length)

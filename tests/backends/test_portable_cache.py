@@ -12,13 +12,14 @@ from edgedec.backends.onnx import OnnxForward
 from edgedec.core.errors import ContextFullError
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
+from edgedec.memory import KvType
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 Bundles = Callable[[str], Path]
 
 
-def opened(bundle: Path, capacity: int = 64) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=1, capacity=capacity)
+def opened(bundle: Path, capacity: int = 64, kv: KvType = "fp16") -> OnnxForward:
+    return OnnxForward(bundle, Manifest.load(bundle), threads=1, capacity=capacity, kv=kv)
 
 
 def written(forward: OnnxForward, length: int) -> bytes:
@@ -27,13 +28,14 @@ def written(forward: OnnxForward, length: int) -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma2", "gemma3"])
-def test_a_cache_read_is_a_cache_computed(tiny_bundle: Bundles, architecture: str) -> None:
+def test_a_cache_read_is_a_cache_computed(tiny_bundle: Bundles, architecture: str, kv: KvType) -> None:
     bundle = tiny_bundle(architecture)
-    first = opened(bundle)
+    first = opened(bundle, kv=kv)
     first.extend(TOKENS)
     saved = written(first, len(TOKENS))
-    second = opened(bundle, capacity=40)
+    second = opened(bundle, capacity=40, kv=kv)
     assert first.cache_layout == second.cache_layout
     assert len(saved) == first.cache_bytes(len(TOKENS)) == second.cache_bytes(len(TOKENS))
     second.extend([7] * 20)

@@ -151,10 +151,27 @@ def test_pasted_lines_are_one_turn_and_history_is_private(
     chat.wait_for(READY)
     chat.type(CTRL_D)
     assert chat.status() == 0
-    assert json.loads(talk.read_text())["messages"][0]["content"] == "first\nsecond\nthird"
+    assert (
+        json.loads(talk.read_bytes().split(b"\n", 2)[1])["messages"][0]["content"] == "first\nsecond\nthird"
+    )
     history = tmp_path / "chat_history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert "+second" in history.read_text()
+
+
+def test_a_chat_that_is_kept_goes_on(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
+    talk = tmp_path / "talk"
+    for greeting in ("/help helps", f"continuing {talk}: 1 turn"):
+        chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", "--session", str(talk))
+        terminals.append(chat)
+        chat.wait_for(greeting)
+        chat.wait_for(READY)
+        chat.type(b"Hi\r")
+        chat.wait_for("--max-tokens]")
+        chat.wait_for(READY)
+        chat.type(CTRL_D)
+        assert chat.status() == 0
+    assert len(json.loads(talk.read_bytes().split(b"\n", 2)[1])["messages"]) == 4
 
 
 def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
@@ -175,7 +192,7 @@ def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
     chat.wait_for(READY)
     chat.type(f"/save {talk}\r")
     chat.wait_for("Saved 1 turn")
-    assert json.loads(talk.read_text())["messages"][0]["content"] == "Hi"
+    assert json.loads(talk.read_bytes().split(b"\n", 2)[1])["messages"][0]["content"] == "Hi"
     chat.wait_for(READY)
     chat.type(CTRL_C + CTRL_C)
     assert chat.status() == 0

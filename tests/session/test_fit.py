@@ -128,6 +128,46 @@ def test_what_precedes_the_dropped_turns_is_not_fed_again(tmp_path: Path) -> Non
     assert fed == [*session.last.prompt, *session.last.tokens[:-1]][reused:]
 
 
+def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_them(tmp_path: Path) -> None:
+    bundle, lines = tiny_bundle(tmp_path), list[str]()
+    model, _ = opened(bundle, context=160)
+    long = Session(
+        model.forward,
+        model.tokenizer,
+        model.template,
+        Settings(max_tokens=8),
+        system="Hm",
+        notice=lines.append,
+    )
+    compared = 0
+    for turn in range(12):
+        told = len(lines)
+        list(long.reply(f"number {turn}, hello world"))
+        if len(lines) > told:
+            short = session_of(opened(bundle, context=160)[0], long.settings)
+            short.messages = long.messages[:-2]
+            list(short.reply(f"number {turn}, hello world"))
+            assert long.last is not None
+            assert short.last is not None
+            assert long.last.tokens == short.last.tokens
+            assert long.last.reused > 0
+            compared += 1
+    assert compared > 1
+
+
+def test_a_base_model_forgets_the_oldest_text(tmp_path: Path) -> None:
+    model = load_parrot(tmp_path, chat=False)
+    word = model.tokenizer.encode("a", add_bos=False)[0]
+    model = load_parrot(tmp_path, chat=False, speak=lambda context: word)
+    lines: list[str] = []
+    session = Session(model.forward, model.tokenizer, None, Settings(max_tokens=9), notice=lines.append)
+    for letter in "bcdefghijklm":
+        assert "".join(session.reply(letter * 40)) == "a" * 9
+        assert model.tokenizer.decode(session.engine.committed).endswith(letter * 40 + "a" * 9)
+    assert len(lines) > 1
+    assert lines[0] == "context is full: dropped the oldest 2 turns"
+
+
 def test_with_stop_the_turn_fails_and_nothing_is_dropped(tmp_path: Path) -> None:
     session, lines = talkative(tmp_path, when_full=STOP)
     for _ in range(4):

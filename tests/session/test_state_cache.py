@@ -175,7 +175,7 @@ def saved_talk(folder: Path, path: Path) -> tuple[Path, ModelId, list[int]]:
     [
         (
             lambda d: d["cache"].update(layout="int8 2x2x2x20"),
-            "is of kind int8 2x2x2x20, and the one here float",
+            "is of kind int8 2x2x2x20, and the one here fp16 2x2x2x32",
         ),
         (lambda d: d["cache"].update(edgedec="0.0.1"), "is from EdgeDec 0.0.1"),
     ],
@@ -196,6 +196,25 @@ def test_a_cache_that_does_not_fit_is_rebuilt_and_one_line_says_so(
     assert said(session, "More") == expected
     assert session.last is not None
     assert session.last.reused == 0
+
+
+def test_a_cache_of_another_kind_is_rebuilt(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "talk"
+    bundle, model_id, _ = saved_talk(folder, path)
+    model, _ = opened(bundle, kv="int8")
+    session, lines = session_of(model, GREEDY), list[str]()
+    restore_session(path, session, model_id, lines.append)
+    assert [line.partition(" is of ")[2].partition(";")[0] for line in lines] == [
+        "kind fp16 2x2x2x32, and the one here int8 2x2x2x18"
+    ]
+    expected = said(session, "More")
+    save_session(path, session, model_id)
+    last = said(session, "And more")
+    again, _ = opened(bundle, kv="int8")
+    restored = session_of(again, GREEDY)
+    restore_session(path, restored, model_id, silent)
+    assert len(expected) > 0
+    assert said(restored, "And more") == last
 
 
 def test_a_smaller_context_reads_the_conversation_again(folder: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
+from edgedec.memory import KvType
 from edgedec.session.assemble import LoadedModel, load_model
 from edgedec.session.chat import Session
 from edgedec.session.reply import Settings
@@ -37,5 +38,5 @@ def session_of(
     )
 
 
-def opened(bundle: Path, context: int = 256) -> tuple[LoadedModel, ModelId]:
-    return load_model(bundle, threads=1, context=context), ModelId.of(Manifest.load(bundle))
+def opened(bundle: Path, context: int = 256, kv: KvType = "fp16") -> tuple[LoadedModel, ModelId]:
+    return load_model(bundle, threads=1, context=context, kv=kv), ModelId.of(Manifest.load(bundle))
