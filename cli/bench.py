@@ -11,6 +11,7 @@ from edgedec.cli import options as opt
 MEASUREMENTS = {
     "kernels": "What a pass over k tokens costs, and how much of the memory's bandwidth is used.",
     "run": "Decoding, prefill, load and memory, beside another runtime.",
+    "memory": "Whether --memory is kept, by random sessions under random budgets.",
     "faithful": "Agreement with the exact float32 model on real text.",
 }
 """Name to one-line help; each lives in ``edgedec.cli.bench_NAME``."""
@@ -38,7 +39,7 @@ class BenchGroup(click.Group):
     "bench",
     cls=BenchGroup,
     invoke_without_command=True,
-    short_help="Measure speed and faithfulness.",
+    short_help="Measure speed, memory and faithfulness.",
     epilog=opt.examples(
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench run -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
@@ -47,6 +48,6 @@ class BenchGroup(click.Group):
 )
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Measure speed and faithfulness on this machine."""
+    """Measure speed, memory and faithfulness on this machine."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -23,7 +23,7 @@ COMMANDS = {
     "check": "Say whether one model can draft for another.",
     "plan": "Say what a model takes of a budget of memory, and what more would buy.",
     "doctor": "Say what this machine has and how fast it can be.",
-    "bench": "Measure speed and faithfulness.",
+    "bench": "Measure speed, memory and faithfulness.",
 }
 """Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
 

@@ -15,7 +15,7 @@ width, H the heads' width:
     rows      4 V (1 + g), where whole rows of logits may be asked for (sampling), else 0
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
-    slack     5 MB and 1.5 kB for each of the n tokens: what Python, the libraries and the passes' own buffers come
+    slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
               to need in a session, as measured
 """
 

@@ -1,0 +1,165 @@
+"""Is a budget of memory kept? Random sessions in processes of their own, watched by the kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgedec.bench.texts import PROMPTS
+from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
+from edgedec.memory.plan import LEAST_CONTEXT
+
+_GROUPS = Path("/sys/fs/cgroup/memory")
+"""Where Linux keeps groups of processes with a limit of their memory (version 1 of cgroups)."""
+_REFUSED, _TOO_LONG = MemoryBudgetError.exit_code, ContextFullError.exit_code
+_FULL = 0.9
+"""Of the context: sessions that used so much of it say whether predictions are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRun:
+    """One session: what it was given, what was planned, and the most that the kernel saw. Bytes."""
+
+    options: tuple[str, ...]
+    budget: int
+    status: int
+    planned: int = 0
+    peak: int = 0
+    used: float = 0.0
+    """Share of the context that tokens took in the end."""
+    given_up: tuple[str, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        return self.peak > self.budget
+
+    @property
+    def killed(self) -> bool:
+        return self.status == -signal.SIGKILL
+
+
+@dataclass(slots=True)
+class MemoryReport:
+    """All runs; ``enforced``: whether the kernel held each to its budget, and did not only watch."""
+
+    model: str
+    enforced: bool
+    runs: list[MemoryRun] = field(default_factory=list)
+
+    @property
+    def ratios(self) -> list[float]:
+        """Measured over planned peak, of the sessions that filled their context, smallest first."""
+        return sorted(run.peak / run.planned for run in self.runs if run.planned and run.used >= _FULL)
+
+    def as_json(self) -> dict[str, Any]:
+        ratios = self.ratios
+        return {
+            "model": self.model,
+            "enforced": self.enforced,
+            "runs": len(self.runs),
+            "over": sum(run.over for run in self.runs),
+            "killed": sum(run.killed for run in self.runs),
+            "refused": sum(run.status == _REFUSED for run in self.runs),
+            "too_long": sum(run.status == _TOO_LONG for run in self.runs),
+            "failed": sum(run.status not in (0, _REFUSED, _TOO_LONG) for run in self.runs),
+            "filled": len(ratios),
+            "measured_over_planned": [ratios[0], ratios[len(ratios) // 2], ratios[-1]] if ratios else None,
+            "sessions": [asdict(run) for run in self.runs],
+        }
+
+
+def random_runs(
+    model: str,
+    drafts: Sequence[str],
+    count: int,
+    seed: int,
+    *,
+    longest: int = 1024,
+    done: Callable[[int], None] = lambda count: None,
+) -> MemoryReport:
+    """``count`` random sessions of ``model``: budgets, contexts, prompts, drafts, sampling.
+
+    Each is ``edgedec generate`` in a process of its own, which a control group holds to its budget where one
+    can be made. Raises BackendError when the model does not plan.
+    """
+    dice = random.Random(seed)
+    with _group() as group:
+        report = MemoryReport(model, group is not None)
+        stones = _plan(model)["milestones"]
+        smallest, largest = stones[0]["bytes"], stones[-1]["bytes"]
+        for number in range(count):
+            budget = int(dice.uniform(0.98 * smallest, 1.02 * largest))
+            context = dice.randint(2 * LEAST_CONTEXT, longest)
+            prompt = _prompt(dice, dice.randint(1, context // 2))
+            report.runs.append(_run(model, budget, _options(dice, drafts, context), prompt, group))
+            done(number + 1)
+    return report
+
+
+def _options(dice: random.Random, drafts: Sequence[str], context: int) -> tuple[str, ...]:
+    options = ["--draft", dice.choice(drafts), "--max-tokens", str(context)]
+    if dice.random() < 0.8:
+        options += ["--context", str(context)]
+    if dice.random() < 0.5:
+        options += ["--temperature", "1", "--seed", str(dice.randrange(1000))]
+    return tuple(options)
+
+
+def _prompt(dice: random.Random, words: int) -> str:
+    known = " ".join(PROMPTS).split()
+    return " ".join(dice.choice(known) for _ in range(words))
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "edgedec.cli.main", *arguments]
+
+
+def _plan(model: str) -> dict[str, Any]:
+    done = subprocess.run(
+        _command("plan", "-m", model, "--json"), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BackendError(f"no plan for {model}: {done.stderr.strip()}")
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def _run(model: str, budget: int, options: tuple[str, ...], prompt: str, group: Path | None) -> MemoryRun:
+    given = ("generate", "-m", model, "--raw", "-p", prompt, "--json", "--memory", str(budget), *options)
+    if group:
+        (group / "memory.limit_in_bytes").write_text(str(budget))
+    enter = None if group is None else lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+    done = subprocess.run(_command(*given), capture_output=True, text=True, check=False, preexec_fn=enter)
+    if done.returncode:
+        return MemoryRun(options, budget, done.returncode)
+    stats = json.loads(done.stdout)["stats"]
+    memory = stats["memory"]
+    used = (stats["prompt_tokens"] + stats["completion_tokens"]) / stats["context"]
+    planned, given_up = memory["planned_bytes"], tuple(memory["given_up"])
+    return MemoryRun(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up)
+
+
+@contextmanager
+def _group() -> Iterator[Path | None]:
+    """A control group of our own, or None where there are none or they are not ours to make."""
+    group = _GROUPS / f"edgedec-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(1 << 40))
+    except OSError:
+        yield None
+        return
+    try:
+        yield group
+    finally:
+        with suppress(OSError):
+            group.rmdir()

@@ -1,0 +1,95 @@
+"""``--memory``, ``edgedec plan``, ``edgedec bench memory``, in processes whose memory the kernel counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.session.tiny_models import tiny_bundle
+
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+def edgedec(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgedec.cli.main", *arguments]
+    environment = os.environ | {"EDGEDEC_HOME": str(home.path)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def parsed(home: Home, *arguments: str) -> dict[str, Any]:
+    done = edgedec(home, *arguments)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_the_plan_names_every_byte(home: Home, bundle: Path) -> None:
+    plan = parsed(home, "plan", "-m", str(bundle), "--json")
+    assert plan["planned_bytes"] == sum(plan["parts"].values())
+    assert plan["given_up"] == []
+    assert "budget_bytes" not in plan
+    stones = [stone["bytes"] for stone in plan["milestones"]]
+    assert stones == sorted(stones)
+    assert stones[-1] <= plan["planned_bytes"]
+    told = edgedec(home, "plan", "-m", str(bundle), "--memory", "500MB").stdout
+    assert re.search(r"^weights +\S+ k?B  every pass reads all of them$", told, re.M)
+    assert " of 500.0 MB\n" in told
+    assert "nothing fits" in told
+
+
+def test_a_budget_that_was_named_as_enough_is_enough(home: Home, bundle: Path) -> None:
+    given = ("generate", "-m", str(bundle), "--raw", "-p", "Hello", "--context", "256")
+    poor = edgedec(home, *given, "--memory", "20MB")
+    assert (poor.returncode, poor.stdout, poor.stderr.count("\n")) == (10, "", 1)
+    assert "does not fit 20.0 MB: it needs " in poor.stderr
+    enough = int(re.search(r"use --memory (\d+)MB", poor.stderr)[1]) + 2  # type: ignore[index]
+    done = parsed(home, *given, "--memory", f"{enough}MB", "--json")["stats"]
+    memory = done["memory"]
+    assert done["peak_rss_bytes"] <= memory["budget_bytes"] == enough * MB
+    assert memory["planned_bytes"] <= memory["budget_bytes"]
+
+
+def test_random_sessions_keep_to_their_budgets(home: Home, bundle: Path) -> None:
+    """A few, of a model that is next to nothing; ``edgedec bench memory`` does it with real ones."""
+    report = parsed(
+        home, "bench", "memory", "-m", str(bundle), "--runs", "5", "--longest", "256", "--seed", "4", "--json"
+    )
+    assert report["runs"] == 5
+    assert (report["over"], report["killed"], report["failed"]) == (0, 0, 0)
+    assert report["filled"] >= 1
+    low, _, high = report["measured_over_planned"]
+    assert 0.9 < low <= high <= 1.0
+
+
+@pytest.mark.parametrize("size", ["much", "12XB", "-5MB", "5iB", ""])
+def test_what_is_no_size_is_said(home: Home, size: str) -> None:
+    assert_one_line(run(home.seams(), "plan", "--memory", size), 2, "is not a size")
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [("600MB", 600 * MB), ("1.5gb", 1_500_000_000), ("2MiB", 2 << 20), ("123", 123), ("7k", 7000)],
+)
+def test_sizes(size: str, count: int) -> None:
+    from edgedec.cli.options import Size
+
+    assert Size().convert(size, None, None) == count
+
+
+def test_a_backend_that_is_not_ours_is_refused(home: Home) -> None:
+    home.install()
+    refused = run(home.seams(home.parrot("Hello.")), "generate", "-p", "Hi", "--memory", "1GB")
+    assert_one_line(refused, 5, "whose memory EdgeDec cannot bound")
