@@ -52,6 +52,8 @@ def planned(known: Known, wanted: Choice, budget: int, *, elastic: bool) -> Plan
             break
         choice = lesser
         given_up[what.partition(":")[0]] = what
+    if not choice.drafted:
+        given_up = {name: what for name, what in given_up.items() if name not in ("tree", "tables")}
     if peak(known, choice) > budget:
         choice = _shorter(known, choice, budget)
         given_up["context"] = f"context: {choice.context} tokens"

@@ -78,7 +78,9 @@ def test_what_is_given_up_comes_in_the_stated_order() -> None:
             seen.append(names)
         budget -= 100_000
     assert seen[0] == []
-    assert all(len(before) <= len(after) for before, after in pairwise(seen))
+    for before, after in pairwise(seen):
+        said_by_none = {"tree", "tables"} if "drafts" in after else set()
+        assert set(before) - said_by_none <= set(after), (before, after)
     assert seen[-1][-1] == "context"
     for names in seen:
         places = [order.index(name) for name in dict.fromkeys(names)]
