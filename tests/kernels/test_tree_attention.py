@@ -123,6 +123,8 @@ def test_int8_rows_are_those_of_the_definition_bit_by_bit(row: str, dim: int) ->
     cache = model.cache(0, count)
     with np.errstate(invalid="ignore"):
         run(row, model, heads.reshape(count, -1), [-1] * count, cache, 0)
+    with np.errstate(invalid="ignore"):  # a turn by nothing, but what is no number is none in its partner too
+        heads[:, 2:4] += 0 * np.roll(heads[:, 2:4], dim // 2, axis=-1)
     expected = quantised(np.ascontiguousarray(heads[:, 2:].reshape(count, 2, 2, dim).transpose(1, 2, 0, 3)))
     assert same_bits(bits(cache), bits(expected))
     assert {0, 127} <= set(np.abs(cache.view(np.int8)[..., :dim]).max(axis=-1).ravel().tolist())
