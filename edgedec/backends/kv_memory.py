@@ -21,8 +21,8 @@ _WORTHWHILE_SLOTS = 64
 class KvMemory:
     """Keys and values f16[layers, 2, kv heads, capacity, row], zero at first, in page-aligned memory.
 
-    A row is head_dim fp16 numbers, or, with ``kv`` "int8", head_dim bytes and a scale in the space of
-    head_dim / 2 + 1 of them. Raises BackendError when the address space cannot be had.
+    A row is head_dim fp16 numbers, or, with ``kv`` "int8", head_dim bytes and their scales (see
+    ``kv_row_bytes``). Raises BackendError when the address space cannot be had.
     """
 
     def __init__(self, spec: ModelSpec, capacity: int, kv: KvType = "fp16") -> None:

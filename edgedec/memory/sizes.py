@@ -7,12 +7,12 @@ from typing import Literal
 from edgedec.core.types import ModelSpec
 
 KvType = Literal["fp16", "int8"]
-"""How the cache keeps keys and values: rounded to fp16, or to int8 with an fp16 scale per token and head."""
+"""How the cache keeps keys and values: rounded to fp16, or to int8 with an fp16 scale for every 32."""
 
 
 def kv_row_bytes(head_dim: int, kv: KvType = "fp16") -> int:
     """Bytes of the key, or the value, of one token and head."""
-    return head_dim + 2 if kv == "int8" else 2 * head_dim
+    return head_dim + 2 * -(-head_dim // 32) if kv == "int8" else 2 * head_dim
 
 
 def kv_row_name(head_dim: int) -> str:

@@ -7,6 +7,7 @@
 //   load_f16, store_f16          IEEE binary16, round half to even, subnormals kept, NaN made quiet
 //   load_bf16                    the upper halves of fp32 numbers
 //   load_i8                      sixteen int8, exact
+//   broadcast_f16                one binary16 in all lanes
 //   reduce_add                   folds 16 -> 8 -> 4 -> 2 -> 1, lane i with lane i + half
 //   reduce_add_each(v)           lane j = reduce_add(v[j])
 //   Ints                         sixteen int32 lanes, two's complement with wrap-around
@@ -115,6 +116,7 @@ struct Vec16Scalar {
     std::memcpy(byte, p, sizeof byte);
     return map([&](int i) { return static_cast<float>(byte[i]); });
   }
+  static EDGEDEC_INLINE Vec16Scalar broadcast_f16(uint16_t half) { return broadcast(quiet_half_to_float(half)); }
   static EDGEDEC_INLINE Vec16Scalar broadcast(float x) {
     return map([=](int) { return x; });
   }

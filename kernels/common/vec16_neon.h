@@ -69,6 +69,10 @@ struct Vec16Neon {
       return vcvtq_f32_s32(vmovl_s16(four));
     });
   }
+  static EDGEDEC_INLINE Vec16Neon broadcast_f16(uint16_t half) {
+    const float32x4_t four = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half)));
+    return each([=](int) { return four; });
+  }
   static EDGEDEC_INLINE Vec16Neon broadcast(float x) {
     return each([=](int) { return vdupq_n_f32(x); });
   }

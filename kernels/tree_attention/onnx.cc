@@ -49,7 +49,8 @@ struct TreeAttention {
       *capacity = static_cast<size_t>(dims[3]);
       fits = tree_attention::lay_out(config, c.data<uint16_t>(4) + before * *capacity * row, *capacity, row, &found);
     }
-    if (!fits) throw Error("kv_cache must be [layers, 2, kv heads, capacity, head dim, or head dim / 2 + 1 for int8]");
+    if (!fits)
+      throw Error("kv_cache must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
     return found;
   }
 

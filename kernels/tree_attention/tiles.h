@@ -48,7 +48,7 @@ EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, si
 #pragma GCC unroll 8
       for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(keys + static_cast<size_t>(j) * row, c) + kAhead);
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) key[j] = E::template load<V>(keys + static_cast<size_t>(j) * row, c);
+    for (int j = 0; j < K; ++j) key[j] = E::template load<V>(keys + static_cast<size_t>(j) * row, dim, c);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V x = V::load(query[q] + c);
@@ -62,10 +62,9 @@ EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, si
     for (int j = 0; j < K; ++j) sums[q][first + static_cast<size_t>(j)] = acc[q][j];
 }
 
-// scores[q][j] = <query[q], keys[j]> for n <= 16 keys, times scales[j] where elements have one.
+// scores[q][j] = <query[q], keys[j]> for n <= 16 keys.
 template <class V, class E, int Q>
-void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, const float* scales,
-                float* const* scores) {
+void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, float* const* scores) {
   constexpr int K = across(V::kAccumulators, Q);
   V sums[Q][kLanes];
   size_t j = 0;
@@ -74,8 +73,7 @@ void score_tile(const float* const* query, const uint16_t* keys, size_t dim, siz
   for (; j < kLanes; ++j)
     for (int q = 0; q < Q; ++q) sums[q][j] = V::broadcast(0.0f);
   for (int q = 0; q < Q; ++q) {
-    V total = V::reduce_add_each(sums[q]);
-    if constexpr (E::kScaled) total = V::mul(total, V::load(scales));
+    const V total = V::reduce_add_each(sums[q]);
     n == kLanes ? total.store(scores[q]) : total.store_partial(scores[q], n);
   }
 }
@@ -96,7 +94,8 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
 #pragma GCC unroll 8
       for (int i = 0; i < D; i += 2) __builtin_prefetch(E::at(values + (j + kValueBlock) * row, c + i * kLanes));
 #pragma GCC unroll 8
-    for (int i = 0; i < D; ++i) value[i] = E::template load<V>(values + j * row, c + static_cast<size_t>(i) * kLanes);
+    for (int i = 0; i < D; ++i)
+      value[i] = E::template load<V>(values + j * row, dim, c + static_cast<size_t>(i) * kLanes);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V weight = V::broadcast(weights[q][j]);
@@ -130,56 +129,34 @@ void value_tile(const float* const* weights, const uint16_t* values, size_t dim,
     default: CALL(6); break;        \
   }
 
-// scores[q][j] = <query[q], keys[j]>, scaled, for all queries and n keys in consecutive rows.
+// scores[q][j] = <query[q], keys[j]> for all queries and n keys in consecutive rows.
 template <class V, class E>
 void score_run(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
                float* const* scores) {
   for (size_t j = 0; j < n; j += kLanes) {
     const size_t count = n - j < kLanes ? n - j : kLanes;
-    const uint16_t* from = keys + j * E::row(dim);
-    float scales[kLanes];
-    if constexpr (E::kScaled) E::template scales<V>(from, dim, count, scales);
     for (size_t q = 0, size; q < queries; q += size) {
       size = tile_size(queries - q);
       float* at[kTileQueries];
       for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
-#define CALL(Q) score_tile<V, E, Q>(query + q, from, dim, count, scales, at)
+#define CALL(Q) score_tile<V, E, Q>(query + q, keys + j * E::row(dim), dim, count, at)
       EDGEDEC_BY_QUERIES(size, CALL)
 #undef CALL
     }
   }
 }
 
-// to[j] = weights[j] * scales[j] for n <= kValueBlock.
-template <class V>
-EDGEDEC_INLINE void scale_weights(const float* weights, const float* scales, size_t n, float* to) {
-  for (size_t j = 0; j < n; j += kLanes) {
-    const size_t count = n - j < kLanes ? n - j : kLanes;
-    V::mul(V::load_partial(weights + j, count), V::load(scales + j)).store(to + j);
-  }
-}
-
-// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1). Where elements
-// have a scale, it is the weight that it is multiplied with.
+// out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1).
 template <class V, class E>
 void value_run(const float* const* weights, size_t queries, const uint16_t* values, size_t dim, size_t n,
                float* const* out, size_t c0, size_t c1) {
   for (size_t j = 0; j < n; j += kValueBlock) {
     const size_t count = n - j < kValueBlock ? n - j : kValueBlock;
-    const uint16_t* from = values + j * E::row(dim);
-    float scales[kValueBlock], scaled[kTileQueries][kValueBlock];
-    if constexpr (E::kScaled) E::template scales<V>(from, dim, count, scales);
     for (size_t q = 0, size; q < queries; q += size) {
       size = tile_size(queries - q);
       const float* at[kTileQueries];
-      for (size_t i = 0; i < size; ++i) {
-        at[i] = weights[q + i] + j;
-        if constexpr (E::kScaled) {
-          scale_weights<V>(at[i], scales, count, scaled[i]);
-          at[i] = scaled[i];
-        }
-      }
-#define CALL(Q) value_tile<V, E, Q>(at, from, dim, count, out + q, c0, c1)
+      for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j;
+#define CALL(Q) value_tile<V, E, Q>(at, values + j * E::row(dim), dim, count, out + q, c0, c1)
       EDGEDEC_BY_QUERIES(size, CALL)
 #undef CALL
     }

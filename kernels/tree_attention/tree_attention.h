@@ -7,16 +7,14 @@
 //   prepare  q, k   = head norm (RMSNorm of the head times weight; only where weights are given)
 //            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
 //                                                        or (2i, 2i + 1) interleaved
-//            q      = q * scale; k and v are rounded into their slot: to fp16, or to int8 with a scale a:
+//            q      = q * scale; k and v are rounded into their slot: to fp16, or in groups of 32 x to int8 times a:
 //            a      = the least fp16 number with max |x| <= 127 a    NaN where an x is not finite or a too great
-//            x'     = int8(x / a), half to even   zeros where a is 0 or NaN
+//            x      = int8(x / a) * a    half to even; the product is exact; 0 where a is 0, NaN where it is NaN
 //   attend   s[j]   = <q, k[j]>                          sixteen lanes over d, fused, folded 16 -> 8 -> 4 -> 2 -> 1
-//                     int8: of the whole numbers k', then times a[j]
 //            s[j]   = softcap tanh(s[j] / softcap)        only with a softcap
 //            p[j]   = exp(s[j] - max s)
 //            sum    = sum of p                           lane j mod 16, j counted from the first key that takes part
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
-//                     int8: of (p[j] a[j]) v'[j][i], the product in brackets rounded once
 //
 // So an output depends on its path alone: not on slots, siblings, the number of tokens, blocks or threads, nor on the
 // instruction set. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); tree masks: Miao et al., "SpecInfer".
@@ -40,7 +38,7 @@ struct Config {
 };
 
 // Keys and values of one layer: row `slot` of kv head h is at h * head_stride + slot * row. A row has dim fp16 numbers,
-// or dim int8 numbers and then an fp16 scale. Sizes are in units of two bytes.
+// or dim int8 numbers and then an fp16 scale for every 32. Sizes are in units of two bytes.
 struct Cache {
   uint16_t *keys, *values;
   size_t head_stride, row;
@@ -48,7 +46,7 @@ struct Cache {
 };
 
 // The layer that begins at `first` in a cache [L, 2, Hkv, capacity, row]. False when a row of this size holds no key:
-// dim for fp16, dim / 2 + 1 for int8.
+// dim for fp16, dim / 2 + ceil(dim / 32) for int8.
 bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row, Cache* cache);
 
 struct Pass {

@@ -72,7 +72,7 @@ class Model:
         if not self.int8:
             return rows.astype(np.float64)
         whole = np.ascontiguousarray(rows).view(np.int8)[..., : self.dim]
-        return whole * rows[..., -1:].astype(np.float64)
+        return whole * np.repeat(rows[..., self.dim // 2 :].astype(np.float64), 32, axis=-1)[..., : self.dim]
 
     def tokens(self, count: int) -> F32:
         width = (self.heads + 2 * self.kv_heads) * self.dim
@@ -85,7 +85,9 @@ class Model:
 
 
 def quantised(x: F32) -> F16:
-    """Rows of int8 [..., dim / 2 + 1] for x[..., dim]: by the definition in tree_attention.h, in NumPy."""
+    """Rows of int8 for x[..., dim]: by the definition in tree_attention.h, in NumPy."""
+    dim, groups = x.shape[-1], -(-x.shape[-1] // 32)
+    x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 32 * groups - dim)]).reshape(*x.shape[:-1], groups, 32)
     with np.errstate(all="ignore"):
         most = np.abs(x).max(axis=-1, keepdims=True)
         scale = (most / np.float32(127)).astype(np.float16)
@@ -96,8 +98,13 @@ def quantised(x: F32) -> F16:
         scale = np.where(lost, np.float16(np.nan), scale)
         whole = np.where(lost | (scale == 0), 0, np.rint(x / scale.astype(np.float32)))
     assert np.abs(whole).max(initial=0) <= 127
-    parts = [np.ascontiguousarray(part).view(np.uint8) for part in (whole.astype(np.int8), scale)]
-    return np.concatenate(parts, axis=-1).view(np.float16)
+    flat = (
+        whole.astype(np.int8).reshape(*x.shape[:-2], 32 * groups)[..., :dim],
+        scale.reshape(*x.shape[:-2], groups),
+    )
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in flat], axis=-1).view(
+        np.float16
+    )
 
 
 def bits(rows: F16) -> npt.NDArray[np.uint16]:

@@ -123,6 +123,8 @@ def test_int8_rows_are_those_of_the_definition_bit_by_bit(row: str, dim: int) ->
     cache = model.cache(0, count)
     with np.errstate(invalid="ignore"):
         run(row, model, heads.reshape(count, -1), [-1] * count, cache, 0)
+    with np.errstate(invalid="ignore"):  # a turn by nothing, but what is no number is none in its partner too
+        heads[:, 2:4] += 0 * np.roll(heads[:, 2:4], dim // 2, axis=-1)
     expected = quantised(np.ascontiguousarray(heads[:, 2:].reshape(count, 2, 2, dim).transpose(1, 2, 0, 3)))
     assert same_bits(bits(cache), bits(expected))
     assert {0, 127} <= set(np.abs(cache.view(np.int8)[..., :dim]).max(axis=-1).ravel().tolist())
@@ -151,6 +153,22 @@ def test_keys_and_values_of_zeros_are_zeros_in_int8(row: str) -> None:
     cache = model.cache(0, 2)
     assert not run(row, model, tokens, [-1, 0], cache, 0).any()
     assert not bits(cache).any()
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 40, 100])
+def test_values_are_added_up_in_the_order_of_the_path(row: str, length: int, int8: bool) -> None:
+    """To the last bit: queries of zeros weigh all values alike, and a scaled weight times a whole number is
+    exact in float64, as is its sum with a float."""
+    model = Model(heads=2, kv_heads=2, dim=48, int8=int8, seed=length)
+    tokens, cache = model.tokens(1), model.cache(length, length + 1)
+    tokens[:, : 2 * 48] = 0
+    out = run(row, model, tokens, [-1], cache, length).reshape(2, 48)
+    total = np.zeros((2, 48), np.float32)
+    for slot in range(length + 1):
+        total = (total + model.widened(cache[1, :, slot])).astype(np.float32)
+    assert same_bits(out, total / np.float32(length + 1))
 
 
 def one_by_one(row: str, model: Model, tokens: F32, length: int, capacity: int) -> F32:
