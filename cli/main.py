@@ -21,7 +21,7 @@ COMMANDS = {
     "rm": "Remove installed models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "check": "Say whether one model can draft for another.",
-    "plan": "Say what a model takes of a budget of memory, and what more would buy.",
+    "plan": "Say what fits into how much memory.",
     "doctor": "Say what this machine has and how fast it can be.",
     "bench": "Measure speed, memory and faithfulness.",
 }

@@ -30,7 +30,7 @@ _UNLIMITED = 1 << 50
 
 @click.command(
     "plan",
-    short_help="Say what a model takes of a budget of memory, and what more would buy.",
+    short_help="Say what fits into how much memory.",
     epilog=opt.examples(
         "edgedec plan --memory 250MB",
         "edgedec plan -m qwen2.5-coder-1.5b --memory 1.3GB --context 4096",

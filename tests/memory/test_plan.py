@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.types import ModelSpec
+from edgedec.memory import KvType, kv_row_bytes
 from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, generation_bytes
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned
@@ -109,8 +110,9 @@ def test_without_a_wish_the_context_takes_what_is_left() -> None:
 
 @given(st.integers(1, 5000))
 def test_cache_bytes_are_whole_pages_and_enough(context: int) -> None:
-    for kv, row in (("fp16", 128), ("int8", 66)):
-        count = cache_bytes(SMALL, context, kv)  # type: ignore[arg-type]
+    kinds: tuple[KvType, ...] = ("fp16", "int8")
+    for kv in kinds:
+        count, row = cache_bytes(SMALL, context, kv), kv_row_bytes(SMALL.head_dim, kv)
         runs = 2 * 30 * 3
         assert runs * context * row <= count < runs * (context * row + 4096)
         assert count % (runs * 4096) == 0

@@ -150,8 +150,8 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
             try:
                 for offset in range(0, min(limit, len(data)), 16384):
                     piece = data[offset : min(limit, offset + 16384)]
+                    request.sent += len(piece)  # before a client that has it all can look
                     self.wfile.write(piece)
-                    request.sent += len(piece)
                     if action == "slow":
                         time.sleep(float(str(value)))
             except (BrokenPipeError, ConnectionResetError):
