@@ -79,7 +79,7 @@ def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     options.inter_op_num_threads = 1
     # Spinning threads start the next op at once, but starve each other when cores are shared.
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
-    # After a pass they would go on for some 50 ms: in the way of another model, and a waste of battery.
+    # After a pass they would go on for a while: in the way of another model, and a waste of battery.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     # A memory plan for every number of tokens seen would be kept for ever.
     options.enable_mem_pattern = False

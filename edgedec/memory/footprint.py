@@ -21,7 +21,6 @@ width, H the heads' width:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgedec.core.types import ModelSpec
@@ -89,11 +88,6 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "slack": _SLACK + _SLACK_PER_TOKEN * choice.context,
     }
     return {name: count for name, count in parts.items() if count}
-
-
-def generation_bytes(parts: Mapping[str, int]) -> int:
-    """Of ``footprint``'s parts those that generating takes: all but process, weights and slack."""
-    return sum(count for name, count in parts.items() if name not in ("process", "weights", "slack"))
 
 
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType) -> int:
