@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "ort/ops.h"
-#include "tree_attention/tree_attention.h"
+#include "tree_attention/sequences.h"
 
 namespace edgedec::ort {
 namespace {
@@ -10,6 +10,8 @@ namespace {
 using tree_attention::Cache;
 using tree_attention::Config;
 using tree_attention::Pass;
+using tree_attention::Sequence;
+using tree_attention::Sequences;
 
 struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
@@ -62,52 +64,98 @@ struct TreeAttention {
 
   void compute(Context& c) {
     const int64_t width = static_cast<int64_t>(config.heads * config.dim);
-    const auto tokens = static_cast<size_t>(c.rows(0, width + 2 * static_cast<int64_t>(config.kv_heads * config.dim)));
-    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens ||
-        c.elements(3) != 1)
-      throw Error("rotary, parents and length do not fit the tokens");
-    const int64_t length = *c.data<const int64_t>(3);
-    if (length < 0) throw Error("negative length");
-    size_t capacity = 0;
-    const Cache kv = cache(c, &capacity);
-    const Pass pass{c.data<const int64_t>(2), tokens, static_cast<size_t>(length)};
-    if (const char* wrong = tree_attention::problem(config, pass, capacity)) throw Error(wrong);
-    auto* out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
-    float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
-    prepare(c, kv, pass, queries);
-    attend(c, kv, pass, queries, out);
-    copy_new(c, kv, pass);
+    const auto tokens = static_cast<size_t>(c.rows(0, qkv_width()));
+    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens)
+      throw Error("rotary and parents do not fit the tokens");
+    Call call{};
+    call.cache = cache(c, &call.capacity);
+    Sequences sequences;
+    if (const char* wrong = read_sequences(config, c.data<const int64_t>(3), c.elements(3), c.data<const int64_t>(2),
+                                           tokens, call.capacity, &sequences))
+      throw Error(wrong);
+    call.places = sequences.places;
+    call.tokens = tokens;
+    call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
+    call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
+    call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
+    call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
+    call.new_rows = new_rows(c, call);
+    share_out(c, call, sequences.all);
+  }
+
+  // What all sequences of a pass have in common.
+  struct Call {
+    Cache cache;
+    size_t capacity, places, tokens;
+    const float *qkv, *rotary, *q_norm, *k_norm;
+    float *queries, *out;
+    uint16_t* new_rows;
+  };
+
+  int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
+
+  // A sequence with much to do has all threads to itself; short ones are a thread's each, since to share out each of
+  // them would take longer than to compute it.
+  void share_out(Context& c, const Call& call, const std::vector<Sequence>& all) const {
+    constexpr size_t kWorthAllThreads = 1 << 20;
+    std::vector<const Sequence*> shorter;
+    for (const Sequence& one : all)
+      if (all.size() == 1 || work(one.pass) >= kWorthAllThreads)
+        compute_one(c, call, one);
+      else
+        shorter.push_back(&one);
+    auto body = [&](size_t i) {
+      Serial serial;
+      compute_one(serial, call, *shorter[i]);
+    };
+    if (!shorter.empty()) parallel_for(c, shorter.size(), body);
+  }
+
+  // Multiplications of scores, and as many of values.
+  size_t work(const Pass& pass) const {
+    return pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
+  }
+
+  void compute_one(Parallel& threads, const Call& call, const Sequence& one) const {
+    const Cache kv = part_of(call.cache, call.capacity, call.places, one.place);
+    const size_t width = config.heads * config.dim;
+    float* queries = call.queries + one.first * width;
+    prepare(threads, call, kv, one, queries);
+    attend(threads, kv, one.pass, queries, call.out + one.first * width);
+    if (call.new_rows) copy_new(call, kv, one);
   }
 
   // The optional output kv_new[1, 2, Hkv, T, row]: what this pass wrote into the cache, for callers of the op's body in
   // standard ONNX ops, which cannot write its input.
-  void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
-    const auto tokens = static_cast<int64_t>(pass.tokens);
-    const auto kv_heads = static_cast<int64_t>(config.kv_heads), width = static_cast<int64_t>(kv.row);
-    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, width});
-    if (!out) return;
-    const size_t all = pass.tokens * kv.row;
+  uint16_t* new_rows(Context& c, const Call& call) const {
+    const auto kv_heads = static_cast<int64_t>(config.kv_heads);
+    return c.optional_output<uint16_t>(
+        1, {1, 2, kv_heads, static_cast<int64_t>(call.tokens), static_cast<int64_t>(call.cache.row)});
+  }
+
+  void copy_new(const Call& call, const Cache& kv, const Sequence& one) const {
+    const size_t size = one.pass.tokens * kv.row;
+    uint16_t* out = call.new_rows + one.first * kv.row;
     for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; all && h < config.kv_heads; ++h, out += all)
-        std::memcpy(out, half + h * kv.head_stride + pass.length * kv.row, all * sizeof(uint16_t));
+      for (size_t h = 0; size && h < config.kv_heads; ++h, out += call.tokens * kv.row)
+        std::memcpy(out, half + h * kv.head_stride + one.pass.length * kv.row, size * sizeof(uint16_t));
   }
 
-  void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {
-    const auto *qkv = c.data<const float>(0), *rotary = c.data<const float>(1);
-    const float *q_norm = head_norm(c, 5), *k_norm = head_norm(c, 6);
+  void prepare(Parallel& threads, const Call& call, const Cache& kv, const Sequence& one, float* queries) const {
+    const float* qkv = call.qkv + one.first * static_cast<size_t>(qkv_width());
+    const float* rotary = call.rotary + one.first * config.dim;
     auto body = [&](size_t i) {
-      const size_t m0 = i * kPrepareRows, m1 = std::min(pass.tokens, m0 + kPrepareRows);
-      row->prepare(config, kv, pass.length, qkv, rotary, q_norm, k_norm, queries, m0, m1);
+      const size_t m0 = i * kPrepareRows, m1 = std::min(one.pass.tokens, m0 + kPrepareRows);
+      row->prepare(config, kv, one.pass.length, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
     };
-    parallel_for(c, (pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
+    parallel_for(threads, (one.pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
   }
 
-  void attend(Context& c, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
+  void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
     // A short context is done sooner than a second thread wakes.
     constexpr size_t kWorthSharing = 1 << 15;
-    const size_t work = pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
     Serial serial;
-    Parallel& threads = work < kWorthSharing ? static_cast<Parallel&>(serial) : c;
+    Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
     tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass));
   }
 
