@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from copy import copy
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray

@@ -65,8 +65,8 @@ class Places:
         """One pass for all, at most one request for each place; those who want other sums of the head than
         the first one (whole rows, another temperature) have a pass of their own.
 
-        When something is wrong nothing is appended to any of them: ValueError for more than ``most`` tokens or
-        two requests for a place, and what ``Forward.extend`` raises.
+        When something is wrong nothing is appended to any of them: ValueError for more than ``most`` tokens
+        or two requests for a place, and what ``Forward.extend`` raises.
         """
         if len({request.place for request in requests}) < len(requests):
             raise ValueError("two requests for one place")
