@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "ort/ops.h"
 #include "tree_attention/tree_attention.h"
@@ -76,20 +75,9 @@ struct TreeAttention {
     float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
     prepare(c, kv, pass, queries);
     attend(c, kv, pass, queries, out);
-    copy_new(c, kv, pass);
-  }
-
-  // The optional output kv_new[1, 2, Hkv, T, row]: what this pass wrote into the cache, for callers of the op's body in
-  // standard ONNX ops, which cannot write its input.
-  void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
-    const auto tokens = static_cast<int64_t>(pass.tokens);
-    const auto kv_heads = static_cast<int64_t>(config.kv_heads), width = static_cast<int64_t>(kv.row);
-    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, width});
-    if (!out) return;
-    const size_t all = pass.tokens * kv.row;
-    for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; all && h < config.kv_heads; ++h, out += all)
-        std::memcpy(out, half + h * kv.head_stride + pass.length * kv.row, all * sizeof(uint16_t));
+    // The output kv_new[1, 2, Hkv, 0, row]: nothing is left for the caller to put into the cache. The op's body in
+    // standard ONNX ops, which cannot write its input, hands out the rows of all tokens there.
+    c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, static_cast<int64_t>(kv.row)});
   }
 
   void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {
