@@ -17,6 +17,7 @@ from edgedec.backends.places import Request
 from edgedec.core.errors import BackendError
 from edgedec.core.types import HeadRows
 
+_CLOSED = "the conversations were closed"
 Observe = Callable[[Sequence[Request], float], None]
 
 
@@ -37,7 +38,7 @@ class _Waiting:
         self.request = request
         self.rows: HeadRows | None = None
         self.error: BaseException | None = None
-        self.done = False
+        self.done = threading.Event()
 
 
 class Batcher:
@@ -58,6 +59,8 @@ class Batcher:
         self._observe = observe
         self._clock = clock
         self._changed = threading.Condition()
+        """Only the thread that runs passes waits for it: to wake everybody at every request would take longer
+        than a pass."""
         self._active: set[int] = set()
         self._queue: list[_Waiting] = []
         self._left_over = False
@@ -80,7 +83,7 @@ class Batcher:
         finally:
             with self._changed:
                 self._active.discard(place)
-                self._changed.notify_all()
+                self._changed.notify()
 
     def submit(self, request: Request) -> HeadRows:
         """Wait for the pass that this request is in.
@@ -91,32 +94,35 @@ class Batcher:
         self._combined.check(request)
         waiting = _Waiting(request)
         with self._changed:
+            if self._closed:
+                raise BackendError(_CLOSED)
             self._queue.append(waiting)
-            self._changed.notify_all()
-            try:
-                self._changed.wait_for(lambda: waiting.done or (self._closed and waiting in self._queue))
-            finally:
-                self._withdraw(waiting)
+            self._changed.notify()
+        try:
+            waiting.done.wait()
+        except BaseException:  # Ctrl-C: it must be in no later pass
+            with self._changed:
+                taken = waiting not in self._queue
+                self._queue = [other for other in self._queue if other is not waiting]
+            if taken:
+                waiting.done.wait()
+            raise
         if waiting.error is not None:
             raise waiting.error
-        if waiting.rows is None:
-            raise BackendError("the conversations were closed")
+        assert waiting.rows is not None
         return waiting.rows
-
-    def _withdraw(self, waiting: _Waiting) -> None:
-        """Nobody waits for it any more: it is in no later pass, and a pass that has it is waited for."""
-        if waiting in self._queue:
-            self._queue.remove(waiting)
-            self._left_over = self._left_over and bool(self._queue)
-        else:
-            self._changed.wait_for(lambda: waiting.done)
 
     def close(self) -> None:
         """End the thread, after the pass in progress; whoever waits gets a BackendError."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            self._changed.notify()
         self._thread.join()
+        with self._changed:
+            for waiting in self._queue:
+                waiting.error = BackendError(_CLOSED)
+                waiting.done.set()
+            self._queue = []
 
     def __enter__(self) -> Batcher:
         return self
@@ -134,14 +140,13 @@ class Batcher:
                     return
                 taken = self._take()
             self._run(taken)
-            with self._changed:
-                for waiting in taken:
-                    waiting.done = True
-                self._changed.notify_all()
+            for waiting in taken:
+                waiting.done.set()
 
     @property
     def _ready(self) -> bool:
         if not self._queue:
+            self._left_over = False
             return False
         return self._left_over or self._active <= {waiting.request.place for waiting in self._queue}
 

@@ -17,6 +17,9 @@ width, H the heads' width:
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
     slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
               to need in a session, as measured
+
+With k conversations at once, n is the context of each: cache, rows, tables and what slack has per token are k
+times as large, P is (k - 1) (1 + g) longer, and slack has 1 MB for each conversation but one.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from edgedec.memory.sizes import KvType, kv_row_bytes
 _PAGE = 4096
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
+_SLACK_PER_CONVERSATION = 1_000_000
+"""Of each one more: its thread, what it knows of its text, and its part of a pass."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_READING = 128
@@ -71,21 +76,29 @@ class Known:
     full_rows: bool = False
     drafter: Weighty | None = None
     kinds: tuple[KvType, ...] = ("fp16", "int8")
+    conversations: int = 1
+    """At once, over the one model."""
+
+
+def longest_pass(choice: Choice, conversations: int = 1) -> int:
+    """Tokens: a piece of one conversation's prompt, beside the drafts of all others."""
+    return max(choice.prompt_pass, 1 + choice.drafted) + (conversations - 1) * (1 + choice.drafted)
 
 
 def footprint(known: Known, choice: Choice) -> dict[str, int]:
     """Bytes by what holds them; their sum is the most that the session has resident at once."""
     spec = known.target.spec
-    longest = max(choice.prompt_pass, 1 + choice.drafted)
+    count = known.conversations
+    slack = _SLACK + (count - 1) * _SLACK_PER_CONVERSATION
     parts = {
         "process": known.process,
         "weights": known.target.weights,
-        "kv_cache": cache_bytes(spec, choice.context, choice.kv),
-        "scratch": scratch_bytes(known.target, longest, choice.context),
-        "rows": 4 * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
-        "tables": choice.tables,
+        "kv_cache": cache_bytes(spec, count * choice.context, choice.kv),
+        "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
+        "rows": 4 * count * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
+        "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
-        "slack": _SLACK + _SLACK_PER_TOKEN * choice.context,
+        "slack": slack + _SLACK_PER_TOKEN * count * choice.context,
     }
     return {name: count for name, count in parts.items() if count}
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "ort/ops.h"
 #include "tree_attention/sequences.h"
@@ -74,22 +73,23 @@ struct TreeAttention {
                                            tokens, call.capacity, &sequences))
       throw Error(wrong);
     call.places = sequences.places;
-    call.tokens = tokens;
     call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
     call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
     call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
     call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
-    call.new_rows = new_rows(c, call);
     share_out(c, call, sequences.all);
+    // The output kv_new[1, 2, Hkv, 0, row]: nothing is left for the caller to put into the cache. The op's body in
+    // standard ONNX ops, which cannot write its input, hands out the rows of all tokens there.
+    const auto row_size = static_cast<int64_t>(call.cache.row);
+    c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, row_size});
   }
 
   // What all sequences of a pass have in common.
   struct Call {
     Cache cache;
-    size_t capacity, places, tokens;
+    size_t capacity, places;
     const float *qkv, *rotary, *q_norm, *k_norm;
     float *queries, *out;
-    uint16_t* new_rows;
   };
 
   int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
@@ -122,23 +122,6 @@ struct TreeAttention {
     float* queries = call.queries + one.first * width;
     prepare(threads, call, kv, one, queries);
     attend(threads, kv, one.pass, queries, call.out + one.first * width);
-    if (call.new_rows) copy_new(call, kv, one);
-  }
-
-  // The optional output kv_new[1, 2, Hkv, T, row]: what this pass wrote into the cache, for callers of the op's body in
-  // standard ONNX ops, which cannot write its input.
-  uint16_t* new_rows(Context& c, const Call& call) const {
-    const auto kv_heads = static_cast<int64_t>(config.kv_heads);
-    return c.optional_output<uint16_t>(
-        1, {1, 2, kv_heads, static_cast<int64_t>(call.tokens), static_cast<int64_t>(call.cache.row)});
-  }
-
-  void copy_new(const Call& call, const Cache& kv, const Sequence& one) const {
-    const size_t size = one.pass.tokens * kv.row;
-    uint16_t* out = call.new_rows + one.first * kv.row;
-    for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; size && h < config.kv_heads; ++h, out += call.tokens * kv.row)
-        std::memcpy(out, half + h * kv.head_stride + one.pass.length * kv.row, size * sizeof(uint16_t));
   }
 
   void prepare(Parallel& threads, const Call& call, const Cache& kv, const Sequence& one, float* queries) const {

@@ -66,7 +66,7 @@ class Runner:
         }
         names = [node.name for node in self.session.get_outputs()]
         out = dict(zip(names, self.session.run(names, feeds), strict=True))
-        end = self.length + len(tokens)
-        self.cache[:, :, :, self.length : end] = out["kv_new"]
-        self.length = end
+        new = out["kv_new"]  # empty from kernels, which write the cache themselves
+        self.cache[:, :, :, self.length : self.length + new.shape[3]] = new
+        self.length += len(tokens)
         return out
