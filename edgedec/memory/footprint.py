@@ -12,7 +12,8 @@ width, H the heads' width:
     scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H) + 4 L H_kv d) + 96 n threads: what the tensors of
               a layer, the kernels' buffers and the new rows hold at once; the arena rounds up by up to half;
               24 queries share a block of attention, each with a float per key
-    rows      4 V (1 + g), where whole rows of logits may be asked for (sampling), else 0
+    rows      4 V (1 + g) + 120 V, where whole rows of logits may be asked for (sampling), else 0: drawing
+              from one takes arrays as long in float64, as measured, and conversations draw at the same time
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
     slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
@@ -34,6 +35,8 @@ _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
 _SLACK_PER_CONVERSATION = 1_000_000
 """Of each one more: its thread, what it knows of its text, and its part of a pass."""
+_DRAWING = 120
+"""Bytes for each entry of a whole row that is drawn from."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_READING = 128
@@ -95,7 +98,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "weights": known.target.weights,
         "kv_cache": cache_bytes(spec, count * choice.context, choice.kv),
         "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
-        "rows": 4 * count * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
+        "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + _DRAWING) if known.full_rows else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
         "slack": slack + _SLACK_PER_TOKEN * count * choice.context,
