@@ -18,6 +18,8 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
+  bool holds(const uint8_t* data) const { return file_ >= 0 && data == data_; }
+
   // n bytes from offset `at` on: in `room`, or where they lie.
   const uint8_t* read(size_t at, size_t n, uint8_t* room) const;
 

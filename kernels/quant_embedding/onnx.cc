@@ -22,7 +22,8 @@ struct QuantEmbedding {
     const size_t n = c.elements(0);
     auto* out = c.output<float>(0, {static_cast<int64_t>(n), w.cols});
     if (alone) std::call_once(looked_for, [&] { file.emplace(w.data, w.bytes()); });
-    if (!quant_embedding::embed(w, c.data<const int64_t>(0), static_cast<int>(n), scale, out, file ? &*file : nullptr))
+    const MappedFile* mapped = file && file->holds(w.data) ? &*file : nullptr;  // a table may change between calls
+    if (!quant_embedding::embed(w, c.data<const int64_t>(0), static_cast<int>(n), scale, out, mapped))
       throw Error("token id outside the vocabulary of " + std::to_string(w.rows));
   }
 
