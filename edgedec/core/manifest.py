@@ -281,6 +281,7 @@ def _spec(reader: _Reader) -> ModelSpec:
         eos_ids=reader.get("eos_ids", _ids),
         head_k=reader.get("head_k", _count),
         ffn_size=reader.get("ffn_size", _id, missing=0),
+        table_bytes=reader.get("table_bytes", _bytes, missing=0),
         **{size: reader.get(size, _count) for size in sizes},
     )
     if spec.n_heads % spec.n_kv_heads or spec.head_k > spec.vocab_size:

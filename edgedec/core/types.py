@@ -31,6 +31,10 @@ class ModelSpec:
     """Entries per row that the head returns in ``HeadRows.values``."""
     ffn_size: int = 0
     """Width of the MLP; 0: not known (bundles of earlier versions do not say)."""
+    table_bytes: int = 0
+    """Bytes of the table of embeddings where the head has one of its own: passes read the rows of their
+    tokens from the file (Linux), and none of it stays in memory. 0: the head reads it, or it is not known.
+    """
 
 
 @dataclass(frozen=True, slots=True)
