@@ -28,6 +28,7 @@ KNEE = {1: 1.0, 16: 1.1, 17: 1.2, 128: 9.0}
 SAGGING = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.4, 16: 5.5, 32: 6.2, 128: 8.0}
 """The more tokens there are, the less does one more cost: who only looks at that drafts in any case."""
 SHAPES = {**CURVES, "knee": KNEE, "sagging": SAGGING}
+STEEP = ("avx2", "knee", "sagging")
 
 
 class Own:
@@ -94,8 +95,9 @@ def speedup(
     return plain.now / together(drafted, talks, company)
 
 
-@pytest.mark.parametrize("count", [2, 6])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "count"), [*((shape, 2) for shape in SHAPES), *((shape, 6) for shape in STEEP)]
+)
 @pytest.mark.parametrize(
     ("right", "claims"),
     [(0.0, 1.0), (0.1, 0.9), (0.5, 0.95)],
@@ -105,8 +107,8 @@ def test_never_slower_together(shape: str, count: int, right: float, claims: flo
     assert speedup(shape, count, lambda at: right, claims) >= SLOWER
 
 
-@pytest.mark.parametrize("count", [2, 6])
-@pytest.mark.parametrize("shape", ["avx2", "knee", "sagging"])
+@pytest.mark.parametrize("count", [6])
+@pytest.mark.parametrize("shape", STEEP)
 def test_never_slower_together_on_a_restless_machine(shape: str, count: int) -> None:
     assert speedup(shape, count, lambda at: 0.3, 0.9, noise=0.15) >= SLOWER
 
