@@ -1,8 +1,8 @@
 """Serves one peer over pipes: a request is a line of JSON on standard input, its answer one on the output.
 
 ``python serve.py PEER.py``: the file defines ``class Peer`` with some of ``OPS``, whose arguments and results
-are plain JSON; ``memory`` is answered here. ``{"op": "open", "model": ...}`` is answered by
-``{"result": {...}}`` or ``{"error": "one line", "missing": "module" or null}``.
+are plain JSON; ``memory`` is answered here, and by those that know more. ``{"op": "open", "model": ...}`` is
+answered by ``{"result": {...}}`` or ``{"error": "one line", "missing": "module" or null}``.
 Needs nothing but the standard library, so that any interpreter can run it.
 """
 
@@ -66,7 +66,8 @@ class Server:
 
     def _do(self, op: str, request: dict[str, Any]) -> Any:
         if op == "memory":
-            return {"peak_rss_bytes": peak_rss_bytes()}
+            more = self._peer.memory() if hasattr(self._peer, "memory") else {}
+            return {"peak_rss_bytes": peak_rss_bytes(), **more}
         if op == "prepare":
             return load(self._path).prepare(**request)
         if op != "open":
