@@ -61,7 +61,7 @@ def ours_drafting(
     bundle: Path,
     *,
     threads: int,
-    context: int,
+    context: int | None,
     costs: Path,
     draft_models: Mapping[str, Path],
     isa: str | None = None,
@@ -96,6 +96,16 @@ def ours_within(
     more = {"level": asdict(level), "draft": draft, "full_rows": full_rows}
     program = _PROGRAMS / "edgedec_memory_peer.py"
     return replace(side, name=name, program=program, settings={**side.settings, **more})
+
+
+def ours_chatting(bundle: Path, *, max_tokens: int, elastic: bool, **settings: Any) -> Side:
+    """EdgeDec in one chat, with replies of at most ``max_tokens``; see ``ours_within`` for the others.
+
+    ``elastic``: the context may be as long as the budget allows.
+    """
+    side = ours_within(bundle, **settings)
+    more = {"max_tokens": max_tokens, "elastic": elastic}
+    return replace(side, program=_PROGRAMS / "edgedec_chat_peer.py", settings={**side.settings, **more})
 
 
 def split_peer(name: str) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class Peer:
         return facts
 
     def load(
-        self, model: str, threads: int, context: int, costs: str, draft_models: dict[str, str],
+        self, model: str, threads: int, context: int | None, costs: str, draft_models: dict[str, str],
         draft_tokens: int = MOST_DRAFTED, kv: KvType = "fp16",
     ) -> dict[str, Any]:  # fmt: skip
         """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost,

@@ -23,12 +23,14 @@ from edgedec.telemetry.process import mapped_rss_bytes
 class Peer(unbounded.Peer):
     def open(self, **settings: Any) -> dict[str, Any]:
         """Load the model and plan for the memory of ``level`` (the fields of a ``Level``), in which it drafts
-        as ``draft`` says; ``full_rows`` as for ``within``. Other settings: those of sides without a budget.
+        as ``draft`` says; ``full_rows`` and ``elastic`` (default: no) as for ``within``. Other settings are
+        those of sides without a budget.
 
         Of the answer: ``capacity``, ``memory`` (the plan) and ``milestones``, or ``refused`` when the budget
         is too small for anything.
         """
         level, draft, full_rows = (settings.pop(name) for name in ("level", "draft", "full_rows"))
+        elastic = settings.pop("elastic", False)
         facts = self.load(**settings)
         asked = Drafting(draft, self.most)
         self._drafter = super().open_draft(asked.models[0]) if asked.models else None
@@ -36,7 +38,7 @@ class Peer(unbounded.Peer):
         try:
             budget = within(
                 Level(**level).budget, self.model, asked,
-                elastic=False, full_rows=full_rows, drafter=self._drafter,
+                elastic=elastic, full_rows=full_rows, drafter=self._drafter,
             )  # fmt: skip
         except MemoryBudgetError as error:
             return {**facts, "refused": error.message}
@@ -57,6 +59,7 @@ class Peer(unbounded.Peer):
         return {"weights_rss_bytes": mapped_rss_bytes(WEIGHTS)}
 
     def drafting(self, mode: str) -> Drafting:
+        """What was asked for, as far as it fits, whatever ``mode`` but "off" says."""
         return Drafting(OFF) if mode == OFF else self._drafting
 
     def open_draft(self, name: str) -> LoadedModel:

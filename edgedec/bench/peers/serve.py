@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-OPS = ("prepare", "open", "generate", "reply", "logits", "fill", "extend", "memory")
+OPS = ("prepare", "open", "generate", "reply", "logits", "fill", "extend", "say", "save", "restore", "memory")
 
 
 def load(path: str) -> Any:
