@@ -72,10 +72,11 @@ def command(
     """Have one chat of many turns in one process, which is watched: its memory after every turn, and the time
     of a token.
 
-    When the context is full the oldest turns are dropped, as in any chat. Memory must be flat from turn 20 on
-    (of a shorter chat, from half of it), and a token take as long at the end as at the beginning with as much
-    context (an eighth of the longest is as much). With --kill, the replies after the restart must be those of
-    the chat that was not killed, or the exit status is 1. It is 10 if more than --memory was taken.
+    When the context is full the oldest turns are dropped, as in any chat. Memory should be flat from turn 20
+    on (of a shorter chat, from half of it): the most of the ten turns up to there is compared with the most
+    of the last ten. A token should take as long in the last quarter as in the first with as much context (the
+    same eighth of the longest). With --kill, the replies after the restart must be those of the chat that was
+    not killed, or the exit status is 1. It is 10 if more than --memory was taken.
     """
     from edgedec.bench.long_chat import killed_chat, long_chat
     from edgedec.bench.long_chat_plot import draw_long_chat
@@ -143,8 +144,7 @@ def _texts(prompts: Path | None) -> list[str]:
 
 
 def _show(name: str, report: ChatReport, memory: int | None) -> None:
-    plan, last = report.facts["memory"], report.turns[-1]
-    number, settled = report.settled
+    plan, number, last = report.facts["memory"], report.settled_turn, len(report.turns)
     promised = f" of --memory {size(memory)}" if memory else ""
     click.echo(f"{name}: {len(report.turns)} turns, a context of {report.facts['capacity']} tokens")
     click.echo(f"peak {size(report.peak)}, planned {size(plan['planned_bytes'])}{promised}")
@@ -152,8 +152,8 @@ def _show(name: str, report: ChatReport, memory: int | None) -> None:
         click.echo(f"given up: {line}")
     kilobytes = f"{report.growth / 1e3:+.1f} kB"
     click.echo(
-        f"resident after turn {number}: {size(settled.rss_bytes)}, after turn {len(report.turns)}: "
-        f"{size(last.rss_bytes)} ({kilobytes})"
+        f"most resident up to turn {number}: {size(report.resident(number))}, up to turn {last}: "
+        f"{size(report.resident(last))} ({kilobytes})"
     )
     click.echo(f"dropped turns: {report.dropped}; too long for the context: {report.refused}")
     if report.slowdown is None:

@@ -60,8 +60,9 @@ def shared_options(peers: Sequence[str]) -> Callable[[F], F]:
     options = (
         opt.model_option,
         click.option(
-            "--peer", "peers", metavar="NAME",
-            help=f"Runtimes to measure beside it, by comma: {', '.join(peers)}.",
+            "--peer", "peers", multiple=True, metavar="NAME",
+            callback=lambda ctx, param, given: ",".join(given) or None,
+            help=f"Runtimes to measure beside it, by comma or one by one: {', '.join(peers)}.",
         ),
         click.option(
             "--gguf", type=click.Path(path_type=Path), metavar="FILE",

@@ -19,7 +19,6 @@ from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.versus import Measured, VersusReport
-    from edgedec.core.manifest import Manifest
 
 _WIDTH = 120
 
@@ -174,7 +173,7 @@ def _plain(
     bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
     threads = shared.chosen_threads
-    ids = _prompt_ids(bundle, manifest, *asked)
+    ids = common.prompt_ids(bundle, manifest, *asked)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
     everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa, kv=shared.kv)]
@@ -189,24 +188,6 @@ def _plain(
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
         _print(report, manifest.name, threads)
-
-
-def _prompt_ids(
-    bundle: Path, manifest: Manifest, prompts: Path | None, limit: int, length: int | None
-) -> list[tuple[int, ...]]:
-    """Prompts as single user turns through the chat template, or as they are for a model without one."""
-    from edgedec.bench.texts import PROMPTS, read_prompts
-    from edgedec.session.assemble import load_template
-    from edgedec.session.prompt import Message, Prompts
-    from edgedec.session.tokenizer import Tokenizer
-
-    texts = list(PROMPTS) if prompts is None else read_prompts(prompts)
-    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    builder = Prompts(tokenizer, load_template(bundle, tokenizer, manifest))
-    ids = [tuple(builder.build([Message("user", text)]).ids) for text in texts[:limit]]
-    if length is None:
-        return ids
-    return [(one * (length // len(one) + 1))[:length] for one in ids]
 
 
 def _print(report: VersusReport, model: str, threads: int) -> None:

@@ -17,6 +17,8 @@ from edgedec.core.errors import MemoryBudgetError, UsageError
 Progress = Callable[[str, int, int], None]
 SETTLED_TURN = 20
 """By then buffers have had their largest size and the context has been full; or half of a shorter chat."""
+_WINDOW = 10
+"""Turns whose most memory is compared: what is dropped is given back, so it goes up and down."""
 COMPARED_TURNS = 5
 """Replies after a restart that are compared with those of the chat that went on."""
 _BANDS = 8
@@ -77,15 +79,19 @@ class ChatReport:
     killed: Killed | None = None
 
     @property
-    def settled(self) -> tuple[int, Turn]:
+    def settled_turn(self) -> int:
         """The turn (from 1) whose memory the last one's is compared with."""
-        number = max(min(SETTLED_TURN, len(self.turns) // 2), 1)
-        return number, self.turns[number - 1]
+        return max(min(SETTLED_TURN, len(self.turns) // 2), 1)
+
+    def resident(self, turn: int) -> int:
+        """Most bytes resident after a turn (from 1) and those just before it."""
+        window = min(_WINDOW, self.settled_turn)
+        return max(one.rss_bytes for one in self.turns[turn - window : turn])
 
     @property
     def growth(self) -> int:
-        """Bytes resident after the last turn that were not after the settled one."""
-        return self.turns[-1].rss_bytes - self.settled[1].rss_bytes
+        """Bytes resident about the last turn that were not about the settled one."""
+        return self.resident(len(self.turns)) - self.resident(self.settled_turn)
 
     @property
     def peak(self) -> int:
@@ -127,16 +133,15 @@ class ChatReport:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        number, settled = self.settled
         killed = self.killed
         return {
             "turns": len(self.turns),
             "context": self.facts["capacity"],
             "memory": self.facts["memory"],
             "peak_rss_bytes": self.peak,
-            "settled_turn": number,
-            "settled_rss_bytes": settled.rss_bytes,
-            "last_rss_bytes": self.turns[-1].rss_bytes,
+            "settled_turn": self.settled_turn,
+            "settled_rss_bytes": self.resident(self.settled_turn),
+            "last_rss_bytes": self.resident(len(self.turns)),
             "growth_bytes": self.growth,
             "dropped_turns": self.dropped,
             "too_long": self.refused,

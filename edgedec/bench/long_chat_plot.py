@@ -27,7 +27,8 @@ def draw_long_chat(report: ChatReport, budget: int | None, path: Path, *, title:
     dropped = [number for number, turn in zip(numbers, report.turns, strict=True) if turn.dropped]
     memory.plot(dropped, [0.02] * len(dropped), "|", color="0.5", label="oldest turns dropped",
                 transform=memory.get_xaxis_transform())  # fmt: skip
-    memory.set_ylim(bottom=0)
+    most = max(report.peak, report.facts["memory"]["planned_bytes"], budget or 0)
+    memory.set_ylim(0, 1.08 * most / 1e6)
     memory.set_xlabel("turn")
     memory.set_ylabel("memory of the process, MB")
     quarter = max(len(report.turns) // 4, 1)

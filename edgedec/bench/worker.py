@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +48,8 @@ class Worker:
     dies or refuses a request.
     """
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, begin: Callable[[], None] | None = None) -> None:
+        """``begin`` runs in the new process before its program does."""
         self.side = side
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         try:
@@ -58,6 +60,7 @@ class Worker:
                 stderr=self._errors,
                 env={**os.environ, **side.environment},
                 encoding="utf-8",
+                preexec_fn=begin,
             )
         except OSError as error:
             self._errors.close()
