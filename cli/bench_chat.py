@@ -10,7 +10,6 @@ import click
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.bench_options import plot_option
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.core.units import size
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     help="Then have the chat again up to a random turn, save it, kill its process and go on in another.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Of that random turn.")
-@plot_option
+@opt.plot_option
 @opt.json_option
 @click.pass_context
 def command(

@@ -79,9 +79,9 @@ def command(
     the same prompt and continues it by as many tokens, in a context of the same size. "peak" is the most that
     was resident (VmHWM), pages of mapped files counted on every side alike; "mapped" and "private" are its
     two parts after the reply. "charged" is the most that Linux charged to a control group of that process
-    alone, which also counts files that are read and not mapped, if nobody else had them in memory. llama.cpp
-    maps its file and keeps keys and values in fp16; "as mapped" does without the quicker copies that it makes
-    of weights. --memory adds sides within budgets, as in bench run.
+    alone: private memory and files of the model, also where they are read and not mapped, but no libraries.
+    llama.cpp maps its file and keeps keys and values in fp16; "as mapped" does without the quicker copies of
+    weights that it makes. --memory adds sides within budgets, as in bench run.
     """
     shared = Shared(**given)
     _check_source(ctx, shared)

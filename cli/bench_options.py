@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-plot_option = click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
-)
-
 
 class Levels(click.ParamType[tuple[Level, ...]]):
     """A size, a share to take away, or the name of a level or of several."""

@@ -12,7 +12,7 @@ from edgedec.bench.sides import DRAFTING_PEERS, PEERS
 from edgedec.cli import bench_common as common
 from edgedec.cli import bench_contest as contest
 from edgedec.cli import options as opt
-from edgedec.cli.bench_options import Shared, levels_option, plot_option, shared_options
+from edgedec.cli.bench_options import Shared, levels_option, shared_options
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
@@ -39,7 +39,7 @@ _WIDTH = 120
     ),
 )
 @shared_options((*PEERS, *(name for name in DRAFTING_PEERS if name not in PEERS)))
-@plot_option
+@opt.plot_option
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns.",

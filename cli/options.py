@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -49,6 +50,10 @@ memory_option = click.option(
     help="Most memory that this process may take, such as 600MB: weights, cache, drafters, Python and all. "
     "What does not fit is given up in a stated order, and said; see edgedec plan.",
 )  # fmt: skip
+
+plot_option = click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
+)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

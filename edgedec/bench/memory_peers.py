@@ -75,6 +75,8 @@ def measure_memory(
 
 
 def _held(side: Side, op: str, arguments: Mapping[str, Any], name: str) -> Held:
+    with Worker(side) as before:  # reads programs and libraries, so that no group is charged for them
+        before.open()
     _forget_files(side.model)
     with control_group(f"-{name}") as group, Worker(side, group.enter if group else None) as worker:
         facts = worker.open()

@@ -53,7 +53,7 @@ def test_each_side_is_measured_alone(folder: Path, fakes: Fakes, monkeypatch: py
     if groups == {False}:
         assert heavy["group_peak_bytes"] > 400 * MB > found["edgedec"]["group_peak_bytes"]
     opened = fakes.asked("open")
-    assert [line.get("repack") for line in opened] == [None, False, None]
+    assert [line.get("repack") for line in opened] == [None, None, False, False, None, None]
     prompts = [line["tokens"] for line in fakes.asked("generate")]
     assert [len(prompt) for prompt in prompts] == [40] * 3
 
