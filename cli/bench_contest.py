@@ -81,11 +81,9 @@ def is_wanted(shared: Shared, prompts: Path | None, wanted: Wanted) -> bool:
 def run(ctx: click.Context, shared: Shared, wanted: Wanted, prompts: Path | None, plot: Path | None) -> None:
     """Measure, print, draw. Raises EdgeDecError when a side of ours said other tokens than plain decoding."""
     from edgedec.bench.contest import measure
-    from edgedec.bench.contest_plot import draw_contest
     from edgedec.bench.contest_report import ContestReport
     from edgedec.bench.journal import Journal, digest
-    from edgedec.bench.within import plain_ratio, within
-    from edgedec.bench.within_plot import draw_within
+    from edgedec.bench.within import within
     from edgedec.cli.bench_contest_table import show
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
@@ -101,14 +99,10 @@ def run(ctx: click.Context, shared: Shared, wanted: Wanted, prompts: Path | None
     with common.steps() as progress:
         measure(everyone, plan, journal, progress=progress)
     report = ContestReport(plan.questions, everyone, journal)
-    machine = describe().cpu
     rows = within(report)
-    title = f"{manifest.name}, {machine}, {shared.chosen_threads} threads"
-    if plot and rows:
-        plain = {draft: plain_ratio(report, draft) for draft in report.full}
-        draw_within(rows, plain, plot, title=title)
-    elif plot:
-        draw_contest(report, plot, title=title)
+    title = f"{manifest.name}, {describe().cpu}, {shared.chosen_threads} threads"
+    if plot:
+        _draw(report, rows, plot, title)
     if shared.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
         budgets = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
@@ -117,6 +111,19 @@ def run(ctx: click.Context, shared: Shared, wanted: Wanted, prompts: Path | None
     else:
         show(report, title, wanted.max_tokens)
     _judge(report, rows)
+
+
+def _draw(report: ContestReport, rows: Sequence[Within], path: Path, title: str) -> None:
+    """Speed over memory where there are budgets, else speed by category."""
+    from edgedec.bench.contest_plot import draw_contest
+    from edgedec.bench.within import plain_ratio
+    from edgedec.bench.within_plot import draw_within
+
+    if rows:
+        plain = {draft: plain_ratio(report, draft) for draft in report.full}
+        draw_within(rows, plain, path, title=title)
+    else:
+        draw_contest(report, path, title=title)
 
 
 def _judge(report: ContestReport, rows: Sequence[Within]) -> None:
@@ -179,7 +186,13 @@ def _plan(
 def _contestants(
     ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, manifest: Manifest, longest: int
 ) -> list[Contestant]:
-    """Ours, plain decoding first, then the peers; those of one runtime share a process."""
+    """Ours, plain decoding first, then the peers."""
+    ours = _ours(ctx, shared, wanted, bundle, longest)
+    return [*ours, *_theirs(ctx, shared, manifest, longest)]
+
+
+def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, longest: int) -> list[Contestant]:
+    """Ways to draft share a process, or each has one for every level of memory."""
     from edgedec.bench.contest import OFF, PLAIN, Contestant
     from edgedec.bench.sides import ours_drafting, ours_within
     from edgedec.session.speculate import Drafting
@@ -204,6 +217,13 @@ def _contestants(
         name = f"{PLAIN}+{draft} at {level.name}"
         side = ours_within(bundle, name=name, level=level, draft=draft, **settings)
         everyone.append(Contestant(name, side, draft, arguments, draft, level))
+    return everyone
+
+
+def _theirs(ctx: click.Context, shared: Shared, manifest: Manifest, longest: int) -> list[Contestant]:
+    """The peers; those of one runtime share a process."""
+    from edgedec.bench.contest import OFF, Contestant
+
     names = shared.drafting_names()
     drafting = any(split_peer(name)[1] != OFF for name in names)
     runtimes = list(dict.fromkeys(split_peer(name)[0] for name in names))
@@ -211,10 +231,8 @@ def _contestants(
         side.name: side
         for side in common.all_peers(ctx, shared, manifest, runtimes, context=longest, all_rows=drafting)
     }
-    for name in names:
-        runtime, mode = split_peer(name)
-        everyone.append(Contestant(name, hosts[runtime], mode))
-    return everyone
+    split = {name: split_peer(name) for name in names}
+    return [Contestant(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
 
 
 def _conditions(

@@ -107,14 +107,14 @@ def _by_base(found: dict[str, Held], name: str) -> float:
 def _show(found: dict[str, Held], title: str) -> None:
     from rich.console import Console
 
-    from edgedec.cli.bench_table import new_table, number
+    from edgedec.cli.bench_table import megabytes, new_table, number
 
     table = new_table(("", "peak", f"x {BASE}", "mapped", "private", "loading", "charged", "tok/s"))
     for name, held in found.items():
-        charged = "-" if held.group is None else size(held.group)
-        sizes = [size(count) for count in (held.mapped, held.private, held.loaded)]
+        charged = "-" if held.group is None else megabytes(held.group)
+        sizes = [megabytes(count) for count in (held.mapped, held.private, held.loaded)]
         ratio = number(_by_base(found, name), 2)
-        table.add_row(name, size(held.peak), ratio, *sizes, charged, number(held.tokens_per_s, 1))
+        table.add_row(name, megabytes(held.peak), ratio, *sizes, charged, number(held.tokens_per_s, 1))
     console = Console(highlight=False, markup=False, width=1000)
     console.print(title, soft_wrap=True)
     console.print(table)

@@ -13,6 +13,7 @@ from edgedec.cli import bench_common as common
 from edgedec.cli import bench_contest as contest
 from edgedec.cli import options as opt
 from edgedec.cli.bench_options import Shared, levels_option, shared_options
+from edgedec.cli.bench_table import megabytes
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
@@ -225,15 +226,11 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
 
 def _memory(name: str, side: Measured) -> str:
     planned = " + ".join(
-        f"{part.replace('_', ' ')} {_megabytes(count)}" for part, count in side.planned_bytes.items()
+        f"{part.replace('_', ' ')} {megabytes(count)}" for part, count in side.planned_bytes.items()
     )
     above = side.surplus_bytes
-    rest = f"+ {_megabytes(above)}" if above >= 0 else f"- {_megabytes(-above)} (not all were touched)"
-    return f"{name}: peak {_megabytes(side.peak_rss_bytes)} = {planned} {rest}"
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+    rest = f"+ {megabytes(above)}" if above >= 0 else f"- {megabytes(-above)} (not all were touched)"
+    return f"{name}: peak {megabytes(side.peak_rss_bytes)} = {planned} {rest}"
 
 
 def _cell(values: dict[str, float], digits: int) -> str:

@@ -29,3 +29,8 @@ def quartiles(ratio: Ratio | None) -> str:
 
 def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def megabytes(count: float) -> str:
+    """Bytes, in one unit for all: figures below each other are compared."""
+    return f"{count / 1e6:.1f} MB"

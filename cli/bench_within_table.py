@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgedec.cli.bench_table import new_table, number, quartiles
-from edgedec.core.units import size
+from edgedec.cli.bench_table import megabytes, new_table, number, quartiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,12 +38,12 @@ def _cells(row: Within) -> list[str]:
     differing = row.differing
     return [
         row.side,
-        size(row.budget) if row.budget is not None else "-",
-        size(row.planned),
-        size(row.peak),
-        size(row.generation),
-        size(row.measured),
-        size(row.generation + row.process),
+        megabytes(row.budget) if row.budget is not None else "-",
+        megabytes(row.planned),
+        megabytes(row.peak),
+        megabytes(row.generation),
+        megabytes(row.measured),
+        megabytes(row.generation + row.process),
         number(row.rate, 1),
         quartiles(row.ratio),
         number(row.ratio.total if row.ratio else None, 2),
@@ -65,5 +64,5 @@ def _lines(row: Within) -> list[str]:
     }
     lines += [f"{count} {what}" for what, count in counts.items() if count]
     if row.over:
-        lines.append(f"took {size(row.peak - (row.budget or 0))} more than its budget")
+        lines.append(f"took {megabytes(row.peak - (row.budget or 0))} more than its budget")
     return lines

@@ -25,6 +25,8 @@ PLAIN = "edgedec"
 """The side whose tokens are the truth for the others of ours, and whose answers conversations go on from."""
 OFF = "off"
 _WARM_UP_TOKENS = 4
+_ENDLESS = 1 << 40
+"""Tokens of a context that no prompt fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +96,18 @@ def measure(
     done = 0
     with ExitStack() as stack:
         hosts = _Hosts(stack, journal, progress)
-        number = 0
         for question in plan.questions:
             script = plan.script()
             own = {side.name: plan.script() for side in contestants if side.level}
             for turn, text in enumerate(question.turns):
-                prompt = script.prompt(text)
-                for side in turns(contestants, number):
+                asked = _Asked(question.key, turn, text, script.prompt(text))
+                for side in turns(contestants, done // len(contestants)):
                     progress("measuring", done, total)
+                    _answer(hosts, side, plan, journal, asked, own.get(side.name), settle)
                     done += 1
-                    asked = _Asked(question.key, turn, text, prompt)
-                    if side.level:
-                        _answer_within(hosts, side, plan, journal, asked, own[side.name], settle)
-                    elif asked.key(side) not in journal.answers:
-                        worker = hosts.worker(side, prompt)
-                        settle()
-                        journal.add(_ask(worker, side, plan, journal, asked))
                 heard = journal.answers[question.key, turn, PLAIN].tokens
                 for listening in (script, *own.values()):
                     listening.heard(heard)
-                number += 1
     progress("measuring", total, total)
 
 
@@ -130,30 +124,29 @@ class _Asked:
         return self.question, self.turn, side.name
 
 
-def _answer_within(
-    hosts: _Hosts, side: Contestant, plan: Plan, journal: Journal, asked: _Asked, script: Script,
+def _answer(
+    hosts: _Hosts, side: Contestant, plan: Plan, journal: Journal, asked: _Asked, script: Script | None,
     settle: Callable[[], None],
 ) -> None:  # fmt: skip
-    """Put a side's answer within its budget into ``journal`` unless it is there, or why there is none."""
-    missing = asked.key(side) not in journal.answers
-    if missing:
-        worker = hosts.worker(side, asked.prompt)
-    facts = journal.opened[side.process.name]
-    refused = facts.get("refused", "")
-    if not refused:
-        capacity = facts["capacity"]
-        asked = replace(asked, prompt=script.prompt(asked.text, capacity, plan.max_tokens))
-        if (count := len(asked.prompt)) >= capacity:
-            refused = f"a prompt of {count} tokens does not fit a context of {capacity}"
-    if not missing:
+    """Put a side's answer into ``journal`` unless it is there. ``script``: of a side within a budget."""
+    worker = hosts.worker(side, asked.prompt) if asked.key(side) not in journal.answers else None
+    capacity, refused = _ENDLESS, ""
+    if script is not None:
+        facts = journal.opened[side.process.name]
+        capacity, refused = facts.get("capacity", 0), facts.get("refused", "")
+        if not refused:
+            asked = replace(asked, prompt=script.prompt(asked.text, capacity, plan.max_tokens))
+            if (count := len(asked.prompt)) >= capacity:
+                refused = f"a prompt of {count} tokens does not fit a context of {capacity}"
+    if worker is None:
         return
     if refused:
         journal.add(Answer(*asked.key(side), journal.run, [], 0.0, 0.0, first=0, refused=refused))
         return
     settle()
     answer = _ask(worker, side, plan, journal, asked)
-    cut = answer.prompt_tokens + len(answer.tokens) >= capacity
-    journal.add(replace(answer, dropped=script.dropped, cut=cut))
+    cut = len(asked.prompt) + len(answer.tokens) >= capacity
+    journal.add(replace(answer, dropped=script.dropped if script else 0, cut=cut))
 
 
 def _ask(worker: Worker, side: Contestant, plan: Plan, journal: Journal, asked: _Asked) -> Answer:
@@ -183,7 +176,9 @@ class _Hosts:
             worker = self._stack.enter_context(Worker(side.process))
             facts = worker.open()
             self._journal.add_opened(name, facts)
-            if "refused" not in facts:
+            if "refused" in facts:
+                worker.kill()  # it would only take memory
+            else:
                 # drafters must not have seen the question: only plain decoding is warmed up
                 worker.request(
                     "reply", tokens=prompt[:8], max_tokens=_WARM_UP_TOKENS, stop=[], mode=OFF,

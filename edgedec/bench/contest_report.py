@@ -222,9 +222,7 @@ class ContestReport:
         return list(dict.fromkeys(one.group for one in self.questions))
 
     def differing(self) -> dict[str, Differing]:
-        """For each side of ours but plain decoding, the replies that are not the same tokens; of those to the
-        same prompt, and up to where the context ended them.
-        """
+        """Our sides' replies that are not plain decoding's, to the same prompt, up to a context's end."""
         truth = self.answers(PLAIN, self.questions)
         found = {}
         for side in self.ours:

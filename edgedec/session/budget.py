@@ -6,7 +6,6 @@ one ledger, and given up in a stated order where it does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -22,6 +21,8 @@ from edgedec.session.speculate import OFF, Drafting
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgedec.session.assemble import LoadedModel
 
 KINDS: tuple[KvType, ...] = ("fp16", "int8")

@@ -7,6 +7,7 @@ prompt only what is new.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from edgedec.bench.levels import Level
@@ -32,6 +33,7 @@ class Peer(unbounded.Peer):
         level, draft, full_rows = (settings.pop(name) for name in ("level", "draft", "full_rows"))
         elastic = settings.pop("elastic", False)
         facts = self.load(**settings)
+        self._bundle = Path(settings["model"]).resolve().name
         asked = Drafting(draft, self.most)
         self._drafter = super().open_draft(asked.models[0]) if asked.models else None
         self._latest: unbounded.Mode | None = None
@@ -55,8 +57,8 @@ class Peer(unbounded.Peer):
         return {**facts, "capacity": self.model.forward.capacity, "memory": memory, "milestones": stones}
 
     def memory(self) -> dict[str, int]:
-        """Bytes of the weights that are resident now."""
-        return {"weights_rss_bytes": mapped_rss_bytes(WEIGHTS)}
+        """Bytes of the model's weights that are resident now; those of a model that drafts are not its own."""
+        return {"weights_rss_bytes": mapped_rss_bytes(f"{self._bundle}/{WEIGHTS}")}
 
     def drafting(self, mode: str) -> Drafting:
         """What was asked for, as far as it fits, whatever ``mode`` but "off" says."""
