@@ -57,7 +57,7 @@ class Peer(unbounded.Peer):
         return {**facts, "capacity": self.model.forward.capacity, "memory": memory, "milestones": stones}
 
     def memory(self) -> dict[str, int]:
-        """Bytes of the model's weights that are resident now; those of a model that drafts are not its own."""
+        """Bytes of the model's own weights that are resident now, not of one that drafts."""
         return {"weights_rss_bytes": mapped_rss_bytes(f"{self._bundle}/{WEIGHTS}")}
 
     def drafting(self, mode: str) -> Drafting:
