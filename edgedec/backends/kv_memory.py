@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,16 @@ class KvMemory:
         shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, kv_row_bytes(spec.head_dim, kv) // 2)
         self._kv = kv
         self._pages = pages
+        self._first = 0
         self.array: NDArray[np.float16] = np.frombuffer(pages, dtype=np.float16).reshape(shape)
+
+    def part(self, place: int, places: int) -> KvMemory:
+        """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
+        slots = self.array.shape[3] // places
+        part = copy(self)
+        part._first = self._first + place * slots
+        part.array = self.array[:, :, :, place * slots : (place + 1) * slots]
+        return part
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
@@ -55,14 +65,21 @@ class KvMemory:
             return False
         if not hasattr(mmap, "MADV_DONTNEED"):
             return False
-        head, slot = (int(step) for step in self.array.strides[2:4])
-        for start in range(0, self.array.nbytes, head) if length else (0,):
-            first = -(-(start + length * slot) // mmap.PAGESIZE) * mmap.PAGESIZE
-            end = start + head if length else self.array.nbytes
-            # The page in which the next head begins is that one's too.
+        whole = not length and self.array.flags.c_contiguous
+        for start, end in [(0, self.array.nbytes)] if whole else self._runs(length):
+            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            # The page in which the next head, or another place, begins is that one's too.
             if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
                 self._pages.madvise(mmap.MADV_DONTNEED, first, size)
         return True
+
+    def _runs(self, length: int) -> Iterator[tuple[int, int]]:
+        """Bytes from slot ``length`` on, of each head of keys or values: where they begin and end."""
+        head, slot = (int(step) for step in self.array.strides[2:4])
+        layers, parts, heads, slots, _ = self.array.shape
+        for number in range(layers * parts * heads):
+            start = number * head + self._first * slot
+            yield start + length * slot, start + slots * slot
 
     @property
     def layout(self) -> str:

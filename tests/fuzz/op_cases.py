@@ -51,6 +51,7 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=2, kv_heads=1, window=3, interleaved=1, softcap=30.0),
         _attention(heads=26, kv_heads=1, window=0),
         _attention(heads=4, kv_heads=2, row=9, window=3),
+        _attention(heads=4, kv_heads=2, length=(5, 1, 2, 4, 3, 0, 2, 1, 4, 0)),
     ]
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
@@ -58,13 +59,15 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
     return [({GRAPH: graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
 
 
-def _attention(heads: int, kv_heads: int, row: int = 16, **more: float) -> Case:
+def _attention(
+    heads: int, kv_heads: int, row: int = 16, length: tuple[float, ...] = (20,), **more: float
+) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
     inputs: list[Tensor | None] = [
         tensor("f32", 5, (heads + 2 * kv_heads) * 16),
         tensor("f32", 5, 16),
-        tensor("i64", 5, values=[-1, 0, 1, 1, 3]),
-        tensor("i64", 1, values=[20]),
+        tensor("i64", 5, values=[-1, 0, 1, 1, 3] if len(length) == 1 else [-1]),
+        tensor("i64", len(length), values=list(length)),
         tensor("f16", 2, 2, kv_heads, 25, row),
         tensor("f32", 16),
         tensor("f32", 16),

@@ -1,0 +1,52 @@
+"""A book and the memory that it is about: what is done with a cache besides computing into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedec.backends.booked import Booked
+from edgedec.backends.kv_memory import KvMemory
+from edgedec.core.types import Capabilities, ModelSpec, Sink, Source
+
+
+class Cached(Booked):
+    """The part of ``Forward`` and ``PortableCache`` that needs ``KvMemory`` alone."""
+
+    def __init__(self, spec: ModelSpec, caps: Capabilities, kv: KvMemory) -> None:
+        super().__init__(spec, caps, kv.array.shape[-2])
+        self._kv = kv
+        self._reached = 0
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
+        self._reached = max(self._reached, self.length)
+        super().rewind(length)
+        if self._kv.release(length, self._reached):
+            self._reached = length
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
+        self._kv.move(*self._book.keep(nodes))
+
+    @property
+    def cache_layout(self) -> str:
+        """See ``PortableCache``."""
+        return self._kv.layout
+
+    def cache_bytes(self, length: int) -> int:
+        """See ``PortableCache.cache_bytes``."""
+        return self._kv.nbytes(length)
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        """See ``PortableCache.write_cache``."""
+        if not self._book.settled or not 0 <= length <= self.length:
+            raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
+        self._kv.write(sink, length)
+
+    def read_cache(self, source: Source, length: int) -> None:
+        """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
+        self.rewind(0)
+        if length:
+            planned = self._book.plan(length, None)
+            self._kv.read(source, length)
+            self._book.append(planned)
