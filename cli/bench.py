@@ -11,7 +11,8 @@ from edgedec.cli import options as opt
 MEASUREMENTS = {
     "kernels": "What a pass over k tokens costs, and how much of the memory's bandwidth is used.",
     "run": "Decoding, prefill, load and memory, beside another runtime.",
-    "memory": "Whether --memory is kept, by random sessions under random budgets.",
+    "memory": "Whether --memory is kept, by random sessions; memory beside other runtimes.",
+    "chat": "A long chat within one budget: is memory flat?",
     "conversations": "Tokens per second of several conversations at once, and whether replies differ.",
     "faithful": "Agreement with the exact float32 model on real text.",
 }

@@ -22,6 +22,8 @@ from edgedec.session.speculate import OFF, Drafting
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgedec.session.assemble import LoadedModel
 
 KINDS: tuple[KvType, ...] = ("fp16", "int8")
@@ -69,7 +71,7 @@ class Budget:
 
 
 def within(
-    budget: int,
+    budget: int | Callable[[Known, Choice], int],
     model: LoadedModel,
     drafting: Drafting,
     *,
@@ -80,9 +82,10 @@ def within(
 ) -> Budget:
     """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
 
-    ``elastic``: nobody named a context. ``full_rows``: whole rows of logits may be asked for.
-    ``conversations``: so many at once, each with the context that the plan has; see ``Conversations``. Raises
-    MemoryBudgetError for a budget too small, UnsupportedError for a model whose memory is not ours to plan.
+    ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
+    ``full_rows``: whole rows of logits may be asked for. ``conversations``: so many at once, each with the
+    context that the plan has; see ``Conversations``. Raises MemoryBudgetError for a budget too small,
+    UnsupportedError for a model whose memory is not ours to plan.
     """
     models = [one for one in (model, drafter) if one is not None]
     for one in models:
@@ -110,10 +113,11 @@ def within(
         tables=drafting.most_tables if drafts else 0,
         model_drafts=drafter is not None,
     )
-    plan = planned(known, wanted, budget, elastic=elastic)
-    ledger = Ledger(budget)
-    for name, nbytes in plan.parts.items():
-        ledger.lease(name, nbytes)
+    nbytes = budget if isinstance(budget, int) else budget(known, wanted)
+    plan = planned(known, wanted, nbytes, elastic=elastic)
+    ledger = Ledger(nbytes)
+    for name, part in plan.parts.items():
+        ledger.lease(name, part)
     _reserve(model, plan.choice, longest_pass(plan.choice, conversations))
     if drafter and plan.choice.model_drafts:
         _reserve(drafter, plan.choice, longest_pass(plan.choice))
