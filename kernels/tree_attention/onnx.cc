@@ -28,6 +28,7 @@ struct TreeAttention {
     config.interleaved = info.integer("interleaved", 0) != 0;
     config.epsilon = info.real("epsilon", 1e-6f);
     config.softcap = info.real("softcap", 0.0f);
+    config.ring = info.integer("ring", 0) != 0;
   }
 
   // Within bounds that keep products of sizes from wrapping around.
@@ -37,7 +38,7 @@ struct TreeAttention {
     return static_cast<size_t>(value);
   }
 
-  // Keys and values of this layer in kv_cache[L, 2, Hkv, C, row]; they are written through the input, which is the
+  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]; they are written through the input, which is the
   // whole point of a cache that the caller owns.
   Cache cache(const Context& c, size_t* capacity) const {
     const std::vector<int64_t> dims = c.shape(4);
@@ -86,10 +87,12 @@ struct TreeAttention {
     const auto kv_heads = static_cast<int64_t>(config.kv_heads), width = static_cast<int64_t>(kv.row);
     auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, width});
     if (!out) return;
-    const size_t all = pass.tokens * kv.row;
     for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; all && h < config.kv_heads; ++h, out += all)
-        std::memcpy(out, half + h * kv.head_stride + pass.length * kv.row, all * sizeof(uint16_t));
+      for (size_t h = 0; h < config.kv_heads; ++h)
+        for (size_t m = 0; m < pass.tokens; ++m, out += kv.row) {
+          const size_t row = (pass.length + m) % kv.capacity;
+          std::memcpy(out, half + h * kv.head_stride + row * kv.row, kv.row * sizeof(uint16_t));
+        }
   }
 
   void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {
