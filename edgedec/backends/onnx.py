@@ -11,10 +11,10 @@ from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows, Sink, Source
-from edgedec.memory import CacheBook, KvType, kv_bytes
+from edgedec.memory import CacheBook, KvType, kv_bytes, ring_slots
 
 MAX_PASS = 512
 _SHORT = 32
@@ -47,9 +47,7 @@ class OnnxForward(Booked):
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
         super().__init__(manifest.spec, caps, chosen)
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._kv = KvMemory(self._spec, chosen, kv)
-        self._kv_bytes = kv_bytes(self._spec, chosen, kv)
-        self._reached = 0
+        self._empty(chosen, kv)
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec, kv)
         self._tempered = has_temperature(self._session)
@@ -70,10 +68,15 @@ class OnnxForward(Booked):
         chosen = checked_capacity(self._spec, capacity)
         check_shapes(self._session, self._spec, kv)
         self._bound.clear()
-        self._book = CacheBook(chosen)
         self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
-        self._kv = KvMemory(self._spec, chosen, kv)
-        self._kv_bytes = kv_bytes(self._spec, chosen, kv)
+        self._empty(chosen, kv)
+
+    def _empty(self, capacity: int, kv: KvType) -> None:
+        """Begin with an empty cache."""
+        ring = ring_slots(self._spec, capacity, self._caps.max_pass, kv)
+        self._kv = KvMemory(self._spec, capacity, kv, ring)
+        self._kv_bytes = kv_bytes(self._spec, capacity, kv, ring)
+        self._book = CacheBook(capacity, window=self._spec.window, ring=ring)
         self._reached = 0
 
     def extend(
@@ -96,8 +99,8 @@ class OnnxForward(Booked):
         """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
         self._reached = max(self._reached, self.length)
         super().rewind(length)
-        if self._kv.release(length, self._reached):
-            self._reached = length
+        if self._kv.release(self.length, self._reached):
+            self._reached = self.length
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
@@ -114,17 +117,21 @@ class OnnxForward(Booked):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``PortableCache.write_cache``."""
-        if not self._book.settled or not 0 <= length <= self.length:
+        held = 0 <= length <= self.length and self.reachable(length) == length
+        if not self._book.settled or not held:
             raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
-        self._kv.write(sink, length)
+        self._kv.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if length:
             planned = self._book.plan(length, None)
-            self._kv.read(source, length)
+            self._book.lose(self._kv.read(source, length))
             self._book.append(planned)
+            if self.reachable(length) != length:
+                self.rewind(0)
+                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
@@ -133,7 +140,7 @@ class OnnxForward(Booked):
     def _bound_for(self, shape: tuple[int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
-            bound = BoundPass(self._session, self._kv.array, self._spec, shape, tempered=self._tempered)
+            bound = BoundPass(self._session, self._kv.arrays, self._spec, shape, tempered=self._tempered)
             if shape[0] <= _SHORT:
                 if len(self._bound) == _MOST_KEPT:
                     self._bound.clear()

@@ -5,7 +5,7 @@ Only whole logits rows get a new array each time: they are too large to be kept,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,14 @@ from edgedec.memory import Pass
 class BoundPass:
     """Inputs and outputs for ``tokens`` tokens and ``rows`` head rows, with or without whole logits rows.
 
+    ``caches``: keys and values, by the names of the graph's inputs.
     ``tempered``: the graph has the input ``temperature``.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        kv_cache: NDArray[np.float16],
+        caches: Mapping[str, NDArray[np.float16]],
         spec: ModelSpec,
         shape: tuple[int, int, bool],
         *,
@@ -46,7 +47,7 @@ class BoundPass:
         self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
-        self._kv_cache = kv_cache  # the binding holds bare pointers: keep their owners
+        self._caches = caches  # the binding holds bare pointers: keep their owners
         self._bind()
         if not full:
             self._bind_output("logits", self._no_logits)
@@ -59,7 +60,7 @@ class BoundPass:
             "length": self._length,
             "rows": self._rows,
             "want_logits": self._want,
-            "kv_cache": self._kv_cache,
+            **self._caches,
         }
         if self._temperature is not None:
             inputs["temperature"] = self._temperature

@@ -8,7 +8,8 @@ width, H the heads' width:
     process   what is resident once the models are loaded, weights apart: measured, not modelled
     weights   every byte of the file: a pass reads them all
     cache     2 L H_kv ceil(n r / page) page: each head's rows, r bytes each, lie together, and pages are
-              committed as they fill. Drafts need none of their own: rejected rows are overwritten
+              committed as they fill. Drafts need none of their own: rejected rows are overwritten. In layers
+              with a window, n is at most the slots of a ring: window, P, and what one may go back
     scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H) + 4 L H_kv d) + 96 n threads: what the tensors of
               a layer, the kernels' buffers and the new rows hold at once; the arena rounds up by up to half;
               24 queries share a block of attention, each with a float per key
@@ -24,9 +25,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgedec.core.types import ModelSpec
-from edgedec.memory.sizes import KvType, kv_row_bytes
+from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
 
-_PAGE = 4096
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
 _BLOCK_QUERIES = 24
@@ -80,7 +80,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
     parts = {
         "process": known.process,
         "weights": known.target.weights,
-        "kv_cache": cache_bytes(spec, choice.context, choice.kv),
+        "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest),
         "scratch": scratch_bytes(known.target, longest, choice.context),
         "rows": 4 * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
         "tables": choice.tables,
@@ -90,10 +90,12 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
     return {name: count for name, count in parts.items() if count}
 
 
-def cache_bytes(spec: ModelSpec, context: int, kv: KvType) -> int:
-    """Bytes of the pages that ``context`` tokens come to fill."""
-    pages = -(-context * kv_row_bytes(spec.head_dim, kv) // _PAGE)
-    return 2 * spec.n_layers * spec.n_kv_heads * pages * _PAGE
+def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int) -> int:
+    """Bytes of the pages that ``context`` tokens come to fill, in passes over at most ``longest``."""
+    windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
+    ring = ring_slots(spec, context, longest, kv)
+    pages = (spec.n_layers - windowed) * -(-context * row // PAGE) + windowed * -(-ring * row // PAGE)
+    return 2 * spec.n_kv_heads * pages * PAGE
 
 
 def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
@@ -111,5 +113,5 @@ def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
 
 def _drafter_bytes(model: Weighty, choice: Choice) -> int:
     context = min(choice.context, model.spec.context_length)
-    cache = cache_bytes(model.spec, context, choice.kv)
+    cache = cache_bytes(model.spec, context, choice.kv, max(choice.prompt_pass, 1 + choice.drafted))
     return model.weights + cache + scratch_bytes(model, min(_DRAFT_READING, choice.context), context)

@@ -17,7 +17,7 @@ TREE = [-1, 0, 0, 1, 1, 2, 5, -1, 7]
 
 
 def ring_of(cache: F16, length: int, rows: int, window: int) -> F16:
-    """The last window - 1 slots before `length`, in their places; all else is NaN, so that reading it shows."""
+    """The last window - 1 slots before `length`, in their places; all else is NaN: reading it shows."""
     ring = np.full((*cache.shape[:2], rows, cache.shape[3]), np.float16(np.nan))
     for slot in range(max(length - window + 1, 0), length):
         ring[:, :, slot % rows] = cache[:, :, slot]
@@ -94,7 +94,7 @@ def test_a_long_window_over_the_end_of_a_ring(row: str, int8: bool) -> None:
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("int8", [False, True])
 def test_many_passes_round_and_round(row: str, int8: bool) -> None:
-    """Chains, and trees of which a path is kept, as a backend keeps them; every pass as in the whole cache."""
+    """Trees of which a path is kept, as a backend keeps them; every pass as in the whole cache."""
     rng, length, rows = np.random.default_rng(5), 0, 31
     model = Model(window=20, heads=4, kv_heads=2, dim=32, int8=int8)
     whole, ring = model.cache(0, 500), model.cache(0, rows)

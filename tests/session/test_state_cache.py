@@ -344,7 +344,7 @@ path, slots = Path(sys.argv[1]), 2048
 spec = replace(tiny_spec(8, slots), n_layers=16, n_kv_heads=4, head_dim=128)
 memory = KvMemory(spec, slots)
 if sys.argv[2] == "save":
-    memory.array[:] = 1.5
+    memory.arrays["kv_cache"][:] = 1.5
     before = peak_rss_bytes()
     write_state(path, {"format": "edgedec-session"}, lambda sink: memory.write(sink, slots))
     print(memory.nbytes(slots), peak_rss_bytes() - before)
@@ -353,7 +353,7 @@ else:
     with open_state(path) as stored:
         memory.read(stored.body, slots)
     print(memory.nbytes(slots), peak_rss_bytes() - before - memory.nbytes(slots))
-    assert all((layer == 1.5).all() for layer in memory.array)
+    assert all((layer == 1.5).all() for layer in memory.arrays["kv_cache"])
 """
 
 

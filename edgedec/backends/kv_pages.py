@@ -1,0 +1,71 @@
+"""Page-aligned memory for keys and values: reserved at once, committed by the system as it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class KvPages:
+    """Keys and values f16[layers, 2, kv heads, rows, row], zero at first; slot s lies in row s modulo rows.
+
+    Raises what ``mmap`` does when the address space cannot be had.
+    """
+
+    def __init__(self, shape: tuple[int, int, int, int, int]) -> None:
+        elements = math.prod(shape)
+        self._pages = _private_pages(max(2 * elements, mmap.PAGESIZE))  # a model may have no such layer
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
+            with contextlib.suppress(OSError):
+                self._pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self.array: NDArray[np.float16] = np.frombuffer(self._pages, np.float16, elements).reshape(shape)
+
+    @property
+    def rows(self) -> int:
+        """Slots that it holds at a time."""
+        return int(self.array.shape[3])
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot in all layers."""
+        return self.array.nbytes // self.rows
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
+        rows = self.rows
+        self.array[:, :, :, [to % rows for to in targets]] = self.array[
+            :, :, :, [at % rows for at in sources]
+        ]
+
+    def give_back(self, first: int) -> None:
+        """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
+
+        A page in which the next head begins stays: it is that one's too.
+        """
+        head, row = self.rows * self.array.shape[4] * 2, self.array.shape[4] * 2
+        for start in range(0, self.array.nbytes, head) if first else (0,):
+            begin = -(-(start + first * row) // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = start + head if first else self.array.nbytes
+            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - begin) > 0:
+                self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
+
+    def heads(self, first: int, end: int) -> Iterator[list[memoryview]]:
+        """Of each head of keys or values the memory of slots [first, end): one piece, or in a ring two."""
+        row = first % self.rows if first < end else 0
+        count = end - first
+        heads = math.prod(self.array.shape[:3])
+        for head in self.array.reshape(heads, *self.array.shape[3:]):
+            parts = (head[row : row + count], head[: max(row + count - self.rows, 0)])
+            yield [part.reshape(-1).view(np.uint8).data for part in parts if len(part)]
+
+
+def _private_pages(size: int) -> mmap.mmap:
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
