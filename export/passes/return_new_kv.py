@@ -11,8 +11,11 @@ OUTPUT = "kv_new"
 
 
 class ReturnNewKv(Pass):
-    """Adds the output kv_new f16[L, 2, Hkv, T, row]: the layers of kv_cache, then those of kv_window. The
-    kernels write these themselves; bodies of standard ops can not write an input, so there the caller does.
+    """Adds the output kv_new f16[L, 2, Hkv, N, row]: rows that the caller must put into the caches, of the
+    layers of kv_cache, then of those of kv_window.
+
+    Bodies of standard ops can not write an input: N is all tokens of the pass. The kernels write the caches
+    themselves: N is 0.
     """
 
     def call(self, model: ExportModel) -> bool:
@@ -25,7 +28,7 @@ class ReturnNewKv(Pass):
         model.nodes.append(helper.make_node("Concat", parts, [OUTPUT], name=OUTPUT, axis=0))
         cache = next(value for value in model.inputs if value.name == CACHE).type.tensor_type.shape
         sizes = [dim.dim_param or dim.dim_value for dim in cache.dim]
-        shape = [len(parts), *sizes[1:3], "tokens", sizes[4]]
+        shape = [len(parts), *sizes[1:3], "new_rows", sizes[4]]
         model.outputs.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT16, shape))
         return True
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "ort/ops.h"
 #include "tree_attention/tree_attention.h"
@@ -77,22 +76,9 @@ struct TreeAttention {
     float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
     prepare(c, kv, pass, queries);
     attend(c, kv, pass, queries, out);
-    copy_new(c, kv, pass);
-  }
-
-  // The optional output kv_new[1, 2, Hkv, T, row]: what this pass wrote into the cache, for callers of the op's body in
-  // standard ONNX ops, which cannot write its input.
-  void copy_new(Context& c, const Cache& kv, const Pass& pass) const {
-    const auto tokens = static_cast<int64_t>(pass.tokens);
-    const auto kv_heads = static_cast<int64_t>(config.kv_heads), width = static_cast<int64_t>(kv.row);
-    auto* out = c.optional_output<uint16_t>(1, {1, 2, kv_heads, tokens, width});
-    if (!out) return;
-    for (const uint16_t* half : {kv.keys, kv.values})
-      for (size_t h = 0; h < config.kv_heads; ++h)
-        for (size_t m = 0; m < pass.tokens; ++m, out += kv.row) {
-          const size_t row = (pass.length + m) % kv.capacity;
-          std::memcpy(out, half + h * kv.head_stride + row * kv.row, kv.row * sizeof(uint16_t));
-        }
+    // The output kv_new[1, 2, Hkv, 0, row]: nothing is left for the caller to put into the cache. The op's body in
+    // standard ONNX ops, which cannot write its input, hands out the rows of all tokens there.
+    c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, static_cast<int64_t>(kv.row)});
   }
 
   void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {

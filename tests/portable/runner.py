@@ -75,10 +75,10 @@ class Runner:
         }
         names = [node.name for node in self.session.get_outputs()]
         out = dict(zip(names, self.session.run(names, feeds), strict=True))
-        end = self.length + len(tokens)
-        layer = 0
+        new = out["kv_new"]  # empty from kernels, which write the caches themselves
+        slots = np.arange(self.length, self.length + new.shape[3])
         for cache in self.caches.values():
-            cache[:, :, :, np.arange(self.length, end) % cache.shape[3]] = out["kv_new"][layer:][: len(cache)]
-            layer += len(cache)
-        self.length = end
+            cache[:, :, :, slots % cache.shape[3]] = new[: len(cache)]
+            new = new[len(cache) :]
+        self.length += len(tokens)
         return out
