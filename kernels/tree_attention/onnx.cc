@@ -50,7 +50,8 @@ struct TreeAttention {
       fits = tree_attention::lay_out(config, c.data<uint16_t>(4) + before * *capacity * row, *capacity, row, &found);
     }
     if (!fits)
-      throw Error("kv_cache must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
+      throw Error(std::string(config.ring ? "kv_window" : "kv_cache") +
+                  " must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
     return found;
   }
 
