@@ -15,7 +15,7 @@ from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
-from edgedec.export.writer import BundleWriter, Progress, check_space, weights_bytes
+from edgedec.export.writer import BundleWriter, Progress, check_space, table_bytes, weights_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def write_bundle(
     """
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
-    spec, info = _spec(contents), contents.info
+    spec, info = _spec(contents, table_bytes(model)), contents.info
     check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
     where_from = origin()
     with atomic_path(out, directory=True) as directory:
@@ -66,7 +66,7 @@ def printable_name(text: str) -> str:
     return "".join(char for char in text if char.isprintable())[:200] or "model"
 
 
-def _spec(contents: Contents) -> ModelSpec:
+def _spec(contents: Contents, table: int) -> ModelSpec:
     hyper, info = contents.hyper, contents.info
     return ModelSpec(
         name=contents.name,
@@ -84,6 +84,7 @@ def _spec(contents: Contents) -> ModelSpec:
         ffn_size=hyper.ffn,
         n_window_layers=sum(window > 0 for window in hyper.windows),
         window=max(hyper.windows, default=0),
+        table_bytes=table,
     )
 
 

@@ -55,14 +55,16 @@ class _Builder:
         hyper = self.hyper
         table = self.matrix("token_embd", self.vocab, hyper.hidden)
         scale = math.sqrt(hyper.hidden) if self.arch.scale_embedding else 1.0
-        x = self.op("QuantEmbedding", "embedding", ["tokens", table], **self.table(table), scale=scale)
+        tied = not self.tensors.has("output.weight")
+        lookup = {**self.table(table), "scale": scale, "alone": int(not tied)}
+        x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
         rotary = self.rotary_tables()
         for layer, window in enumerate(hyper.windows):
             place = sum((other > 0) == (window > 0) for other in hyper.windows[:layer])
             x = self.layer(f"blk.{layer}.", place, x, rotary[window > 0], window)
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
-        head = self.matrix("output", self.vocab, hyper.hidden) if self.tensors.has("output.weight") else table
+        head = table if tied else self.matrix("output", self.vocab, hyper.hidden)
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **_cap(hyper.final_softcap)}
         outputs = [value.name for value in self.model.outputs]
         self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))

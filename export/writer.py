@@ -14,7 +14,7 @@ from pathlib import Path
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
-from edgedec.export.model import ExportModel, PackedWeight, Weight
+from edgedec.export.model import ExportModel, PackedWeight, Weight, attributes
 from edgedec.export.source import WeightSource
 from edgedec.kernels.layout import chunk_rows, pack
 
@@ -55,6 +55,12 @@ def check_space(out: Path, needed: int) -> None:
 def weights_bytes(model: ExportModel) -> int:
     """Size of weights.bin."""
     return max((offset + model.weights[name].nbytes for name, offset in model.placements.items()), default=0)
+
+
+def table_bytes(model: ExportModel) -> int:
+    """Size of a table of embeddings that only the look-up reads; 0 if the head reads it too."""
+    lookups = [node for node in model.nodes if node.op_type == "QuantEmbedding"]
+    return sum(model.weights[node.input[1]].nbytes for node in lookups if attributes(node)["alone"])
 
 
 @dataclass(slots=True)

@@ -283,6 +283,7 @@ def _spec(reader: _Reader) -> ModelSpec:
         ffn_size=reader.get("ffn_size", _id, missing=0),
         n_window_layers=reader.get("n_window_layers", _id, missing=0),
         window=reader.get("window", _id, missing=0),
+        table_bytes=reader.get("table_bytes", _bytes, missing=0),
         **{size: reader.get(size, _count) for size in sizes},
     )
     windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)

@@ -36,6 +36,10 @@ class ModelSpec:
     the whole context in every layer."""
     window: int = 0
     """Tokens that these layers see."""
+    table_bytes: int = 0
+    """Bytes of the table of embeddings where the head has one of its own: passes read the rows of their
+    tokens from the file (Linux), and none of it stays in memory. 0: the head reads it, or it is not known.
+    """
 
 
 @dataclass(frozen=True, slots=True)

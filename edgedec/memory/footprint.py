@@ -6,18 +6,19 @@ drafted for a pass, P = max(T, 1 + g), D, F the widths of hidden state and MLP, 
 width, H the heads' width:
 
     process   what is resident once the models are loaded, weights apart: measured, not modelled
-    weights   every byte of the file: a pass reads them all
+    weights   every byte of the file, for a pass reads them all, but a table of embeddings that the head does
+              not share: its rows are copied from the file
     cache     2 L H_kv ceil(n r / page) page: each head's rows, r bytes each, lie together, and pages are
               committed as they fill. Drafts need none of their own: rejected rows are overwritten. In layers
               with a window, n is at most the slots of a ring: window, P, and what one may go back
-    scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H) + 4 L H_kv d) + 96 n threads: what the tensors of
-              a layer, the kernels' buffers and the new rows hold at once; the arena rounds up by up to half;
-              24 queries share a block of attention, each with a float per key
+    scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: what the tensors of a layer and
+              the kernels' buffers hold at once; the arena rounds up by up to half; 24 queries share a block
+              of attention, each with a float per key
     rows      4 V (1 + g), where whole rows of logits may be asked for (sampling), else 0
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
     slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
-              to need in a session, as measured
+              session, as measured
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Weighty:
-    """A model as memory: its sizes, bytes of its weights, threads that compute it."""
+    """A model as memory: its sizes, bytes of its weights that a pass reads, threads that compute it."""
 
     spec: ModelSpec
     weights: int
@@ -106,12 +107,12 @@ def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
     qkv = heads + 2 * spec.n_kv_heads * spec.head_dim
     tensors = 4 * (3 * hidden + ffn + qkv)
     buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
-    new_rows = 4 * spec.n_layers * spec.n_kv_heads * spec.head_dim
     scores = 4 * _BLOCK_QUERIES * context * model.threads
-    return int(_ARENA * tokens * (tensors + buffers + new_rows)) + scores
+    return int(_ARENA * tokens * (tensors + buffers)) + scores
 
 
 def _drafter_bytes(model: Weighty, choice: Choice) -> int:
     context = min(choice.context, model.spec.context_length)
+    longest = min(_DRAFT_READING, choice.context)
     cache = cache_bytes(model.spec, context, choice.kv, max(choice.prompt_pass, 1 + choice.drafted))
-    return model.weights + cache + scratch_bytes(model, min(_DRAFT_READING, choice.context), context)
+    return model.weights + cache + scratch_bytes(model, longest, context)

@@ -6,6 +6,7 @@ one ledger, and given up in a stated order where it does not fit.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -117,7 +118,9 @@ def within(
 
 
 def _weighty(model: LoadedModel) -> Weighty:
-    return Weighty(model.forward.spec, model.manifest.files[WEIGHTS].bytes, model.threads)
+    spec = model.forward.spec
+    copied = spec.table_bytes if sys.platform.startswith("linux") else 0
+    return Weighty(spec, model.manifest.files[WEIGHTS].bytes - copied, model.threads)
 
 
 def _reserve(model: LoadedModel, choice: Choice) -> None:

@@ -27,7 +27,7 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
 }
 
 enum class Scratch {
-  kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kCount
+  kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kTableTile, kCount
 };
 
 // Bytes of exactly the size asked for: one that is too small is given back before a larger one is taken.

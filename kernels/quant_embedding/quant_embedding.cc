@@ -2,15 +2,14 @@
 
 #include <cstring>
 
+#include "common/parallel.h"
 #include "quant_linear/element.h"
 
 namespace edgedec::quant_embedding {
 namespace {
 
 template <class F>
-void embed_row(const Weight& table, int id, float scale, float* out) {
-  const uint8_t* rec = table.data + table.tile_bytes() * (id / kTile);
-  const int c = id % kTile;
+void embed_row(const Weight& table, const uint8_t* rec, int c, float scale, float* out) {
   for (int k = 0; k < table.cols; ++k) {
     const int in_record = k % F::kRecord, group = in_record / kGroup, i = in_record % kGroup;
     const uint8_t* here = rec + static_cast<size_t>(k / F::kRecord) * F::kBytes;
@@ -34,15 +33,14 @@ EDGEDEC_INLINE float number(F32, const uint8_t* record, int c) {
 }
 
 template <class F>
-void embed_float_row(const Weight& table, int id, float scale, float* out) {
-  const uint8_t* record = table.data + table.tile_bytes() * (id / kTile);
-  for (int k = 0; k < table.cols; ++k, record += F::kBytes) out[k] = number(F{}, record, id % kTile) * scale;
+void embed_float_row(const Weight& table, const uint8_t* record, int c, float scale, float* out) {
+  for (int k = 0; k < table.cols; ++k, record += F::kBytes) out[k] = number(F{}, record, c) * scale;
 }
 
 }  // namespace
 
-bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out) {
-  static constexpr void (*rows[])(const Weight&, int, float, float*) = {
+bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out, const MappedFile* file) {
+  static constexpr void (*rows[])(const Weight&, const uint8_t*, int, float, float*) = {
 #define X(F) embed_row<F>,
       EDGEDEC_INT_FORMATS(X)
 #undef X
@@ -50,9 +48,14 @@ bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* o
       EDGEDEC_FLOAT_FORMATS(X)
 #undef X
   };
+  const size_t bytes = table.tile_bytes();
+  uint8_t* room = file ? scratch<uint8_t>(Scratch::kTableTile, bytes) : nullptr;
   for (int i = 0; i < n; ++i) {
     if (ids[i] < 0 || ids[i] >= table.rows) return false;
-    rows[static_cast<int>(table.format)](table, static_cast<int>(ids[i]), scale, out + static_cast<size_t>(i) * table.cols);
+    const size_t at = bytes * static_cast<size_t>(ids[i] / kTile);
+    const uint8_t* tile = file ? file->read(at, bytes, room) : table.data + at;
+    rows[static_cast<int>(table.format)](table, tile, static_cast<int>(ids[i] % kTile), scale,
+                                         out + static_cast<size_t>(i) * table.cols);
   }
   return true;
 }

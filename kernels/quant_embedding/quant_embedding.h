@@ -6,11 +6,13 @@
 
 #include <cstdint>
 
+#include "common/mapped_file.h"
 #include "formats.h"
 
 namespace edgedec::quant_embedding {
 
 // out[n][table.cols]; returns false, with nothing promised of out, when an id is outside [0, table.rows).
-bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out);
+// file: where the table's bytes are read from, one tile for each row; null: from memory.
+bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out, const MappedFile* file = nullptr);
 
 }  // namespace edgedec::quant_embedding

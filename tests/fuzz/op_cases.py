@@ -84,7 +84,7 @@ def _quantised(format: str, cols: int) -> list[Case]:
     two = [table, weight("q8_0", 16, cols)]
     half = weight(format, 32, cols)
     return [
-        ("QuantEmbedding", sizes, [tensor("i64", 4, values=[0, 32, 5]), table]),
+        ("QuantEmbedding", sizes | {"alone": 1}, [tensor("i64", 4, values=[0, 32, 5]), table]),
         ("QuantLinear", linear, [tensor("f32", 3, cols), tensor("f32", 49), tensor("f32", 3, 49), *two]),
         ("QuantLinear", linear, [tensor("f32", 18, cols), None, None, *two]),
         ("GatedMLP", gated, [tensor("f32", 2, cols), half, half]),
