@@ -66,8 +66,7 @@ class KvMemory:
         if not hasattr(mmap, "MADV_DONTNEED"):
             return False
         for part in self._parts:
-            if length < part.rows:  # else a ring is full, with slots before ``length``
-                part.give_back(length)
+            part.give_back(length)
         return True
 
     @property

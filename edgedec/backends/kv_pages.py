@@ -46,7 +46,8 @@ class KvPages:
     def give_back(self, first: int) -> None:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
-        A page in which the next head begins stays: it is that one's too.
+        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head
+        begins stays: it is that one's too.
         """
         head, row = self.rows * self.array.shape[4] * 2, self.array.shape[4] * 2
         for start in range(0, self.array.nbytes, head) if first else (0,):
