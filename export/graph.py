@@ -103,7 +103,7 @@ class _Builder:
             interleaved=int(self.arch.interleaved),
             epsilon=hyper.epsilon,
             **_cap(hyper.attention_softcap),
-            **({"ring": 1} if window else {}),
+            **_ring(window),
         )
         return self.linear(block + "attn_output", heads, hyper.hidden, queries)
 
@@ -206,6 +206,11 @@ class _Builder:
 def _cap(softcap: float) -> dict[str, Any]:
     """The attribute of ops that know a softcap, left out where there is none."""
     return {"softcap": softcap} if softcap else {}
+
+
+def _ring(window: int) -> dict[str, Any]:
+    """The attribute of nodes whose keys and values lie in a ring."""
+    return {"ring": 1} if window else {}
 
 
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:

@@ -76,14 +76,13 @@ class CacheBook:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
         self.check_room(tokens)
         start = self._length
-        if parents is None:
-            parents, positions, chain = range(_ROOT, tokens - 1), range(start, start + tokens), True
-        elif len(parents) != tokens:
-            raise ValueError(f"{len(parents)} parents for {tokens} tokens")
-        else:
-            positions, chain = _placed(parents, start)
         if self._ring:
             self.lose(start + tokens - self._ring)
+        if parents is None:
+            return Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
+        if len(parents) != tokens:
+            raise ValueError(f"{len(parents)} parents for {tokens} tokens")
+        positions, chain = _placed(parents, start)
         return Pass(start, tuple(parents), positions, chain)
 
     def check_room(self, tokens: int) -> None:
