@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     ),
 )
 @opt.model_option
-@click.option("--turns", type=click.IntRange(min=1), default=200, show_default=True, metavar="N")
+@click.option(
+    "--turns", type=click.IntRange(min=1), default=200, show_default=True, metavar="N",
+    help="Turns of the user.",
+)  # fmt: skip
 @opt.memory_option
 @opt.context_option
 @opt.kv_option

@@ -84,7 +84,7 @@ def command(
     weights that it makes. --memory adds sides within budgets, as in bench run.
     """
     shared = Shared(**given)
-    _check_source(ctx, shared)
+    _check_options(ctx, shared)
     if shared.peers:
         compare(ctx, shared, levels, prompt_tokens=prompt_tokens, max_tokens=max_tokens, context=context)
         return
@@ -93,19 +93,11 @@ def command(
 
 _OF_SESSIONS = ("runs", "drafts", "longest", "seed")
 _OF_PEERS = (
-    "levels",
-    "prompt_tokens",
-    "max_tokens",
-    "context",
-    "threads",
-    "isa",
-    "kv",
-    "gguf",
-    "peer_pythons",
-)
+    "levels", "prompt_tokens", "max_tokens", "context", "threads", "isa", "kv", "gguf", "peer_pythons",
+)  # fmt: skip
 
 
-def _check_source(ctx: click.Context, shared: Shared) -> None:
+def _check_options(ctx: click.Context, shared: Shared) -> None:
     """Raises UsageError for an option of the other kind of run."""
     for param in ctx.command.params:
         stray = param.name in (_OF_SESSIONS if shared.peers else _OF_PEERS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.memory.footprint import Choice, Known, footprint
-from edgedec.memory.plan import least
+from edgedec.memory.plan import least, peak, planned
 
 _UNLIMITED = 1 << 50
 _GIVEN = ("process", "weights")
@@ -56,3 +56,18 @@ CURVE = (FULL, *(Level("cut", share) for share in (0.3, 0.5, 0.65, 0.75, 0.85)),
 def generation(parts: Mapping[str, int]) -> int:
     """Bytes of generation memory, of a plan's parts."""
     return sum(nbytes for name, nbytes in parts.items() if name not in _GIVEN)
+
+
+def drafts_end(known: Known, wanted: Choice, *, elastic: bool) -> int | None:
+    """Generation memory below which nothing drafts any more; None where nothing is to draft."""
+    if not wanted.drafted:
+        return None
+    low, high = least(known, wanted) - 1, peak(known, wanted)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if planned(known, wanted, middle, elastic=elastic).choice.drafted:
+            high = middle
+        else:
+            low = middle
+    given = footprint(known, wanted)
+    return high - sum(given.values()) + generation(given)

@@ -36,7 +36,8 @@ class Within:
     peak: int = 0
     choice: dict[str, Any] | None = None
     given_up: tuple[str, ...] = ()
-    stones: tuple[tuple[int, str], ...] = ()
+    drafts_end: int | None = None
+    """Generation memory below which nothing drafts."""
     exact: bool = True
     dropped: int = 0
     cut: int = 0
@@ -54,14 +55,6 @@ class Within:
     def drafts(self) -> bool:
         return bool(self.choice and self.choice["drafted"])
 
-    @property
-    def speculation_ends(self) -> int | None:
-        """Generation memory below which nothing drafts; None where nothing drafts at all."""
-        for nbytes, below in self.stones:
-            if below.startswith("drafts"):
-                return nbytes - (self.planned - self.generation)
-        return None
-
     def as_json(self) -> dict[str, Any]:
         if self.choice is None:
             return {"draft": self.draft, "level": self.level, "refused": self.refused}
@@ -75,7 +68,7 @@ class Within:
             "generation_bytes": self.generation,
             "generation_measured_bytes": self.measured,
             "generation_and_process_bytes": self.generation + self.process,
-            "speculation_ends_bytes": self.speculation_ends,
+            "drafts_end_bytes": self.drafts_end,
             "choice": self.choice,
             "given_up": list(self.given_up),
             "speed": self.ratio.as_json() if self.ratio else None,
@@ -118,7 +111,7 @@ def _within(report: ContestReport, side: Contestant) -> Within:
         peak=peak,
         choice=plan["choice"],
         given_up=tuple(plan["given_up"]),
-        stones=tuple((stone["bytes"], stone["below"]) for stone in facts["milestones"]),
+        drafts_end=facts["drafts_end"],
         exact=plan["choice"]["kv"] == plan["wanted"]["kv"],
         dropped=sum(bool(one.dropped) for one in answers if not one.refused),
         cut=sum(one.cut for one in answers),

@@ -27,7 +27,7 @@ def draw_within(rows: Sequence[Within], plain: dict[str, float | None], path: Pa
     for draft, colour in zip(dict.fromkeys(row.draft for row in shown), _COLOURS, strict=False):
         points = sorted((row for row in shown if row.draft == draft), key=lambda row: row.generation)
         _line(axes, draft, points, colour)
-        if (ends := points[0].speculation_ends) is not None:
+        if (ends := points[0].drafts_end) is not None:
             axes.axvline(ends / 1e6, color=colour, linestyle=":", linewidth=1)
             axes.annotate("drafts stop", (ends / 1e6, 0.03 * most), rotation=90, fontsize=8, ha="right",
                           xytext=(-2, 0), textcoords="offset points", color=colour)  # fmt: skip

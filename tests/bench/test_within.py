@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import pytest
 
 from edgedec.bench.conversation import Conversation
-from edgedec.bench.levels import CURVE, FULL, Level, generation
+from edgedec.bench.levels import CURVE, FULL, Level, drafts_end, generation
 from edgedec.bench.questions import Question
 from edgedec.cli.bench_options import Levels
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import ModelSpec
 from edgedec.memory.footprint import Choice, Known, Weighty, footprint
-from edgedec.memory.plan import milestones, planned
+from edgedec.memory.plan import planned
 from edgedec.session.assemble import load_template
 from edgedec.session.tokenizer import Tokenizer
 from tests.bench.test_commands import bench, report
@@ -60,7 +61,16 @@ def test_levels_are_budgets() -> None:
     assert (kept.context, kept.drafted, kept.kv) == (1500, 0, "int8")
     assert planned(KNOWN, WANTED, least - 1, elastic=False).choice.context < 1500
     assert planned(KNOWN, WANTED, FULL.budget(KNOWN, WANTED), elastic=False).given_up == ()
-    assert any(below.startswith("drafts") for _, below in milestones(KNOWN, WANTED))
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_where_drafts_end(elastic: bool) -> None:
+    end = drafts_end(KNOWN, WANTED, elastic=elastic)
+    assert end is not None
+    budget = end + 180 * MB
+    assert planned(KNOWN, WANTED, budget, elastic=elastic).choice.drafted > 0
+    assert planned(KNOWN, WANTED, budget - 1, elastic=elastic).choice.drafted == 0
+    assert drafts_end(KNOWN, replace(WANTED, drafted=0, tables=0), elastic=elastic) is None
 
 
 def test_names_of_levels() -> None:

@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgedec.bench.levels import Level
+from edgedec.bench.levels import Level, drafts_end
 from edgedec.bench.peers import edgedec_drafts_peer as unbounded
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
-from edgedec.memory.plan import milestones
 from edgedec.session.assemble import LoadedModel
 from edgedec.session.budget import within
 from edgedec.session.speculate import OFF, Drafting
@@ -27,8 +26,8 @@ class Peer(unbounded.Peer):
         as ``draft`` says; ``full_rows`` and ``elastic`` (default: no) as for ``within``. Other settings are
         those of sides without a budget.
 
-        Of the answer: ``capacity``, ``memory`` (the plan) and ``milestones``, or ``refused`` when the budget
-        is too small for anything.
+        Of the answer: ``capacity``, ``memory`` (the plan) and ``drafts_end`` (see ``levels``), or ``refused``
+        when the budget is too small for anything.
         """
         level, draft, full_rows = (settings.pop(name) for name in ("level", "draft", "full_rows"))
         elastic = settings.pop("elastic", False)
@@ -50,11 +49,9 @@ class Peer(unbounded.Peer):
         self.model = replace(self.model, kv=choice.kv)
         self._drafting = budget.drafting(asked)
         self.warm_up()
-        stones = [
-            {"bytes": nbytes, "below": what} for nbytes, what in milestones(budget.known, budget.wanted)
-        ]
+        end = drafts_end(budget.known, budget.wanted, elastic=elastic)
         memory = {**budget.as_json(), "wanted": {"kv": budget.wanted.kv, "context": budget.wanted.context}}
-        return {**facts, "capacity": self.model.forward.capacity, "memory": memory, "milestones": stones}
+        return {**facts, "capacity": self.model.forward.capacity, "memory": memory, "drafts_end": end}
 
     def memory(self) -> dict[str, int]:
         """Bytes of the model's own weights that are resident now, not of one that drafts."""
