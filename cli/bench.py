@@ -13,6 +13,7 @@ MEASUREMENTS = {
     "run": "Decoding, prefill, load and memory, beside another runtime.",
     "memory": "Whether --memory is kept, by random sessions under random budgets.",
     "faithful": "Agreement with the exact float32 model on real text.",
+    "quality": "Right answers with a lossy choice, beside the exact one.",
 }
 """Name to one-line help; each lives in ``edgedec.cli.bench_NAME``."""
 
