@@ -29,8 +29,13 @@ class Booked:
 
     @property
     def length(self) -> int:
-        """Tokens resident in the cache."""
+        """See ``Forward.length``."""
         return self._book.length
+
+    @property
+    def evicted(self) -> range:
+        """See ``Evicting``."""
+        return self._book.evicted
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""

@@ -46,6 +46,16 @@ class KvMemory:
         if sources:
             self.array[:, :, :, targets] = self.array[:, :, :, sources]
 
+    def close(self, first: int, count: int, slots: int) -> None:
+        """Move the slots behind [first, first + count), up to ``slots``, down to ``first``, in place."""
+        for head in np.ndindex(self.array.shape[:3]):
+            rows = self.array[head]
+            flat, width = (
+                rows.reshape(-1),
+                rows.shape[-1],
+            )  # NumPy moves overlapping runs of one axis in place
+            flat[first * width : (slots - count) * width] = flat[(first + count) * width : slots * width]
+
     def release(self, length: int, reached: int) -> bool:
         """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
         and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.

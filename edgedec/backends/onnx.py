@@ -94,10 +94,16 @@ class OnnxForward(Booked):
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
-        self._reached = max(self._reached, self.length)
+        self._reached = max(self._reached, self._book.slots)
         super().rewind(length)
-        if self._kv.release(length, self._reached):
-            self._reached = length
+        if self._kv.release(self._book.slots, self._reached):
+            self._reached = self._book.slots
+
+    def evict(self, first: int, count: int) -> None:
+        """See ``Evicting.evict``."""
+        slots = self._book.slots
+        self._book.evict(first, count)
+        self._kv.close(first, count, slots)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
@@ -114,8 +120,8 @@ class OnnxForward(Booked):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``PortableCache.write_cache``."""
-        if not self._book.settled or not 0 <= length <= self.length:
-            raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
+        if not self._book.settled or self.evicted or not 0 <= length <= self.length:
+            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
         self._kv.write(sink, length)
 
     def read_cache(self, source: Source, length: int) -> None:
