@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import fetch_drafts, seams
+from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
+from edgedec.session.fit import DROP, SLIDE
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
@@ -35,6 +37,7 @@ _WIDTH = 1000
     epilog=opt.examples(
         "edgedec bench quality -m qwen2.5-coder-1.5b --questions gsm8k.jsonl --kv fp16 --kv int8",
         "edgedec bench quality --questions gsm8k.jsonl --limit 100 --save quality.jsonl --json",
+        "edgedec bench quality --questions gsm8k.jsonl --kv fp16 --when-full slide --context 128",
     ),
 )
 @opt.model_option
@@ -53,6 +56,14 @@ _WIDTH = 1000
     help="How the cache keeps keys and values, fp16 or int8: by default, both. The first is what the others "
     "are compared with.",
 )  # fmt: skip
+@click.option(
+    "--when-full", "policies", type=click.Choice([DROP, SLIDE]), multiple=True, metavar="WHAT",
+    help="Ask with a cache of --context tokens too: slide, as with generate, or drop, where a reply ends "
+    "with the cache and a question that does not fit has none. May be given twice.",
+)  # fmt: skip
+@click.option(
+    "--context", type=click.IntRange(min=16), metavar="N", help="Tokens of the cache for --when-full."
+)
 @click.option(
     "--draft", default="auto", show_default=True, metavar="NAMES",
     help="As --draft of generate: replies stay the same, and come sooner.",
@@ -75,6 +86,8 @@ def command(
     limit: int | None,
     max_tokens: int,
     kinds: tuple[KvType, ...],
+    policies: tuple[str, ...],
+    context: int | None,
     draft: str,
     save: Path | None,
     **given: Any,
@@ -89,57 +102,83 @@ def command(
     from edgedec.bench.journal import Journal, digest
     from edgedec.bench.quality import compared, read_problems
     from edgedec.core.manifest import Manifest
-    from edgedec.memory import kv_bytes
     from edgedec.session.tokenizer import Tokenizer
 
+    if bool(policies) != (context is not None):
+        raise UsageError("--when-full and --context belong together", hint="--when-full slide --context 256")
     shared = Shared(peers=None, gguf=None, peer_pythons=(), **given)
     problems = read_problems(questions)[:limit]
     bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    kinds = tuple(dict.fromkeys(kinds))
-    plan, context = _plan(bundle, manifest, tokenizer, problems, max_tokens)
-    everyone = _contestants(ctx, shared, bundle, kinds, draft, context)
+    plan, prompts, sinks = _plan(bundle, manifest, tokenizer, problems, max_tokens)
+    longest = max(map(len, prompts)) + max_tokens
+    common.check_context(manifest, longest)
+    sides = [Way(kv, longest) for kv in dict.fromkeys(kinds)]
+    sides += [Way(one.kv, context, policy) for policy in dict.fromkeys(policies) for one in sides if context]
     conditions = {
-        **common.conditions(shared, manifest, questions), "max_tokens": max_tokens, "base": kinds[0],
+        **common.conditions(shared, manifest, questions), "max_tokens": max_tokens, "base": sides[0].kv,
     }  # fmt: skip
     journal = Journal.resume(conditions, save)
+    everyone = _contestants(ctx, shared, bundle, sides, draft, sinks)
+    _refuse(everyone, sides, problems, prompts, journal)
     stopped = not _measured(everyone, plan, journal)
-    held = {one.name: kv_bytes(manifest.spec, 1, one.process.settings["kv"]) for one in everyone}
-    count, report = compared(problems, journal, held, decode=tokenizer.decode, ends=manifest.spec.eos_ids)
-    sides = dict(zip(kinds, report.values(), strict=True))
+    names, ends = [one.name for one in everyone], manifest.spec.eos_ids
+    count, report = compared(problems, journal, names, decode=tokenizer.decode, ends=ends)
+    found = dict(zip(sides, report.values(), strict=True))
     if shared.as_json:
         facts: dict[str, Any] = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
         facts |= {"questions": len(problems), "answered": count}
-        screen.show_json({**facts, "sides": {name: side.as_json() for name, side in sides.items()}})
+        shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in found.items()}
+        screen.show_json({**facts, "sides": shown})
     else:
-        _print(f"{manifest.name}, {count} of {len(problems)} questions", sides)
+        _print(f"{manifest.name}, {count} of {len(problems)} questions", found, manifest)
     if stopped:
         raise KeyboardInterrupt
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One side: how the cache is kept, how many tokens it holds, and what is done when these are too few."""
+
+    kv: KvType
+    context: int
+    when_full: str | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.kv} {self.when_full} {self.context}" if self.when_full else self.kv
+
+    def nbytes(self, manifest: Manifest) -> dict[str, int]:
+        from edgedec.memory import kv_bytes
+
+        each, whole = (kv_bytes(manifest.spec, slots, self.kv) for slots in (1, self.context))
+        return {"kv_bytes_per_token": each, "kv_cache_bytes": whole}
+
+
 def _plan(
     bundle: Path, manifest: Manifest, tokenizer: Tokenizer, problems: Sequence[Problem], max_tokens: int
-) -> tuple[Plan, int]:
-    """What is asked, and how many tokens the longest question and reply can have."""
+) -> tuple[Plan, list[list[int]], int]:
+    """What is asked, as prompts too, and how many tokens of the template come before a question."""
     from edgedec.bench.contest import Plan
     from edgedec.bench.conversation import Conversation
     from edgedec.bench.questions import Question
     from edgedec.session.assemble import load_template
+    from edgedec.session.prompt import Message, Prompts
 
     template, ends = load_template(bundle, tokenizer, manifest), manifest.spec.eos_ids
 
     def script() -> Conversation:
         return Conversation(tokenizer, template, ends)
 
-    context = max(len(script().prompt(one.text)) for one in problems) + max_tokens
-    common.check_context(manifest, context)
+    builder, first = Prompts(tokenizer, template), [Message("user", problems[0].text)]
+    sinks = builder.preamble(first, builder.build(first))
     questions = tuple(Question(one.key, "gsm8k", (one.text,)) for one in problems)
-    return Plan(questions, script, max_tokens, ends), context
+    return Plan(questions, script, max_tokens, ends), [script().prompt(one.text) for one in problems], sinks
 
 
 def _contestants(
-    ctx: click.Context, shared: Shared, bundle: Path, kinds: Sequence[KvType], draft: str, context: int
+    ctx: click.Context, shared: Shared, bundle: Path, sides: Sequence[Way], draft: str, sinks: int
 ) -> list[Contestant]:
     """A process for each side; the first one is what others are compared with."""
     from edgedec.bench.contest import PLAIN, Contestant
@@ -148,15 +187,33 @@ def _contestants(
 
     models = fetch_drafts(ctx, Drafting(draft))
     everyone: list[Contestant] = []
-    for kv in kinds:
-        name = f"{PLAIN}+{kv}" if everyone else PLAIN
+    for way in sides:
+        name = f"{PLAIN}+{way.label}" if everyone else PLAIN
         side = ours_drafting(
-            bundle, threads=shared.chosen_threads, context=context, costs=seams(ctx).store().home / "costs",
-            draft_models=models, isa=shared.isa, kv=kv,
+            bundle, threads=shared.chosen_threads, context=way.context, draft_models=models, isa=shared.isa,
+            costs=seams(ctx).store().home / "costs", kv=way.kv,
+            sinks=sinks if way.when_full == SLIDE else None,
         )  # fmt: skip
         sampling = {"sampling": asdict(SamplingParams())}
         everyone.append(Contestant(name, replace(side, name=name), draft, sampling))
     return everyone
+
+
+def _refuse(
+    everyone: Sequence[Contestant],
+    sides: Sequence[Way],
+    problems: Sequence[Problem],
+    prompts: Sequence[Sequence[int]],
+    journal: Journal,
+) -> None:
+    """Questions that a side has no room for get no answer there."""
+    from edgedec.bench.journal import Answer
+
+    for side, way in zip(everyone, sides, strict=True):
+        for problem, prompt in zip(problems, prompts, strict=True):
+            key = problem.key, 0, side.name
+            if way.when_full == DROP and len(prompt) >= way.context and key not in journal.answers:
+                journal.add(Answer(*key, journal.run, [], 0.0, 0.0, prompt_tokens=len(prompt)))
 
 
 def _measured(everyone: Sequence[Contestant], plan: Plan, journal: Journal) -> bool:
@@ -171,27 +228,21 @@ def _measured(everyone: Sequence[Contestant], plan: Plan, journal: Journal) -> b
     return True
 
 
-def _print(title: str, sides: Mapping[KvType, SideQuality]) -> None:
+def _print(title: str, sides: Mapping[Way, SideQuality], manifest: Manifest) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    headings = ("", "right", "both", "only base", "only this", "neither", "p", "same reply", "cut", "a token")
+    headings = ("", "right", "both", "only base", "only this", "neither", "p", "same reply", "cut", "cache")
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    for number, (name, side) in enumerate(sides.items()):
+    for number, (way, side) in enumerate(sides.items()):
         pair = side.paired
-        counts = [
-            pair.both,
-            pair.base_only,
-            pair.side_only,
-            pair.neither,
-            f"{pair.p_value:.3g}",
-            side.identical,
-        ]
-        compared = [str(value) if number else "" for value in counts]
+        counts = pair.both, pair.base_only, pair.side_only, pair.neither
+        compared = [*map(str, counts), f"{pair.p_value:.3g}", str(side.identical)]
         share = f"{sum(side.right) / max(len(side.right), 1):.1%} ({sum(side.right)})"
-        table.add_row(name, share, *compared, str(side.cut), size(side.kv_bytes_per_token))
+        held = size(way.nbytes(manifest)["kv_cache_bytes"])
+        table.add_row(way.label, share, *(compared if number else [""] * 6), str(side.cut), held)
     console = Console(highlight=False, markup=False, width=_WIDTH)
     console.print(f"{title}; compared with the first, p: McNemar, exact; cut: not ended by itself")
     console.print(table)

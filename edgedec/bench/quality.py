@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -97,14 +97,14 @@ class Paired:
 class SideQuality:
     """One side: ``right[i]``, and its comparison with the base, over the questions that all sides answered.
 
-    ``identical``: replies with the base's tokens. ``cut``: replies that did not end by themselves.
+    ``identical``: replies with the base's tokens. ``cut``: replies that did not end by themselves, or that
+    never began.
     """
 
     right: list[bool]
     paired: Paired
     identical: int
     cut: int
-    kv_bytes_per_token: int
 
     def as_json(self) -> dict[str, object]:
         count = len(self.right)
@@ -114,21 +114,20 @@ class SideQuality:
             **self.paired.as_json(),
             "identical_replies": self.identical,
             "cut_replies": self.cut,
-            "kv_bytes_per_token": self.kv_bytes_per_token,
         }
 
 
 def compared(
     problems: Sequence[Problem],
     journal: Journal,
-    sides: Mapping[str, int],
+    sides: Sequence[str],
     *,
     decode: Callable[[Sequence[int]], str],
     ends: Sequence[int],
 ) -> tuple[int, dict[str, SideQuality]]:
-    """How many questions all sides answered, and each side on them; the first one is the base.
+    """How many questions all ``sides`` answered, and each side on them; the first one is the base.
 
-    ``sides``: bytes of cache per token, by name; ``ends``: the tokens that end a reply.
+    ``ends``: the tokens that end a reply.
     """
     asked = [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
     answers = {side: [journal.answers[one.key, 0, side] for one in asked] for side in sides}
@@ -136,16 +135,15 @@ def compared(
         side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, said, strict=True)]
         for side, said in answers.items()
     }
-    base = next(iter(sides))
+    base = sides[0]
     return len(asked), {
         side: SideQuality(
             right[side],
             Paired.of(right[base], right[side]),
             sum(one.tokens == other.tokens for one, other in zip(answers[base], answers[side], strict=True)),
             sum(not answer.tokens or answer.tokens[-1] not in ends for answer in answers[side]),
-            kv_bytes,
         )
-        for side, kv_bytes in sides.items()
+        for side in sides
     }
 
 

@@ -63,9 +63,11 @@ def ours_drafting(
     draft_models: Mapping[str, Path],
     isa: str | None = None,
     kv: KvType = "fp16",
+    sinks: int | None = None,
 ) -> Side:
     """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes,
-    ``draft_models`` the bundles of models that draft, by name.
+    ``draft_models`` the bundles of models that draft, by name. ``sinks``: a full cache slides, and so many
+    tokens at its beginning stay.
     """
     models = {name: str(path) for name, path in draft_models.items()}
     return Side(
@@ -78,6 +80,7 @@ def ours_drafting(
             "costs": str(costs),
             "draft_models": models,
             "kv": kv,
+            "sinks": sinks,
         },
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )

@@ -79,13 +79,13 @@ def test_only_questions_that_all_sides_answered_count() -> None:
     def decode(tokens: Sequence[int]) -> str:
         return " ".join(map(str, tokens))
 
-    sides = {"edgedec": 20, "edgedec+int8": 10}
+    sides = ["edgedec", "edgedec+int8"]
     count, found = compared(problems, journal, sides, decode=decode, ends=(end,))
     assert count == 2
     base, int8 = found["edgedec"], found["edgedec+int8"]
     assert (base.right, int8.right) == ([True, False], [True, True])
     assert (int8.paired, int8.identical, int8.cut) == (Paired(1, 0, 1, 0), 1, 1)
-    assert (base.identical, base.cut, base.kv_bytes_per_token) == (2, 0, 20)
+    assert (base.identical, base.cut) == (2, 0)
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +145,24 @@ def test_other_conditions_and_long_replies_are_refused(folder: Path, tmp_path: P
     again = bench(folder, *arguments(folder, *save[:2], "--kv", "int8"))
     assert_one_line(again, 2, "other conditions", "base")
     assert_one_line(bench(folder, *arguments(folder, "--max-tokens", "300")), 2, "at most 256")
+
+
+def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
+    lossy = ["--when-full", "slide", "--when-full", "drop", "--context", "32", "--kv", "fp16"]
+    save = tmp_path / "run.jsonl"
+    facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(save))))
+    assert list(facts["sides"]) == ["fp16", "fp16 slide 32", "fp16 drop 32"]
+    exact, slide, drop = facts["sides"].values()
+    assert slide["kv_cache_bytes"] == drop["kv_cache_bytes"] < exact["kv_cache_bytes"]
+    assert exact["kv_bytes_per_token"] == slide["kv_bytes_per_token"]
+    assert slide["identical_replies"] < 3
+    assert drop["cut_replies"] == 3
+    lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
+    answers = [line["answer"] for line in lines if "answer" in line]
+    assert {one["prompt_tokens"] < 32 for one in answers} == {True, False}
+    for one in answers:
+        fits = one["prompt_tokens"] < 32 or "drop" not in one["side"]
+        assert bool(one["tokens"]) is fits
+        assert len(one["tokens"]) <= 32 - one["prompt_tokens"] or not fits or "drop" not in one["side"]
+    for wrong in (["--when-full", "slide"], ["--context", "24"]):
+        assert_one_line(bench(folder, *arguments(folder, *wrong)), 2, "belong together")
