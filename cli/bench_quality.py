@@ -50,6 +50,7 @@ _WIDTH = 1000
     "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
     help="Longest reply, in tokens.",
 )  # fmt: skip
+@click.option("--system", metavar="TEXT", help="System message: how to answer.")
 @click.option(
     "--kv", "kinds", type=click.Choice(["fp16", "int8"]), multiple=True, default=("fp16", "int8"),
     metavar="KIND",
@@ -80,17 +81,7 @@ _WIDTH = 1000
 @opt.json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    questions: Path,
-    limit: int | None,
-    max_tokens: int,
-    kinds: tuple[KvType, ...],
-    policies: tuple[str, ...],
-    context: int | None,
-    draft: str,
-    save: Path | None,
-    **given: Any,
+    ctx: click.Context, /, model: str, threads: int | None, isa: str | None, as_json: bool, **given: Any
 ) -> None:
     """Ask questions that have one right number for an answer, on every side the same, and count.
 
@@ -100,41 +91,69 @@ def command(
     test). Ctrl-C ends it with what there is. For KL divergence see `edgedec bench faithful --reference fp16`.
     """
     from edgedec.bench.journal import Journal, digest
-    from edgedec.bench.quality import compared, read_problems
+    from edgedec.bench.quality import compared
     from edgedec.core.manifest import Manifest
     from edgedec.session.tokenizer import Tokenizer
 
-    if bool(policies) != (context is not None):
-        raise UsageError("--when-full and --context belong together", hint="--when-full slide --context 256")
-    shared = Shared(peers=None, gguf=None, peer_pythons=(), **given)
-    problems = read_problems(questions)[:limit]
-    bundle = common.find_bundle(ctx, shared.model)
+    wanted = Wanted(**given)
+    shared = Shared(model, None, None, (), threads, isa, as_json)
+    problems = wanted.problems()
+    bundle = common.find_bundle(ctx, model)
     manifest = Manifest.load(bundle)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    plan, prompts, sinks = _plan(bundle, manifest, tokenizer, problems, max_tokens)
-    longest = max(map(len, prompts)) + max_tokens
+    plan, prompts, sinks = _plan(bundle, manifest, tokenizer, problems, wanted)
+    longest = max(map(len, prompts.values())) + wanted.max_tokens
     common.check_context(manifest, longest)
-    sides = [Way(kv, longest) for kv in dict.fromkeys(kinds)]
-    sides += [Way(one.kv, context, policy) for policy in dict.fromkeys(policies) for one in sides if context]
-    conditions = {
-        **common.conditions(shared, manifest, questions), "max_tokens": max_tokens, "base": sides[0].kv,
-    }  # fmt: skip
-    journal = Journal.resume(conditions, save)
-    everyone = _contestants(ctx, shared, bundle, sides, draft, sinks)
-    _refuse(everyone, sides, problems, prompts, journal)
-    stopped = not _measured(everyone, plan, journal)
-    names, ends = [one.name for one in everyone], manifest.spec.eos_ids
-    count, report = compared(problems, journal, names, decode=tokenizer.decode, ends=ends)
-    found = dict(zip(sides, report.values(), strict=True))
-    if shared.as_json:
-        facts: dict[str, Any] = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
-        facts |= {"questions": len(problems), "answered": count}
-        shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in found.items()}
-        screen.show_json({**facts, "sides": shown})
+    ways = wanted.ways(longest)
+    conditions = {**common.conditions(shared, manifest, wanted.questions), **wanted.conditions()}
+    journal = Journal.resume(conditions, wanted.save)
+    sides = _contestants(ctx, shared, bundle, ways, wanted.draft, sinks)
+    _refuse(sides, ways, prompts, journal)
+    stopped = not _measured(sides, plan, journal)
+    names, ends = [one.name for one in sides], manifest.spec.eos_ids
+    count, found = compared(problems, journal, names, decode=tokenizer.decode, ends=ends)
+    report = dict(zip(ways, found.values(), strict=True))
+    if as_json:
+        facts = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
+        shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in report.items()}
+        screen.show_json({**facts, "questions": len(problems), "answered": count, "sides": shown})
     else:
-        _print(f"{manifest.name}, {count} of {len(problems)} questions", found, manifest)
+        _print(f"{manifest.name}, {count} of {len(problems)} questions", report, manifest)
     if stopped:
         raise KeyboardInterrupt
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for."""
+
+    questions: Path
+    limit: int | None
+    max_tokens: int
+    system: str | None
+    kinds: Sequence[KvType]
+    policies: Sequence[str]
+    context: int | None
+    draft: str
+    save: Path | None
+
+    def problems(self) -> list[Problem]:
+        from edgedec.bench.quality import read_problems
+
+        return read_problems(self.questions)[: self.limit]
+
+    def ways(self, longest: int) -> list[Way]:
+        """The sides: first those whose cache has room for the ``longest`` question and reply."""
+        if bool(self.policies) != (self.context is not None):
+            raise UsageError(
+                "--when-full and --context belong together", hint="--when-full slide --context 256"
+            )
+        exact = [Way(kv, longest) for kv in dict.fromkeys(self.kinds)]
+        full = [(way.kv, policy) for policy in dict.fromkeys(self.policies) for way in exact]
+        return [*exact, *(Way(kv, self.context or longest, policy) for kv, policy in full)]
+
+    def conditions(self) -> dict[str, Any]:
+        return {"max_tokens": self.max_tokens, "system": self.system, "base": self.kinds[0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,28 +176,33 @@ class Way:
 
 
 def _plan(
-    bundle: Path, manifest: Manifest, tokenizer: Tokenizer, problems: Sequence[Problem], max_tokens: int
-) -> tuple[Plan, list[list[int]], int]:
-    """What is asked, as prompts too, and how many tokens of the template come before a question."""
+    bundle: Path, manifest: Manifest, tokenizer: Tokenizer, problems: Sequence[Problem], wanted: Wanted
+) -> tuple[Plan, dict[str, list[int]], int]:
+    """What is asked, the prompts of it, and how many of their tokens come before a question."""
     from edgedec.bench.contest import Plan
     from edgedec.bench.conversation import Conversation
     from edgedec.bench.questions import Question
     from edgedec.session.assemble import load_template
     from edgedec.session.prompt import Message, Prompts
 
+    system = wanted.system
+    if system and not manifest.tokenizer.chat_template:
+        raise UsageError(f"{manifest.name} has no chat template, so no system message either")
     template, ends = load_template(bundle, tokenizer, manifest), manifest.spec.eos_ids
 
     def script() -> Conversation:
-        return Conversation(tokenizer, template, ends)
+        return Conversation(tokenizer, template, ends, system)
 
-    builder, first = Prompts(tokenizer, template), [Message("user", problems[0].text)]
+    builder, before = Prompts(tokenizer, template), [Message("system", system)] if system else []
+    first = [*before, Message("user", problems[0].text)]
     sinks = builder.preamble(first, builder.build(first))
     questions = tuple(Question(one.key, "gsm8k", (one.text,)) for one in problems)
-    return Plan(questions, script, max_tokens, ends), [script().prompt(one.text) for one in problems], sinks
+    plan = Plan(questions, script, wanted.max_tokens, ends)
+    return plan, {one.key: script().prompt(one.text) for one in problems}, sinks
 
 
 def _contestants(
-    ctx: click.Context, shared: Shared, bundle: Path, sides: Sequence[Way], draft: str, sinks: int
+    ctx: click.Context, shared: Shared, bundle: Path, ways: Sequence[Way], draft: str, sinks: int
 ) -> list[Contestant]:
     """A process for each side; the first one is what others are compared with."""
     from edgedec.bench.contest import PLAIN, Contestant
@@ -187,7 +211,7 @@ def _contestants(
 
     models = fetch_drafts(ctx, Drafting(draft))
     everyone: list[Contestant] = []
-    for way in sides:
+    for way in ways:
         name = f"{PLAIN}+{way.label}" if everyone else PLAIN
         side = ours_drafting(
             bundle, threads=shared.chosen_threads, context=way.context, draft_models=models, isa=shared.isa,
@@ -200,18 +224,14 @@ def _contestants(
 
 
 def _refuse(
-    everyone: Sequence[Contestant],
-    sides: Sequence[Way],
-    problems: Sequence[Problem],
-    prompts: Sequence[Sequence[int]],
-    journal: Journal,
+    sides: Sequence[Contestant], ways: Sequence[Way], prompts: Mapping[str, Sequence[int]], journal: Journal
 ) -> None:
     """Questions that a side has no room for get no answer there."""
     from edgedec.bench.journal import Answer
 
-    for side, way in zip(everyone, sides, strict=True):
-        for problem, prompt in zip(problems, prompts, strict=True):
-            key = problem.key, 0, side.name
+    for side, way in zip(sides, ways, strict=True):
+        for question, prompt in prompts.items():
+            key = question, 0, side.name
             if way.when_full == DROP and len(prompt) >= way.context and key not in journal.answers:
                 journal.add(Answer(*key, journal.run, [], 0.0, 0.0, prompt_tokens=len(prompt)))
 

@@ -132,6 +132,21 @@ def test_a_run_goes_on_where_it_was_interrupted(
     assert "same reply" in table
 
 
+def test_the_system_message_is_in_every_prompt(folder: Path, tmp_path: Path) -> None:
+    counts, hashes = [], set()
+    for number, more in enumerate(((), ("--system", "Be brief."))):
+        save = tmp_path / f"{number}.jsonl"
+        once = ["--kv", "fp16", "--json", "--save", str(save)]
+        hashes.add(report(bench(folder, *arguments(folder, *once, *more)))["hash"])
+        lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
+        counts.append([line["answer"]["prompt_tokens"] for line in lines if "answer" in line])
+    without, with_system = counts
+    longer = {two - one for one, two in zip(without, with_system, strict=True)}
+    assert len(longer) == 1
+    assert min(longer) > 5
+    assert len(hashes) == 2
+
+
 def test_drafts_change_no_answer(folder: Path) -> None:
     runs = [
         report(bench(folder, *arguments(folder, "--draft", name, "--json"))) for name in ("off", "lookup")
