@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         "edgedec bench faithful -m gemma3-270m --gguf gemma3.gguf --text book.txt --window 1024",
         "edgedec bench faithful -m qwen.gguf --text a.txt --reference transformers --peer llama.cpp --json",
         "edgedec bench faithful -m gemma3-270m --text book.txt --kv int8 --reference fp16",
+        "edgedec bench faithful --text book.txt --window 1024 --slide 256 --reference fp16",
     ),
 )
 @shared_options(WITH_LOGITS)
@@ -49,7 +50,11 @@ if TYPE_CHECKING:
     "--reference", type=click.Choice(["numpy", "transformers", "fp16"]), default="numpy",
     show_default=True, metavar="NAME",
     help="What computes the float32 logits from the GGUF file: numpy or transformers. Or fp16: EdgeDec with "
-    "the cache in fp16, to see what --kv int8 costs.",
+    "the cache in fp16, to see what --kv int8 or --slide costs.",
+)  # fmt: skip
+@click.option(
+    "--slide", type=click.IntRange(min=16), metavar="N",
+    help="Give EdgeDec a cache of N tokens, less than the window, that slides: see --when-full of generate.",
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -59,6 +64,7 @@ def command(
     tokens: int,
     window: int,
     reference: str,
+    slide: int | None,
     **given: Any,
 ) -> None:
     """Feed real text to EdgeDec and to a float32 run of the same weights, and compare every prediction.
@@ -78,7 +84,9 @@ def command(
     threads = shared.chosen_threads
     common.check_context(manifest, window)
     windows = _windows(bundle, manifest, texts, tokens, window)
-    ours = sides.ours(bundle, threads=threads, context=window, isa=shared.isa, kv=shared.kv)
+    ours = sides.ours(
+        bundle, threads=threads, context=slide or window, isa=shared.isa, kv=shared.kv, slides=bool(slide)
+    )
     if reference == "fp16":
         exact = replace(sides.ours(bundle, threads=threads, context=window, isa=shared.isa), name=reference)
     else:
@@ -91,7 +99,7 @@ def command(
         report = faithful.compare(exact, everyone, windows, progress=progress)
     per_token = kv_bytes(manifest.spec, 1, shared.kv)
     if shared.as_json:
-        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token}
+        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token, "slide": slide}
         click.echo(json.dumps({**facts, **report.as_json()}, ensure_ascii=False))
     else:
         _print(report, manifest.name)

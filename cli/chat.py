@@ -182,11 +182,12 @@ class Chat:
         reply = self.session.last
         if reply is None or not sys.stderr.isatty():
             return
-        line = reply.stats.summary(self._loaded.forward.capacity)
+        gap = self.session.sliding.gap if self.session.sliding else ()
+        line = reply.stats.summary(None if gap else self._loaded.forward.capacity)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
-        if (sliding := self.session.sliding) and sliding.gap:
-            line += f" | {len(sliding.gap)} tokens left the cache"
+        if gap:
+            line += f" | lossy: {len(gap)} tokens have left the cache"
         if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"
         screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -43,13 +43,23 @@ _ADVICE = {
 }
 
 
-def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None, kv: KvType = "fp16") -> Side:
-    """EdgeDec running the bundle in this interpreter; ``isa`` forces a kernel row."""
+def ours(
+    bundle: Path,
+    *,
+    threads: int,
+    context: int,
+    isa: str | None = None,
+    kv: KvType = "fp16",
+    slides: bool = False,
+) -> Side:
+    """EdgeDec running the bundle here. ``isa`` forces a kernel row; ``slides``: its cache does,
+    where logits of more tokens are wanted than it holds.
+    """
     return Side(
         name="edgedec",
         program=_PROGRAMS / "edgedec_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context, "kv": kv},
+        settings={"threads": threads, "context": context, "kv": kv, "slides": slides},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 
