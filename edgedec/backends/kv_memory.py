@@ -50,10 +50,8 @@ class KvMemory:
         """Move the slots behind [first, first + count), up to ``slots``, down to ``first``, in place."""
         for head in np.ndindex(self.array.shape[:3]):
             rows = self.array[head]
-            flat, width = (
-                rows.reshape(-1),
-                rows.shape[-1],
-            )  # NumPy moves overlapping runs of one axis in place
+            flat, width = rows.reshape(-1), rows.shape[-1]
+            # NumPy moves overlapping runs of a single axis without a copy between.
             flat[first * width : (slots - count) * width] = flat[(first + count) * width : slots * width]
 
     def release(self, length: int, reached: int) -> bool:

@@ -102,6 +102,7 @@ class OnnxForward(Booked):
     def evict(self, first: int, count: int) -> None:
         """See ``Evicting.evict``."""
         slots = self._book.slots
+        self._reached = max(self._reached, slots)
         self._book.evict(first, count)
         self._kv.close(first, count, slots)
 

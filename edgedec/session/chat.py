@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
+from edgedec.memory.sliding import Sliding
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
@@ -67,7 +68,6 @@ class Session:
         clock: Clock = time.perf_counter,
     ) -> None:
         from edgedec.engine import Engine
-        from edgedec.memory.sliding import Sliding
 
         self._forward = forward
         self.sliding = Sliding(forward) if when_full == fit.SLIDE else None
