@@ -15,6 +15,7 @@ MEASUREMENTS = {
     "chat": "A long chat within one budget: is memory flat?",
     "conversations": "Tokens per second of several conversations at once, and whether replies differ.",
     "faithful": "Agreement with the exact float32 model on real text.",
+    "quality": "Right answers with a lossy choice, beside the exact one.",
 }
 """Name to one-line help; each lives in ``edgedec.cli.bench_NAME``."""
 

@@ -98,6 +98,25 @@ def prompt_ids(
     return [(one * (length // len(one) + 1))[:length] for one in ids]
 
 
+def conditions(shared: Shared, manifest: Manifest, prompts: Path | None) -> dict[str, Any]:
+    """What every measurement of replies depends on: program, model, machine, prompts."""
+    from edgedec import __version__
+    from edgedec.backends.open import kernels_of
+    from edgedec.core.files import sha256_of
+    from edgedec.core.manifest import WEIGHTS
+    from edgedec.telemetry.machine import describe
+
+    return {
+        "version": __version__,
+        "model": manifest.name,
+        "weights": manifest.files[WEIGHTS].sha256[:16],
+        "cpu": describe().cpu,
+        "isa": shared.isa or kernels_of(manifest),
+        "threads": shared.chosen_threads,
+        "prompts": sha256_of(prompts)[:16] if prompts else "built in",
+    }
+
+
 @contextmanager
 def steps() -> Iterator[Steps]:
     """Bars that count steps: on a terminal, on standard error, once a second has passed."""

@@ -239,20 +239,8 @@ def _conditions(
     shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Path | None, longest: int
 ) -> dict[str, Any]:
     """Everything that one measurement depends on; which questions and sides there are is not among it."""
-    from edgedec import __version__
-    from edgedec.backends.open import kernels_of
-    from edgedec.core.files import sha256_of
-    from edgedec.core.manifest import WEIGHTS
-    from edgedec.telemetry.machine import describe
-
     return {
-        "version": __version__,
-        "model": manifest.name,
-        "weights": manifest.files[WEIGHTS].sha256[:16],
-        "cpu": describe().cpu,
-        "isa": shared.isa or kernels_of(manifest),
-        "threads": shared.chosen_threads,
-        "prompts": sha256_of(prompts)[:16] if prompts else "built in",
+        **common.conditions(shared, manifest, prompts),
         "max_tokens": wanted.max_tokens,
         "ignore_end": wanted.ignore_end,
         "cold": wanted.cold,

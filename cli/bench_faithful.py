@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         "edgedec bench faithful -m smollm2.gguf --text book.txt --text program.py",
         "edgedec bench faithful -m gemma3-270m --gguf gemma3.gguf --text book.txt --window 1024",
         "edgedec bench faithful -m qwen.gguf --text a.txt --reference transformers --peer llama.cpp --json",
+        "edgedec bench faithful -m gemma3-270m --text book.txt --kv int8 --reference fp16",
+        "edgedec bench faithful --text book.txt --window 1024 --slide 256 --reference fp16",
     ),
 )
 @shared_options(WITH_LOGITS)
@@ -44,9 +47,14 @@ if TYPE_CHECKING:
     help="Tokens per pass; every window starts from an empty cache.",
 )  # fmt: skip
 @click.option(
-    "--reference", type=click.Choice(["numpy", "transformers"]), default="numpy", show_default=True,
-    metavar="NAME",
-    help="What computes the float32 logits from the GGUF file: numpy or transformers.",
+    "--reference", type=click.Choice(["numpy", "transformers", "fp16"]), default="numpy",
+    show_default=True, metavar="NAME",
+    help="What computes the float32 logits from the GGUF file: numpy or transformers. Or fp16: EdgeDec with "
+    "the cache in fp16, to see what --kv int8 or --slide costs.",
+)  # fmt: skip
+@click.option(
+    "--slide", type=click.IntRange(min=16), metavar="N",
+    help="Give EdgeDec a cache of N tokens, less than the window, that slides: see --when-full of generate.",
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -56,6 +64,7 @@ def command(
     tokens: int,
     window: int,
     reference: str,
+    slide: int | None,
     **given: Any,
 ) -> None:
     """Feed real text to EdgeDec and to a float32 run of the same weights, and compare every prediction.
@@ -75,15 +84,22 @@ def command(
     threads = shared.chosen_threads
     common.check_context(manifest, window)
     windows = _windows(bundle, manifest, texts, tokens, window)
-    file = common.find_gguf(shared.model, shared.gguf, manifest)
-    exact = sides.reference(reference, file, python=shared.python(reference), threads=threads, context=window)
-    everyone = [sides.ours(bundle, threads=threads, context=window, isa=shared.isa, kv=shared.kv)]
+    ours = sides.ours(
+        bundle, threads=threads, context=slide or window, isa=shared.isa, kv=shared.kv, slides=bool(slide)
+    )
+    if reference == "fp16":
+        exact = replace(sides.ours(bundle, threads=threads, context=window, isa=shared.isa), name=reference)
+    else:
+        file = common.find_gguf(shared.model, shared.gguf, manifest)
+        python = shared.python(reference)
+        exact = sides.reference(reference, file, python=python, threads=threads, context=window)
+    everyone = [ours]
     everyone += common.all_peers(ctx, shared, manifest, names, context=window, all_rows=True)
     with common.steps() as progress:
         report = faithful.compare(exact, everyone, windows, progress=progress)
     per_token = kv_bytes(manifest.spec, 1, shared.kv)
     if shared.as_json:
-        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token}
+        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token, "slide": slide}
         click.echo(json.dumps({**facts, **report.as_json()}, ensure_ascii=False))
     else:
         _print(report, manifest.name)
@@ -127,10 +143,11 @@ def _print(report: FaithfulReport, model: str) -> None:
         agreement = f"{facts['top1_agreement']:.2%}"
         kl = [f"{facts[key]:.2e}" for key in ("kl_mean", "kl_median", "kl_p99", "kl_max")]
         table.add_row(name, agreement, *kl, f"{facts['perplexity']:.4f}")
+    kind = "cache in fp16" if report.reference == "fp16" else "float32"
     console = Console(highlight=False, markup=False)
     console.print(
         f"{model}, {positions} positions in windows of {report.window}; reference"
-        f" {report.versions[report.reference]}, float32, perplexity {expected:.4f}",
+        f" {report.versions[report.reference]}, {kind}, perplexity {expected:.4f}",
         soft_wrap=True,
     )
     console.print(table)

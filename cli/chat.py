@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     default=DROP,
     show_default=True,
     metavar="WHAT",
-    help="When the context is full: drop the oldest turns, or stop with an error.",
+    help="When the context is full: drop the oldest turns, stop with an error, or (lossy) slide: the oldest "
+    "tokens leave the cache.",
 )
 @opt.reply_options
 @click.pass_context
@@ -66,6 +67,11 @@ def command(
 
     When the conversation no longer fits the context, its oldest turns are dropped, until three quarters are
     filled; the system message stays. The turns that stay are read again: they stand elsewhere now.
+
+    With --when-full slide nothing is read again: the oldest tokens leave the cache, a quarter of it at a
+    time, but for the first ones and the system message (attention sinks and a window). Replies go on, and are
+    not those of a model that sees the whole conversation; a file keeps what was said then, without the cache.
+    Where the model's own context ends, turns are dropped.
     """
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
@@ -152,6 +158,8 @@ class Chat:
         else:
             self._answer(text)
         self._opened.say_overrun()
+        if self.session.sliding and (news := self.session.sliding.news()):
+            screen.dim(news)
         if self.kept:
             self.kept.try_to_save()
 
@@ -174,9 +182,12 @@ class Chat:
         reply = self.session.last
         if reply is None or not sys.stderr.isatty():
             return
-        line = reply.stats.summary(self._loaded.forward.capacity)
+        gap = self.session.sliding.gap if self.session.sliding else ()
+        line = reply.stats.summary(None if gap else self._loaded.forward.capacity)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
+        if gap:
+            line += f" | lossy: {len(gap)} tokens have left the cache"
         if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"
         screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -16,9 +16,12 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.progress import notice
 from edgedec.core.errors import UsageError
+from edgedec.memory.sliding import LOSSY
+from edgedec.session.fit import SLIDE, STOP
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:
+    from edgedec.memory.sliding import Sliding
     from edgedec.session.chat import Session
     from edgedec.session.reply import Reply
 
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
     help="With --lines: so many conversations at once over the one model (default: 4).",
 )  # fmt: skip
 @opt.reply_options
+@click.option(
+    "--when-full", type=click.Choice([STOP, SLIDE]), default=STOP, show_default=True, metavar="WHAT",
+    help="When the context is full: stop, or (lossy) slide: the oldest tokens leave the cache.",
+)  # fmt: skip
 @click.option("--trace", is_flag=True, help="Show which tokens were drafted, and by whom (see --draft).")
 @opt.json_option
 @click.pass_context
@@ -59,6 +66,7 @@ def command(
     raw: bool,
     lines: Path | None,
     at_once: int | None,
+    when_full: str,
     trace: bool,
     as_json: bool,
     **options: Any,
@@ -71,6 +79,10 @@ def command(
     With --json nothing is streamed: one object follows, with text, tokens (ids, the end token included),
     finish_reason (stop, length or context) and stats. There, time_to_first_token_s counts from the start
     of the process, and load_s is the part of it that opening the model took.
+
+    With --when-full slide a full context ends no reply, and prompts may be longer than it: the oldest tokens
+    leave the cache, a quarter of it at a time, but for the first ones (attention sinks and a window). What
+    follows is not what the model would have said: stats say so, lossy and evicted_tokens.
 
     With --trace a terminal shows each token in the colour of its drafter; without colours the reply follows
     once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
@@ -105,8 +117,9 @@ def command(
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
         raw, system = True, None
     session = Session(
-        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation
-    )
+        loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation,
+        when_full=when_full,
+    )  # fmt: skip
     begun_s = process.age_s()
     palette = tracing.Palette() if trace and tracing.coloured() else None
     pieces = session.complete(text) if raw else session.reply(text)
@@ -114,11 +127,13 @@ def command(
     reply = session.last
     assert reply is not None
     if as_json:
-        report = _report(reply, opened, begun_s + reply.stats.prefill_s)
+        report = _report(reply, session.sliding, opened, begun_s + reply.stats.prefill_s)
         screen.show_json({**report, **({"trace": [one.as_json() for one in reply.trace()]} if trace else {})})
     elif trace:
         tracing.conclude(reply.trace(), palette)
     opened.say_overrun()
+    if session.sliding and (news := session.sliding.news()):
+        notice(news)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
 
@@ -150,8 +165,9 @@ def _stream(
         click.echo()
 
 
-def _report(reply: Reply, opened: Opened, first_token_s: float) -> dict[str, object]:
+def _report(reply: Reply, sliding: Sliding | None, opened: Opened, first_token_s: float) -> dict[str, object]:
     loaded, speculation = opened.model, opened.speculation
+    evicted = sliding.tokens if sliding else 0
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "draft": list(speculation.drafters) if speculation else [],
@@ -162,6 +178,8 @@ def _report(reply: Reply, opened: Opened, first_token_s: float) -> dict[str, obj
         "peak_rss_bytes": process.peak_rss_bytes(),
         "context": loaded.forward.capacity,
         "kv": loaded.kv,
+        "lossy": LOSSY if evicted else None,
+        "evicted_tokens": evicted,
         **({"memory": opened.budget.as_json()} if opened.budget else {}),
         "kv_cache_bytes": loaded.forward.nbytes()["kv_cache"],
         "threads": loaded.threads,

@@ -27,8 +27,9 @@ model_option = click.option(
 
 kv_option = click.option(
     "--kv", type=click.Choice(["fp16", "int8"]), default="fp16", show_default=True,
-    help="How the cache keeps keys and values. int8 takes about half the memory; its replies are not exactly "
-    "those of fp16, and with and without drafts they are the same.",
+    metavar="KIND",
+    help="How the cache keeps keys and values: fp16 or int8. int8 takes about half the memory; its replies "
+    "are not exactly those of fp16, and with and without drafts they are the same.",
 )  # fmt: skip
 
 

@@ -4,6 +4,9 @@
 what it lacks is fed by the next pass. Whatever happens in between (the caller closes the iterator, a pass
 fails, Ctrl-C), the cache holds a prefix of ``committed``; only while the tokens of one pass are being handed
 out can it be ahead of it.
+
+With a ``Sliding`` the oldest tokens leave a full cache, which then holds such a prefix but for the gap that
+they left; how passes are cut never decides which tokens a token sees.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, PortableCache, Rows, Source
+from edgedec.memory.sliding import Sliding
 from edgedec.sampling import SamplingParams, draw, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
 from edgedec.verify import KEYED, Choose, SeededChance, Verdict, classical, keyed
@@ -64,7 +68,9 @@ class PassRecord:
 
 
 class Engine:
-    """Generates tokens with one model. ``observe`` sees every pass, timed if there is a ``clock`` (in s)."""
+    """Generates tokens with one model. ``observe`` sees every pass, timed if there is a ``clock`` (in s).
+    ``sliding``: what is done when the cache is full, where that is not the end.
+    """
 
     def __init__(
         self,
@@ -73,11 +79,13 @@ class Engine:
         speculation: Speculation | None = None,
         observe: Callable[[PassRecord], None] | None = None,
         clock: Callable[[], float] | None = None,
+        sliding: Sliding | None = None,
     ) -> None:
         self._forward = forward
         self._speculation = speculation
         self._observe = observe
         self._clock = clock
+        self.sliding = sliding
         self._runs = 0
         self.committed: list[int] = []
         forward.rewind(0)
@@ -89,12 +97,18 @@ class Engine:
     @property
     def capacity(self) -> int:
         """Most tokens ``committed`` can have."""
+        return self.sliding.limit if self.sliding else self._forward.capacity
+
+    @property
+    def slots(self) -> int:
+        """Most tokens the cache can have."""
         return self._forward.capacity
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """How many tokens of a prompt need not be fed; its last one always is, for its logits."""
         common = min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1)
-        return self._forward.reachable(max(common, 0))
+        resident = self.sliding.resident(common) if self.sliding else common
+        return self._forward.reachable(max(resident, 0))
 
     @property
     def portable(self) -> PortableCache | None:
@@ -167,10 +181,10 @@ class Engine:
 
     def _round(self, params: SamplingParams, end: int, progress: Progress | None) -> list[Sourced]:
         """Feed what the cache lacks and a draft behind it; returns what is to be committed."""
-        waiting = self._catch_up(progress)
+        waiting, most = self._catch_up(progress)
         tree = EMPTY
         if self._speculation and len(waiting) == 1:
-            tree = self._speculation.propose(end - len(self.committed) - 1)
+            tree = self._speculation.propose(min(end - len(self.committed), most) - 1)
         last = len(waiting) - 1
         rows = Rows(
             tuple(range(last, last + 1 + len(tree))),
@@ -220,15 +234,18 @@ class Engine:
 
         return choose
 
-    def _catch_up(self, progress: Progress | None) -> list[int]:
-        """Feed the cache, in passes of at most ``LONGEST_PASS``, all but the tokens returned."""
-        most = min(self._forward.caps.max_pass, LONGEST_PASS)
-        while len(self.committed) - self._forward.length > most:
+    def _catch_up(self, progress: Progress | None) -> tuple[list[int], int]:
+        """Feed the cache all but the tokens returned, with the most that the pass over them can have."""
+        while len(self.committed) - self._forward.length > (most := self._longest_pass()):
             start = self._forward.length
             _, seconds = self._pass(self.committed[start : start + most], EMPTY, _NO_ROWS, progress)
             if self._observe:
                 self._observe(PassRecord(start, most, 0, seconds))
-        return self.committed[self._forward.length :]
+        return self.committed[self._forward.length :], most
+
+    def _longest_pass(self) -> int:
+        most = min(self._forward.caps.max_pass, LONGEST_PASS)
+        return min(most, self.sliding.room()) if self.sliding else most
 
     def _pass(
         self, tokens: list[int], tree: DraftTree, rows: Rows, progress: Progress | None

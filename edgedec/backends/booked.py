@@ -29,12 +29,17 @@ class Booked:
 
     @property
     def length(self) -> int:
-        """Tokens resident in the cache."""
+        """See ``Forward.length``."""
         return self._book.length
 
     def reachable(self, length: int) -> int:
         """See ``Forward.reachable``."""
         return self._book.reachable(length)
+
+    @property
+    def evicted(self) -> range:
+        """See ``Evicting``."""
+        return self._book.evicted
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""

@@ -26,10 +26,17 @@ class Cached(Booked):
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
-        self._reached = max(self._reached, self.length)
+        self._reached = max(self._reached, self._book.slots)
         super().rewind(length)
-        if self._kv.release(self.length, self._reached):
-            self._reached = self.length
+        if self._kv.release(self._book.slots, self._reached):
+            self._reached = self._book.slots
+
+    def evict(self, first: int, count: int) -> None:
+        """See ``Evicting.evict``."""
+        slots = self._book.slots
+        self._reached = max(self._reached, slots)
+        self._book.evict(first, count)
+        self._kv.close(first, count, slots)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
@@ -47,8 +54,8 @@ class Cached(Booked):
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``PortableCache.write_cache``."""
         held = 0 <= length <= self.length and self.reachable(length) == length
-        if not self._book.settled or not held:
-            raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
+        if not self._book.settled or self.evicted or not held:
+            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
         self._kv.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:

@@ -43,9 +43,9 @@ def tiny_spec(vocab_size: int, context_length: int) -> ModelSpec:
 class _Fake(Booked):
     """What both fakes share: a tiny spec, capabilities and checks."""
 
-    def __init__(self, vocab_size: int, capacity: int, max_pass: int) -> None:
+    def __init__(self, vocab_size: int, capacity: int, max_pass: int, context: int | None = None) -> None:
         caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
-        super().__init__(tiny_spec(vocab_size, capacity), caps, capacity)
+        super().__init__(tiny_spec(vocab_size, context or capacity), caps, capacity)
 
     def nbytes(self) -> dict[str, int]:
         return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
@@ -98,7 +98,9 @@ class MarkovForward(_Fake):
     """A deterministic model: the logits after a token are a hash of every token on its path.
 
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
-    holds the hash of its path, as a key-value cache holds state: a token kept in the wrong slot shows.
+    holds the hash of its path, as a key-value cache holds state: a token kept in the wrong slot shows. Where
+    tokens were evicted, it is a hash of those that stay, and of how many are missing. ``context``: positions
+    it was made for, by default as many as there are slots.
     """
 
     def __init__(
@@ -109,9 +111,11 @@ class MarkovForward(_Fake):
         max_pass: int = 64,
         sharpness: float = 4.0,
         seed: int = 0,
+        context: int | None = None,
     ) -> None:
-        super().__init__(vocab_size, capacity, max_pass)
+        super().__init__(vocab_size, capacity, max_pass, context)
         self._slots = [0] * capacity
+        self._fed = [0] * capacity
         self._seed = _mix(seed + 1)
         self._sharpness = sharpness
         self.passes = 0
@@ -125,6 +129,7 @@ class MarkovForward(_Fake):
             slot = done.start + (parent if parent >= 0 else -1)
             before = self._slots[slot] if slot >= 0 else self._seed
             self._slots[done.start + node] = _mix(before ^ _mix(token + 1))
+            self._fed[done.start + node] = token
         self._book.append(done)
         self.passes += 1
         logits = np.empty((len(chosen), self.spec.vocab_size), dtype=np.float32)
@@ -138,14 +143,25 @@ class MarkovForward(_Fake):
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         sources, targets = self._book.keep(nodes)
-        moved = [self._slots[slot] for slot in sources]
-        for slot, value in zip(targets, moved, strict=True):
-            self._slots[slot] = value
+        for row in (self._slots, self._fed):
+            moved = [row[slot] for slot in sources]
+            for slot, value in zip(targets, moved, strict=True):
+                row[slot] = value
+        self._forget()
+
+    def evict(self, first: int, count: int) -> None:
+        """See ``Evicting.evict``."""
+        self._book.evict(first, count)
+        del self._fed[first : first + count]
+        self._fed += [0] * count
+        before = (self._slots[first - 1] if first else self._seed) ^ len(self.evicted)
+        for slot in range(first, self._book.slots):
+            before = self._slots[slot] = _mix(before ^ _mix(self._fed[slot] + 1))
         self._forget()
 
     def _forget(self) -> None:
         # Freed slots get garbage, so that a read of them cannot pass unnoticed.
-        for slot in range(self.length, self.capacity):
+        for slot in range(self._book.slots, self.capacity):
             self._slots[slot] = -1
 
     def _logits(self, state: int) -> NDArray[np.float32]:

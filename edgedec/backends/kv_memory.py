@@ -79,6 +79,12 @@ class KvMemory:
             for part in self._parts:
                 part.move(sources, targets)
 
+    def close(self, first: int, count: int, slots: int) -> None:
+        """Move the slots behind [first, first + count), up to ``slots``, down to ``first``, in place. Not for
+        rings.
+        """
+        self._whole.close(first, count, slots)
+
     def release(self, length: int, reached: int) -> bool:
         """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
         and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.

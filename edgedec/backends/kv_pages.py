@@ -45,6 +45,14 @@ class KvPages:
             :, :, :, [at % rows for at in sources]
         ]
 
+    def close(self, first: int, count: int, slots: int) -> None:
+        """Move the rows behind [first, first + count), up to ``slots``, down to ``first``, in place."""
+        for head in np.ndindex(self.array.shape[:3]):
+            rows = self.array[head]
+            flat, width = rows.reshape(-1), rows.shape[-1]
+            # NumPy moves overlapping runs of a single axis without a copy between.
+            flat[first * width : (slots - count) * width] = flat[(first + count) * width : slots * width]
+
     def part(self, place: int, places: int) -> KvPages:
         """The rows of one of ``places`` places that share all of it evenly, in the same memory."""
         rows = self.rows // places
@@ -56,8 +64,8 @@ class KvPages:
     def give_back(self, first: int) -> None:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
-        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head,
-        or another place, begins stays: it is that one's too.
+        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next
+        head, or another place, begins stays: it is that one's too.
         """
         whole = not first and self.array.flags.c_contiguous
         for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):

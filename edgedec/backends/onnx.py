@@ -16,6 +16,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
 from edgedec.memory import KvType, ring_slots
+from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS = 512
 
@@ -46,8 +47,10 @@ class OnnxForward(Cached):
         ring = ring_slots(manifest.spec, chosen, caps.max_pass, kv)
         super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv, ring))
         self._kind: KvType = kv
-        self._weight_bytes = manifest.files[WEIGHTS].bytes
+        before = mapped_bytes(bundle / WEIGHTS)
         self._session = open_session(bundle, threads, spin=spin)
+        # Every tensor is mapped by itself, in whole pages: more than the file has.
+        self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
         check_shapes(self._session, self._spec, kv)
         self._passes = Passes(self._session, self._spec, self._kv.arrays)
 

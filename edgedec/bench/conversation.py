@@ -18,11 +18,17 @@ _ENDLESS = 1 << 40
 class Conversation:
     """A ``Script`` (see ``contest``) over a model's template, or over plain text for one without."""
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None, end_ids: Sequence[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        end_ids: Sequence[int],
+        system: str | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._end_ids = frozenset(end_ids)
         self._prompts = Prompts(tokenizer, template)
-        self._messages: list[Message] = []
+        self._messages = [Message("system", system)] if system else []
         self.dropped = 0
         self._latest = Prompt("", [])
 

@@ -46,13 +46,23 @@ _ADVICE = {
 }
 
 
-def ours(bundle: Path, *, threads: int, context: int, isa: str | None = None, kv: KvType = "fp16") -> Side:
-    """EdgeDec running the bundle in this interpreter; ``isa`` forces a kernel row."""
+def ours(
+    bundle: Path,
+    *,
+    threads: int,
+    context: int,
+    isa: str | None = None,
+    kv: KvType = "fp16",
+    slides: bool = False,
+) -> Side:
+    """EdgeDec running the bundle here. ``isa`` forces a kernel row; ``slides``: its cache does,
+    where logits of more tokens are wanted than it holds.
+    """
     return Side(
         name="edgedec",
         program=_PROGRAMS / "edgedec_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context, "kv": kv},
+        settings={"threads": threads, "context": context, "kv": kv, "slides": slides},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 
@@ -66,9 +76,11 @@ def ours_drafting(
     draft_models: Mapping[str, Path],
     isa: str | None = None,
     kv: KvType = "fp16",
+    sinks: int | None = None,
 ) -> Side:
     """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes,
-    ``draft_models`` the bundles of models that draft, by name.
+    ``draft_models`` the bundles of models that draft, by name. ``sinks``: a full cache slides, and so many
+    tokens at its beginning stay.
     """
     models = {name: str(path) for name, path in draft_models.items()}
     return Side(
@@ -81,6 +93,7 @@ def ours_drafting(
             "costs": str(costs),
             "draft_models": models,
             "kv": kv,
+            "sinks": sinks,
         },
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )

@@ -117,7 +117,7 @@ class Forward(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens resident in the cache."""
+        """Tokens resident in the cache (for ``Evicting`` ones, the position of the next token)."""
         ...
 
     def extend(
@@ -192,6 +192,28 @@ class PortableCache(Protocol):
 
         Raises ContextFullError when they do not fit, EOFError when there are not as many bytes, BadFileError
         when they cannot be right; the cache is empty then.
+        """
+        ...
+
+
+@runtime_checkable
+class Evicting(Protocol):
+    """A ``Forward`` whose cache can do without tokens in its midst: what it computes then is not exact.
+
+    Optional. ``length`` counts on past those that left, and ``capacity`` bounds the resident ones alone.
+    """
+
+    @property
+    def evicted(self) -> range:
+        """Positions of the tokens that have left, empty after a rewind to before them; ``rewind`` to one of
+        these positions, but the first, is not possible.
+        """
+        ...
+
+    def evict(self, first: int, count: int) -> None:
+        """Let ``count`` more tokens go, those behind the first ``first`` of the cache. What stays keeps its
+        keys, values and position. Raises ValueError unless so many are resident, while a tree waits to be
+        settled, and for another ``first`` than that of tokens that have left.
         """
         ...
 

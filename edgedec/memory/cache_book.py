@@ -4,6 +4,9 @@ A cache is a row of slots. Tokens of a pass take the next slots in the order giv
 equals position. After a pass over a tree it does not (siblings share a position), so the pass must be settled
 before the next one: ``keep_path`` keeps one root path and moves its tokens together, ``rewind`` drops the
 pass, or all of it but a beginning that is a chain.
+
+``evict`` lets tokens go from the midst: those behind them move together and keep their positions, so from
+there on a slot is its position less the number of tokens that have left.
 """
 
 from __future__ import annotations
@@ -41,13 +44,24 @@ class CacheBook:
         self._window = window
         self._ring = ring
         self._oldest = 0
-        self._length = 0
+        self._slots = 0
+        self._evicted = range(0)
         self._last: Pass | None = None
 
     @property
-    def length(self) -> int:
+    def slots(self) -> int:
         """Slots taken."""
-        return self._length
+        return self._slots
+
+    @property
+    def evicted(self) -> range:
+        """Positions of the tokens that were evicted."""
+        return self._evicted
+
+    @property
+    def length(self) -> int:
+        """Position of the next token: as many as there are slots taken, and tokens evicted."""
+        return self._slots + len(self._evicted)
 
     @property
     def oldest(self) -> int:
@@ -75,28 +89,28 @@ class CacheBook:
         if not self.settled:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
         self.check_room(tokens)
-        start = self._length
+        next_one = self.length
         if parents is None:
-            planned = Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
+            planned = Pass(self._slots, range(_ROOT, tokens - 1), range(next_one, next_one + tokens), True)
         elif len(parents) == tokens:
-            planned = Pass(start, tuple(parents), *_placed(parents, start))
+            planned = Pass(self._slots, tuple(parents), *_placed(parents, next_one))
         else:
             raise ValueError(f"{len(parents)} parents for {tokens} tokens")
         if self._ring:
-            self.lose(start + tokens - self._ring)
+            self.lose(self._slots + tokens - self._ring)
         return planned
 
     def check_room(self, tokens: int) -> None:
         """Raises ContextFullError unless ``tokens`` more fit."""
-        if self._length + tokens > self.capacity:
+        if self._slots + tokens > self.capacity:
             raise ContextFullError(
-                f"{tokens} more tokens do not fit: the context holds {self.capacity} and has {self._length}",
+                f"{tokens} more tokens do not fit: the context holds {self.capacity} and has {self._slots}",
                 hint="shorten the prompt or use a larger context",
             )
 
     def append(self, done: Pass) -> None:
         """Record that ``done`` was computed."""
-        self._length = done.start + len(done)
+        self._slots = done.start + len(done)
         self._last = done
 
     def lose(self, end: int) -> None:
@@ -104,19 +118,51 @@ class CacheBook:
         self._oldest = max(self._oldest, end)
 
     def rewind(self, length: int) -> None:
-        """Free every slot from ``reachable(length)`` on. Raises ValueError when that is not possible."""
-        if not 0 <= length <= self._length:
-            raise ValueError(f"cannot rewind to {length}: the cache holds {self._length} tokens")
+        """Free every slot from position ``reachable(length)`` on; before those evicted, it is as if they
+        never were.
+
+        Raises ValueError when that is not possible, also for a position among them.
+        """
+        if not 0 <= length <= self.length or length in self._evicted[1:]:
+            raise ValueError(
+                f"cannot rewind to {length}: the cache holds {self.length} tokens{self._without}"
+            )
         length = self.reachable(length)
         if length == 0:
             self._oldest = 0
-        if length == self._length and self.settled:
+        if length == self.length and self.settled:
             return
-        kept = length - self._last.start if self._last else 0
+        slots = length if length <= self._evicted.start else length - len(self._evicted)
+        kept = slots - self._last.start if self._last else 0
         if self._last and not self._last.chain and kept > 0 and not _is_chain(self._last.parents[:kept]):
             raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
-        self._length = length
+        if length <= self._evicted.start:
+            self._evicted = range(0)
+        self._slots = slots
         self._last = None
+
+    def evict(self, first: int, count: int) -> None:
+        """Free ``count`` slots from slot ``first`` on; the slots behind them move down.
+
+        Raises ValueError for slots that are not taken or not settled, and for a second gap: once tokens were
+        evicted, ``first`` is where they were.
+        """
+        if not self.settled or first < 0 or count < 1 or first + count > self._slots:
+            raise ValueError(
+                f"cannot evict {count} slots from {first}: {self._slots} are taken, or not settled"
+            )
+        if self._ring:
+            raise ValueError("layers with a window would take what is left for what they see")
+        if self._evicted and first != self._evicted.start:
+            raise ValueError(f"cannot evict from {first}: tokens were evicted from {self._evicted.start}")
+        self._evicted = range(first, first + len(self._evicted) + count)
+        self._slots -= count
+        self._last = None
+
+    @property
+    def _without(self) -> str:
+        gap = self._evicted
+        return f" without {gap.start} to {gap.stop - 1}" if gap else ""
 
     def keep(self, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
         """Settle the last pass to the path ``nodes``; returns slots (from, to) that the backend must copy.
@@ -137,7 +183,7 @@ class CacheBook:
                 sources.append(start + node)
                 targets.append(start + place)
             before = node
-        self._length = start + len(nodes)
+        self._slots = start + len(nodes)
         self._last = None
         return sources, targets
 

@@ -2,7 +2,8 @@
 
 The order: prompts are read in shorter passes (slower, nothing else changes), fewer tokens are drafted for a
 pass, drafters learn less, no model drafts, nothing drafts, the cache is kept in int8 (the only step that can
-change a reply), the context is shorter. A step that would free nothing is not taken.
+change a reply), the context is shorter. A step that would free nothing is not taken; one that turns out not
+to be needed, since a later one freed so much, is taken back.
 """
 
 from __future__ import annotations
@@ -46,22 +47,49 @@ def planned(known: Known, wanted: Choice, budget: int, *, elastic: bool) -> Plan
     Raises MemoryBudgetError with the smallest budget that would fit.
     """
     choice = replace(wanted, context=min(USUAL_CONTEXT, wanted.context)) if elastic else wanted
-    given_up: dict[str, str] = {}
-    for lesser, what in _lesser(known, choice):
+    taken: list[tuple[Choice, Choice]] = []
+    for lesser in _lesser(known, choice):
         if peak(known, choice) <= budget:
             break
+        taken.append((choice, lesser))
         choice = lesser
-        given_up[what.partition(":")[0]] = what
-    if not choice.drafted:
-        given_up = {name: what for name, what in given_up.items() if name not in ("tree", "tables")}
     if peak(known, choice) > budget:
         choice = _shorter(known, choice, budget)
-        given_up["context"] = f"context: {choice.context} tokens"
-    elif elastic:
-        choice = replace(choice, context=_longest(known, choice, budget, wanted.context))
-        if choice.context < wanted.context:
-            given_up["context"] = f"context: {choice.context} tokens of {wanted.context}"
-    return Plan(budget, choice, footprint(known, choice), tuple(given_up.values()))
+    else:
+        choice = _taken_back(known, choice, taken, budget)
+        if elastic:
+            choice = replace(choice, context=_longest(known, choice, budget, wanted.context))
+    return Plan(budget, choice, footprint(known, choice), tuple(_given_up(wanted, choice)))
+
+
+def _taken_back(known: Known, choice: Choice, taken: list[tuple[Choice, Choice]], budget: int) -> Choice:
+    """``choice`` without those steps (from, to) that ``budget`` can do without, the last ones first."""
+    for before, after in reversed(taken):
+        changed = [name for name in _FIELDS if getattr(before, name) != getattr(after, name)]
+        if any(getattr(choice, name) != getattr(after, name) for name in changed):
+            continue  # a later step went on from there, and stays
+        more = replace(choice, **{name: getattr(before, name) for name in changed})
+        if peak(known, more) <= budget and more.drafted >= more.model_drafts:
+            choice = more
+    return choice
+
+
+def _given_up(wanted: Choice, choice: Choice) -> Iterator[str]:
+    """A line for everything in which ``choice`` is less than ``wanted``."""
+    if choice.prompt_pass < wanted.prompt_pass:
+        yield f"prompts: read {choice.prompt_pass} tokens at a time"
+    if 0 < choice.drafted < wanted.drafted:
+        yield f"tree: at most {choice.drafted} drafted tokens in a pass"
+    if 0 < choice.tables < wanted.tables:
+        yield f"tables: drafters learn at most {size(choice.tables)}"
+    if choice.model_drafts < wanted.model_drafts:
+        yield "drafter: no model drafts"
+    if wanted.drafted and not choice.drafted:
+        yield "drafts: none"
+    if choice.kv != wanted.kv:
+        yield "cache: in int8, so replies may differ from those of fp16"
+    if choice.context < wanted.context:
+        yield f"context: {choice.context} tokens of {wanted.context}"
 
 
 def peak(known: Known, choice: Choice) -> int:
@@ -72,7 +100,7 @@ def peak(known: Known, choice: Choice) -> int:
 def least(known: Known, wanted: Choice, context: int = LEAST_CONTEXT) -> int:
     """The smallest budget that fits ``context`` tokens."""
     choice = replace(wanted, context=min(context, wanted.context))
-    return min(peak(known, choice) for choice in (choice, *(lesser for lesser, _ in _lesser(known, choice))))
+    return min(peak(known, choice) for choice in (choice, *_lesser(known, choice)))
 
 
 def milestones(known: Known, wanted: Choice) -> list[tuple[int, str]]:
@@ -81,63 +109,51 @@ def milestones(known: Known, wanted: Choice) -> list[tuple[int, str]]:
     found = []
     if choice != wanted:
         found.append((peak(known, wanted), f"context: {choice.context} tokens of {wanted.context}"))
-    for lesser, what in _lesser(known, choice):
-        found.append((peak(known, choice), what))
+    for lesser in _lesser(known, choice):
+        found.append((peak(known, choice), next(_given_up(choice, lesser))))
         choice = lesser
     found.append((peak(known, choice), f"context: fewer than {choice.context} tokens"))
     return found[::-1]
 
 
-def _lesser(known: Known, choice: Choice) -> Iterator[tuple[Choice, str]]:
-    """Choices that take less and less, and what was given up for each."""
+def _lesser(known: Known, choice: Choice) -> Iterator[Choice]:
+    """Choices that take less and less."""
     for step in _STEPS:
-        while (found := step(choice)) is not None:
-            lesser = found[0]
+        while (lesser := step(choice)) is not None:
             if lesser.kv not in known.kinds or peak(known, lesser) >= peak(known, choice):
                 break
             choice = lesser
-            yield found
+            yield choice
 
 
-_Step = Callable[[Choice], tuple[Choice, str] | None]
-
-
-def _shorter_passes(choice: Choice) -> tuple[Choice, str] | None:
+def _shorter_passes(choice: Choice) -> Choice | None:
     tokens = max(choice.prompt_pass // 2, _SHORTEST_PASS)
-    if tokens >= choice.prompt_pass:
-        return None
-    return replace(choice, prompt_pass=tokens), f"prompts: read {tokens} tokens at a time"
+    return replace(choice, prompt_pass=tokens) if tokens < choice.prompt_pass else None
 
 
-def _smaller_tree(choice: Choice) -> tuple[Choice, str] | None:
-    if choice.drafted <= 1:
-        return None
-    tokens = choice.drafted // 2
-    return replace(choice, drafted=tokens), f"tree: at most {tokens} drafted tokens in a pass"
+def _smaller_tree(choice: Choice) -> Choice | None:
+    return replace(choice, drafted=choice.drafted // 2) if choice.drafted > 1 else None
 
 
-def _smaller_tables(choice: Choice) -> tuple[Choice, str] | None:
+def _smaller_tables(choice: Choice) -> Choice | None:
     nbytes = max(choice.tables // 2, _LEAST_TABLES)
-    if nbytes >= choice.tables:
-        return None
-    return replace(choice, tables=nbytes), f"tables: drafters learn at most {size(nbytes)}"
+    return replace(choice, tables=nbytes) if nbytes < choice.tables else None
 
 
-def _no_drafter(choice: Choice) -> tuple[Choice, str] | None:
-    return (replace(choice, model_drafts=False), "drafter: no model drafts") if choice.model_drafts else None
+def _no_drafter(choice: Choice) -> Choice | None:
+    return replace(choice, model_drafts=False) if choice.model_drafts else None
 
 
-def _no_drafts(choice: Choice) -> tuple[Choice, str] | None:
-    return (replace(choice, drafted=0, tables=0), "drafts: none") if choice.drafted else None
+def _no_drafts(choice: Choice) -> Choice | None:
+    return replace(choice, drafted=0, tables=0) if choice.drafted else None
 
 
-def _smaller_cache(choice: Choice) -> tuple[Choice, str] | None:
-    if choice.kv != "fp16":
-        return None
-    return replace(choice, kv="int8"), "cache: in int8, so replies may differ from those of fp16"
+def _smaller_cache(choice: Choice) -> Choice | None:
+    return replace(choice, kv="int8") if choice.kv == "fp16" else None
 
 
-_STEPS: tuple[_Step, ...] = (
+_FIELDS = ("prompt_pass", "drafted", "tables", "model_drafts", "kv")
+_STEPS: tuple[Callable[[Choice], Choice | None], ...] = (
     _shorter_passes, _smaller_tree, _smaller_tables, _no_drafter, _no_drafts, _smaller_cache,
 )  # fmt: skip
 

@@ -127,7 +127,7 @@ def within(
 def _weighty(model: LoadedModel) -> Weighty:
     spec = model.forward.spec
     copied = spec.table_bytes if sys.platform.startswith("linux") else 0
-    return Weighty(spec, model.manifest.files[WEIGHTS].bytes - copied, model.threads)
+    return Weighty(spec, model.forward.nbytes()["weights"] - copied, model.threads)
 
 
 def _reserve(model: LoadedModel, choice: Choice, longest: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
+from edgedec.memory.sliding import Sliding
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
@@ -45,7 +46,9 @@ class Session:
 
     A turn that fails (context full, broken template) or that is stopped before its first character leaves
     the conversation as it was; a reply stopped half-way is kept as far as it was shown. When the context is
-    full the oldest turns are dropped, which a line to ``notice`` says, or with "stop" the turn fails.
+    full the oldest turns are dropped, which a line to ``notice`` says, or with "stop" the turn fails. With
+    "slide" the oldest tokens leave the cache, see ``memory.sliding``; turns are dropped where the model's own
+    context ends.
 
     ``messages`` are what the model still sees, not all that was said: neither the session nor its file grows
     without bound, and what a file says is what the next reply will be an answer to.
@@ -67,10 +70,13 @@ class Session:
         from edgedec.engine import Engine
 
         self._forward = forward
+        self.sliding = Sliding(forward) if when_full == fit.SLIDE else None
         self.speculation = speculation
         self.traced = False
         """Whether replies are shown with who drafted what."""
-        self.engine = Engine(forward, speculation=speculation, clock=clock if speculation else None)
+        self.engine = Engine(
+            forward, speculation=speculation, clock=clock if speculation else None, sliding=self.sliding
+        )
         self.tokenizer = tokenizer
         self.prompts = Prompts(tokenizer, template)
         self.settings = settings or Settings()
@@ -155,7 +161,11 @@ class Session:
         """The turn to come, in a conversation that it fits into."""
         if self._when_full == fit.STOP:
             return fit.Fitted(messages, self.prompts.build(messages))
-        return fit.fit(messages, self.prompts.build, self.engine.capacity, self.settings.max_tokens)
+        engine, build = self.engine, self.prompts.build
+        fitted = fit.fit(messages, build, engine.slots, self.settings.max_tokens, engine.capacity)
+        if self.sliding:
+            self.sliding.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
+        return fitted
 
     def _remember(self, rendered: str, reply: Reply) -> None:
         if reply.exact:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from edgedec.session.prompt import Message, Prompt
 
-DROP, STOP = "drop", "stop"
-WHEN_FULL = (DROP, STOP)
+DROP, STOP, SLIDE = "drop", "stop", "slide"
+WHEN_FULL = (DROP, STOP, SLIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,12 @@ def fit(
     build: Callable[[Sequence[Message]], Prompt],
     capacity: int,
     longest_reply: int,
+    limit: int | None = None,
 ) -> Fitted:
     """``messages``, of which the last is the user's, as they are or without their oldest turns.
 
-    Sizes are those of the prompts that ``build`` makes of them. Raises what it raises.
+    Sizes are those of the prompts that ``build`` makes of them. ``limit``: tokens that may be there before
+    turns go, if these are more than ``capacity``. Raises what ``build`` raises.
     """
     system, turns = _split(messages)
     made: dict[int, Prompt] = {}
@@ -47,20 +49,22 @@ def fit(
         return len(made[newest].ids)
 
     past = len(turns) - 1
-    kept = turns_that_stay(tokens, past, capacity, longest_reply)
+    kept = turns_that_stay(tokens, past, capacity, longest_reply, limit)
     return Fitted(keeping(kept), made[kept], past - kept)
 
 
-def turns_that_stay(tokens: Callable[[int], int], past: int, capacity: int, longest_reply: int) -> int:
+def turns_that_stay(
+    tokens: Callable[[int], int], past: int, capacity: int, longest_reply: int, limit: int | None = None
+) -> int:
     """How many of ``past`` turns, the newest, stay beside the system message and the new turn.
 
     ``tokens(n)`` is the size of a prompt with the newest n of them; it grows with n, and is asked for few n,
     for the answer among them. All stay if the prompt leaves room for a reply: for the longest one, or an
     eighth of the context if that is less. Else as many as fit into three quarters; if not even the new turn
-    does alone, that is for others to refuse.
+    does alone, that is for others to refuse. With ``limit`` all stay up to that.
     """
     room = max(min(longest_reply, capacity // 8), 1)
-    if tokens(past) <= capacity - room:
+    if tokens(past) <= (limit or capacity) - room:
         return past
     fitting, too_many = -1, past
     while too_many - fitting > 1:

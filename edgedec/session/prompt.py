@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from edgedec.session.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
+_ANOTHER = "\u2042"
+"""A turn that nobody begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,13 @@ class Prompts:
         if tail and whole[-len(tail) :] == tail:
             return Prompt(text, [*self.seen.ids, *tail])
         return Prompt(text, whole)
+
+    def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
+        """How many tokens at the beginning of ``prompt`` the first user's turn has no part in."""
+        before = [message for message in messages[:1] if message.role == "system"]
+        _, other = self._render([*before, Message("user", _ANOTHER)])
+        pairs = enumerate(zip(prompt.ids, other, strict=False))
+        return next((at for at, (one, two) in pairs if one != two), min(len(prompt.ids), len(other)))
 
     def _render(self, messages: Sequence[Message]) -> tuple[str, list[int]]:
         if self._template is None:

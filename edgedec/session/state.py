@@ -66,7 +66,7 @@ def save_session(path: Path, session: Session, model: ModelId) -> None:
     document, portable = document_of(session, model), session.engine.portable
 
     def write_cache(sink: Sink) -> None:
-        if portable:
+        if portable and document["cache"]:
             portable.write_cache(sink, len(document["cache"]["tokens"]))
 
     write_state(path, document, write_cache)
@@ -74,8 +74,8 @@ def save_session(path: Path, session: Session, model: ModelId) -> None:
 
 def document_of(session: Session, model: ModelId) -> dict[str, Any]:
     """All that a file says but the bytes of the cache; a conversation that has not changed has the same."""
-    cache = None
-    if portable := session.engine.portable:
+    cache = None  # also where tokens have left it: the conversation is read again then
+    if (portable := session.engine.portable) and not (session.sliding and session.sliding.gap):
         cache = SavedCache(portable.cache_layout, __version__, tuple(session.cached()))
     return {
         "format": FORMAT,
@@ -142,8 +142,8 @@ def _unfit(engine: Engine, cache: SavedCache) -> str:
         return "cannot be used by this backend"
     if cache.layout != engine.portable.cache_layout:
         return f"is of kind {cache.layout}, and the one here {engine.portable.cache_layout}"
-    if len(cache.tokens) > engine.capacity:
-        return f"has {len(cache.tokens)} tokens, and the context holds {engine.capacity}"
+    if len(cache.tokens) > engine.slots:
+        return f"has {len(cache.tokens)} tokens, and the context holds {engine.slots}"
     if cache.edgedec != __version__:
         return f"is from EdgeDec {cache.edgedec}, whose bits may differ from those of {__version__}"
     return ""

@@ -54,6 +54,19 @@ def mapped_rss_bytes(name: str) -> int:
     return total
 
 
+def mapped_bytes(file: Path) -> int:
+    """Of the address space the whole pages into which ``file`` is mapped, which are more than it has if that
+    is done piece by piece. 0 where it is not known.
+    """
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 0
+    ending = f" {file.resolve()}"
+    spans = [line.split(maxsplit=1)[0].split("-") for line in lines if line.endswith(ending)]
+    return sum(int(end, 16) - int(start, 16) for start, end in spans)
+
+
 def peak_rss_bytes() -> int:
     """The most physical memory this process has held, mapped weights included. 0 where it is not known."""
     # Linux hands ru_maxrss on from the parent through fork and exec; VmHWM is of this program alone.

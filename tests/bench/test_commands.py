@@ -155,6 +155,26 @@ def test_faithful(folder: Path) -> None:
     assert "same top-1" in bench(folder, "faithful", *args).stdout
 
 
+def test_faithful_to_the_cache_in_fp16(folder: Path) -> None:
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--text", str(folder / "text.txt")]
+    args += ["--tokens", "50", "--window", "32", "--reference", "fp16"]
+    exact, lossy = (report(bench(folder, "faithful", *args, "--json", "--kv", kv)) for kv in ("fp16", "int8"))
+    assert exact["sides"]["edgedec"]["kl_max"] == 0.0
+    assert 0 < lossy["sides"]["edgedec"]["kl_mean"] < 0.1
+    assert "cache in fp16, perplexity" in bench(folder, "faithful", *args).stdout
+
+
+def test_faithful_with_a_cache_that_slides(folder: Path) -> None:
+    """Of windows of 40 tokens the first 24 see all that they should."""
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--text", str(folder / "text.txt")]
+    args += ["--tokens", "78", "--window", "40", "--reference", "fp16", "--slide", "24", "--json"]
+    facts = report(bench(folder, "faithful", *args))
+    found = facts["sides"]["edgedec"]
+    assert (facts["slide"], found["positions"]) == (24, 78)
+    assert found["kl_median"] == 0.0
+    assert 0 < found["kl_mean"] < found["kl_p99"]
+
+
 PEER_MODULES = {
     "llama.cpp": "llama_cpp",
     "onnxruntime-genai": "onnxruntime_genai",

@@ -67,14 +67,22 @@ def test_more_memory_never_buys_less(case: tuple[Known, Choice], above: int, mor
     rich = planned(known, wanted, budget + more, elastic=False).choice
     assert rich.context >= poor.context
     assert rich.prompt_pass >= poor.prompt_pass
-    assert rich.drafted >= poor.drafted
-    assert rich.tables >= poor.tables
-    assert rich.model_drafts >= poor.model_drafts
-    assert (rich.kv == "fp16") >= (poor.kv == "fp16")
+    assert value(rich) >= value(poor)
+
+
+def value(choice: Choice) -> tuple[float, ...]:
+    """What comes first is given up last."""
+    exact = choice.kv == "fp16"
+    return (
+        choice.context, exact, choice.drafted > 0, choice.model_drafts, choice.tables, choice.drafted,
+        choice.prompt_pass,
+    )  # fmt: skip
 
 
 def test_what_is_given_up_comes_in_the_stated_order() -> None:
-    """From all to nothing in steps of 100 kB: what was given up stays so, and nothing comes too early."""
+    """From all to nothing in steps of 100 kB: nothing comes too early, and less is given up again only where
+    more has been.
+    """
     order = ["prompts", "tree", "tables", "drafter", "drafts", "cache", "context"]
     seen: list[list[str]] = []
     budget = peak(PAIR, BOTH) + MB
@@ -86,9 +94,29 @@ def test_what_is_given_up_comes_in_the_stated_order() -> None:
         budget -= 100_000
     assert seen[0] == []
     for before, after in pairwise(seen):
-        said_by_none = {"tree", "tables"} if "drafts" in after else set()
-        assert set(before) - said_by_none <= set(after), (before, after)
+        weights = [sum(1 << order.index(name) for name in set(names)) for names in (before, after)]
+        assert weights[0] < weights[1], (before, after)
     assert seen[-1][-1] == "context"
+
+
+def test_what_a_later_step_made_room_for_is_not_given_up() -> None:
+    """In int8 the cache is so much smaller that drafts and long passes fit again."""
+    needed = peak(ALONE, replace(WANTED, kv="int8"))
+    assert needed < peak(ALONE, replace(WANTED, drafted=0, tables=0, prompt_pass=16))
+    plan = planned(ALONE, WANTED, needed, elastic=False)
+    assert plan.choice == replace(WANTED, kv="int8")
+    assert plan.given_up == ("cache: in int8, so replies may differ from those of fp16",)
+    poorer = planned(ALONE, WANTED, needed - 1, elastic=False)
+    assert poorer.choice.drafted > 0
+    assert poorer.choice.prompt_pass < WANTED.prompt_pass
+
+
+def test_lines_are_in_the_stated_order() -> None:
+    order = ["prompts", "tree", "tables", "drafter", "drafts", "cache", "context"]
+    seen = [
+        [line.split(":")[0] for line in planned(PAIR, BOTH, budget, elastic=False).given_up]
+        for budget in range(least(PAIR, BOTH), peak(PAIR, BOTH), MB)
+    ]
     for names in seen:
         places = [order.index(name) for name in dict.fromkeys(names)]
         assert places == sorted(places), names

@@ -14,6 +14,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.engine import Engine
 from edgedec.memory import KvType
+from edgedec.memory.sliding import Sliding
 from edgedec.sampling import SamplingParams
 
 ROWS_BYTES = 64 << 20
@@ -22,12 +23,16 @@ ROWS_BYTES = 64 << 20
 
 class Peer:
     def open(
-        self, model: str, threads: int, context: int, kv: KvType = "fp16", all_rows: bool = False
-    ) -> dict[str, Any]:
-        """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass."""
+        self, model: str, threads: int, context: int, kv: KvType = "fp16", all_rows: bool = False,
+        slides: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass.
+        ``slides``: ``logits`` may have more tokens than ``context``, see ``Sliding``.
+        """
         del all_rows
         manifest = Manifest.load(Path(model))
         self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context, kv=kv)
+        self._sliding = Sliding(self._forward) if slides else None
         self._engine = Engine(self._forward)
         planned = self._forward.nbytes()
         return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}
@@ -49,8 +54,10 @@ class Peer:
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), vocab))
         step = max(1, min(self._forward.caps.max_pass, ROWS_BYTES // (4 * vocab)))
         self._forward.rewind(0)
-        for start in range(0, len(tokens), step):
-            head = self._forward.extend(tokens[start : start + step], rows=Rows(full=True))
-            rows[start : start + step] = head.logits
+        start = 0
+        while start < len(tokens):
+            end = start + (min(step, self._sliding.room()) if self._sliding else step)
+            rows[start:end] = self._forward.extend(tokens[start:end], rows=Rows(full=True)).logits
+            start = end
         rows.flush()
         return {"shape": list(rows.shape)}

@@ -1,0 +1,154 @@
+"""What a choice costs that changes replies: answers to GSM8K questions, beside those of the exact choice.
+
+The questions are Cobbe et al. 2021, "Training Verifiers to Solve Math Word Problems": one JSON object a line,
+``question`` and ``answer``, whose last line is ``#### N``. A reply is read as lm-evaluation-harness reads it
+(task ``gsm8k``, filter ``flexible-extract``): its last number, without commas, dollar signs and a full stop
+at its end, compared as text. Both sides answer the same questions, so what differs between them is tested by
+McNemar's exact test (McNemar 1947; a sign test over the questions that only one got right).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+
+from edgedec.bench.journal import Answer, Journal
+from edgedec.bench.summary import rounded
+from edgedec.bench.texts import read_prompts
+from edgedec.core.errors import BadFileError
+
+_NUMBER = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
+_MARK = "####"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question and the number that answers it."""
+
+    key: str
+    text: str
+    answer: str
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """The questions of a file in the format of GSM8K. Raises NotFoundError, BadFileError."""
+    texts = read_prompts(path)
+    if path.suffix != ".jsonl":
+        raise BadFileError(
+            f"{path} is not in the format of GSM8K", hint="a .jsonl file of question and answer"
+        )
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        Problem(str(number), text, _expected(json.loads(line), f"{path}, line {number}"))
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
+    ]
+
+
+def _expected(value: object, where: str) -> str:
+    answer = value.get("answer") if isinstance(value, dict) else None
+    if not isinstance(answer, str) or (found := last_number(answer.partition(_MARK)[2])) is None:
+        raise BadFileError(f"{where}: no answer that ends in `{_MARK} NUMBER`")
+    return found
+
+
+def last_number(text: str) -> str | None:
+    """The last number of a text as it is compared, None if there is none."""
+    found = [match.group() for match in _NUMBER.finditer(text)]
+    return re.sub(r"\.$", "", re.sub(r"[,$]", "", found[-1])) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """How many questions both sides got right, only the base, only the other one, neither of them."""
+
+    both: int
+    base_only: int
+    side_only: int
+    neither: int
+
+    @classmethod
+    def of(cls, base: Sequence[bool], side: Sequence[bool]) -> Paired:
+        pairs = list(zip(base, side, strict=True))
+        kinds = ((True, True), (True, False), (False, True), (False, False))
+        return cls(*(pairs.count(kind) for kind in kinds))
+
+    @property
+    def p_value(self) -> float:
+        """Of as uneven a split, or one more so, if neither side were better; two-sided, exact."""
+        total = self.base_only + self.side_only
+        tail = sum(comb(total, count) for count in range(min(self.base_only, self.side_only) + 1))
+        return min(2 * tail / (1 << total), 1.0)
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "both_right": self.both,
+            "only_base_right": self.base_only,
+            "only_this_right": self.side_only,
+            "neither_right": self.neither,
+            "mcnemar_p": rounded(self.p_value),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SideQuality:
+    """One side: ``right[i]``, and its comparison with the base, over the questions that all sides answered.
+
+    ``identical``: replies with the base's tokens. ``cut``: replies that did not end by themselves, or that
+    never began.
+    """
+
+    right: list[bool]
+    paired: Paired
+    identical: int
+    cut: int
+
+    def as_json(self) -> dict[str, object]:
+        count = len(self.right)
+        return {
+            "right": sum(self.right),
+            "accuracy": rounded(sum(self.right) / count) if count else None,
+            **self.paired.as_json(),
+            "identical_replies": self.identical,
+            "cut_replies": self.cut,
+        }
+
+
+def compared(
+    problems: Sequence[Problem],
+    journal: Journal,
+    sides: Sequence[str],
+    *,
+    decode: Callable[[Sequence[int]], str],
+    ends: Sequence[int],
+) -> tuple[int, dict[str, SideQuality]]:
+    """How many questions all ``sides`` answered, and each side on them; the first one is the base.
+
+    ``ends``: the tokens that end a reply.
+    """
+    asked = [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
+    answers = {side: [journal.answers[one.key, 0, side] for one in asked] for side in sides}
+    right = {
+        side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, said, strict=True)]
+        for side, said in answers.items()
+    }
+    base = sides[0]
+    return len(asked), {
+        side: SideQuality(
+            right[side],
+            Paired.of(right[base], right[side]),
+            sum(one.tokens == other.tokens for one, other in zip(answers[base], answers[side], strict=True)),
+            sum(not answer.tokens or answer.tokens[-1] not in ends for answer in answers[side]),
+        )
+        for side in sides
+    }
+
+
+def _is_right(
+    problem: Problem, answer: Answer, decode: Callable[[Sequence[int]], str], ends: Sequence[int]
+) -> bool:
+    text = decode([token for token in answer.tokens if token not in ends])
+    return last_number(text) == problem.answer

@@ -1,0 +1,183 @@
+"""Questions with one right number: how replies are read, how sides are compared, and a whole run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.bench.journal import Answer, Journal
+from edgedec.bench.quality import Paired, Problem, compared, last_number, read_problems
+from edgedec.bench.worker import Worker
+from edgedec.core.errors import BadFileError
+from edgedec.export import export_gguf
+from tests.bench.test_commands import bench, report
+from tests.bench.test_questions import written
+from tests.cli.support import assert_one_line
+from tests.fixtures.tiny_gguf import write_tiny
+
+QUESTIONS: list[Any] = [
+    {"question": "How many?", "answer": "2 + 2 = <<2+2=4>>4.\n#### 4"},
+    {"question": "And how many of them?", "answer": "#### 1,234"},
+    {"question": "What is left?", "answer": "Nothing.\n#### -7"},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("So 3 + 4 = 7.", "7"),
+        ("She pays $1,250.", "1250"),
+        ("The answer is **-12**", "-12"),
+        ("First 5, then 6\n#### 11", "11"),
+        ("It costs $3.50", "3.50"),
+        ("I do not know", None),
+        ("", None),
+    ],
+)
+def test_the_last_number_is_the_answer(text: str, number: str | None) -> None:
+    assert last_number(text) == number
+
+
+def test_the_format_of_gsm8k(tmp_path: Path) -> None:
+    found = read_problems(written(tmp_path / "q.jsonl", QUESTIONS))
+    assert found[1] == Problem("2", "And how many of them?", "1234")
+    assert [one.answer for one in found] == ["4", "1234", "-7"]
+    for line in ("a text", {"question": "Why?"}, {"question": "Why?", "answer": "4"}):
+        with pytest.raises(BadFileError, match="line 1: no answer that ends in `#### NUMBER`"):
+            read_problems(written(tmp_path / "bad.jsonl", [line]))
+    (tmp_path / "q.txt").write_text("How many?\n", encoding="utf-8")
+    with pytest.raises(BadFileError, match="not in the format of GSM8K"):
+        read_problems(tmp_path / "q.txt")
+
+
+def test_mcnemar_is_the_binomial_test() -> None:
+    """3 against 11 discordant pairs: 2 * (1 + 14 + 91 + 364) / 2^14."""
+    base = [True] * 11 + [False] * 3 + [True] * 40 + [False] * 5
+    side = [False] * 11 + [True] * 3 + [True] * 40 + [False] * 5
+    found = Paired.of(base, side)
+    assert (found.both, found.base_only, found.side_only, found.neither) == (40, 11, 3, 5)
+    assert found.p_value == pytest.approx(2 * 470 / 2**14)
+    assert Paired.of(side, base).p_value == found.p_value
+    assert Paired.of(base, base).p_value == 1.0
+
+
+def test_only_questions_that_all_sides_answered_count() -> None:
+    end = 9
+    journal = Journal({})
+    for question, side, tokens in [
+        ("1", "edgedec", [4, end]), ("1", "edgedec+int8", [4, end]),
+        ("2", "edgedec", [5, end]), ("2", "edgedec+int8", [6]),
+        ("3", "edgedec", [7, end]),
+    ]:  # fmt: skip
+        journal.add(Answer(question, 0, side, 1, tokens, 0.1, 0.1))
+    problems = [Problem("1", "?", "4"), Problem("2", "?", "6"), Problem("3", "?", "7")]
+
+    def decode(tokens: Sequence[int]) -> str:
+        return " ".join(map(str, tokens))
+
+    sides = ["edgedec", "edgedec+int8"]
+    count, found = compared(problems, journal, sides, decode=decode, ends=(end,))
+    assert count == 2
+    base, int8 = found["edgedec"], found["edgedec+int8"]
+    assert (base.right, int8.right) == ([True, False], [True, True])
+    assert (int8.paired, int8.identical, int8.cut) == (Paired(1, 0, 1, 0), 1, 1)
+    assert (base.identical, base.cut) == (2, 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quality")
+    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
+    written(folder / "gsm8k.jsonl", QUESTIONS)
+    return folder
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "8"]
+    return ["quality", *model, "--questions", str(folder / "gsm8k.jsonl"), *more]
+
+
+def test_a_run_goes_on_where_it_was_interrupted(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = ["--save", str(tmp_path / "run.jsonl"), "--json"]
+    request, replies = Worker.request, 0
+
+    def impatient(worker: Worker, op: str, **more: Any) -> dict[str, Any]:
+        nonlocal replies
+        replies += op == "reply"
+        if replies == 6:  # both sides warm up with one
+            raise KeyboardInterrupt
+        return request(worker, op, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "request", impatient)
+        stopped = bench(folder, *arguments(folder, *save))
+    assert stopped.exit_code == 130
+    early = json.loads(stopped.stdout)
+    assert (early["questions"], early["answered"]) == (3, 1)
+    whole = report(bench(folder, *arguments(folder, *save)))
+    assert (whole["answered"], list(whole["sides"])) == (3, ["fp16", "int8"])
+    fp16, int8 = whole["sides"].values()
+    assert fp16["identical_replies"] == 3
+    assert int8["kv_bytes_per_token"] < 0.6 * fp16["kv_bytes_per_token"]
+    assert int8["both_right"] + int8["neither_right"] + int8["only_this_right"] <= 3
+    assert report(bench(folder, *arguments(folder, *save))) == whole
+    table = bench(folder, *arguments(folder, *save[:2])).stdout
+    assert "3 of 3 questions" in table
+    assert "same reply" in table
+
+
+def test_the_system_message_is_in_every_prompt(folder: Path, tmp_path: Path) -> None:
+    counts, hashes = [], set()
+    for number, more in enumerate(((), ("--system", "Be brief."))):
+        save = tmp_path / f"{number}.jsonl"
+        once = ["--kv", "fp16", "--json", "--save", str(save)]
+        hashes.add(report(bench(folder, *arguments(folder, *once, *more)))["hash"])
+        lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
+        counts.append([line["answer"]["prompt_tokens"] for line in lines if "answer" in line])
+    without, with_system = counts
+    longer = {two - one for one, two in zip(without, with_system, strict=True)}
+    assert len(longer) == 1
+    assert min(longer) > 5
+    assert len(hashes) == 2
+
+
+def test_drafts_change_no_answer(folder: Path) -> None:
+    runs = [
+        report(bench(folder, *arguments(folder, "--draft", name, "--json"))) for name in ("off", "lookup")
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_other_conditions_and_long_replies_are_refused(folder: Path, tmp_path: Path) -> None:
+    save = ["--save", str(tmp_path / "run.jsonl"), "--kv", "fp16", "--limit", "1"]
+    report(bench(folder, *arguments(folder, *save, "--json")))
+    again = bench(folder, *arguments(folder, *save[:2], "--kv", "int8"))
+    assert_one_line(again, 2, "other conditions", "base")
+    assert_one_line(bench(folder, *arguments(folder, "--max-tokens", "300")), 2, "at most 256")
+
+
+def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
+    lossy = ["--when-full", "slide", "--when-full", "drop", "--context", "32", "--kv", "fp16"]
+    save = tmp_path / "run.jsonl"
+    facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(save))))
+    assert list(facts["sides"]) == ["fp16", "fp16 slide 32", "fp16 drop 32"]
+    exact, slide, drop = facts["sides"].values()
+    assert slide["kv_cache_bytes"] == drop["kv_cache_bytes"] < exact["kv_cache_bytes"]
+    assert exact["kv_bytes_per_token"] == slide["kv_bytes_per_token"]
+    assert slide["identical_replies"] < 3
+    assert drop["cut_replies"] == 3
+    lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
+    answers = [line["answer"] for line in lines if "answer" in line]
+    assert {one["prompt_tokens"] < 32 for one in answers} == {True, False}
+    for one in answers:
+        fits = one["prompt_tokens"] < 32 or "drop" not in one["side"]
+        assert bool(one["tokens"]) is fits
+        assert len(one["tokens"]) <= 32 - one["prompt_tokens"] or not fits or "drop" not in one["side"]
+    for wrong in (["--when-full", "slide"], ["--context", "24"]):
+        assert_one_line(bench(folder, *arguments(folder, *wrong)), 2, "belong together")
