@@ -11,7 +11,9 @@ from edgedec.cli import options as opt
 MEASUREMENTS = {
     "kernels": "What a pass over k tokens costs, and how much of the memory's bandwidth is used.",
     "run": "Decoding, prefill, load and memory, beside another runtime.",
-    "memory": "Whether --memory is kept, by random sessions under random budgets.",
+    "memory": "Whether --memory is kept, by random sessions; memory beside other runtimes.",
+    "chat": "A long chat within one budget: is memory flat?",
+    "conversations": "Tokens per second of several conversations at once, and whether replies differ.",
     "faithful": "Agreement with the exact float32 model on real text.",
 }
 """Name to one-line help; each lives in ``edgedec.cli.bench_NAME``."""
@@ -43,6 +45,7 @@ class BenchGroup(click.Group):
     epilog=opt.examples(
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench run -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
+        "edgedec bench conversations --at-once 1 --at-once 4 --draft auto --draft off",
         "edgedec bench faithful -m smollm2-135m --gguf smollm2.gguf --text book.txt --text code.py",
     ),
 )

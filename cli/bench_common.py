@@ -80,6 +80,24 @@ def all_peers(
     ]  # fmt: skip
 
 
+def prompt_ids(
+    bundle: Path, manifest: Manifest, prompts: Path | None, limit: int, length: int | None
+) -> list[tuple[int, ...]]:
+    """Prompts as single user turns through the chat template, or as they are for a model without one."""
+    from edgedec.bench.texts import PROMPTS, read_prompts
+    from edgedec.session.assemble import load_template
+    from edgedec.session.prompt import Message, Prompts
+    from edgedec.session.tokenizer import Tokenizer
+
+    texts = list(PROMPTS) if prompts is None else read_prompts(prompts)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    builder = Prompts(tokenizer, load_template(bundle, tokenizer, manifest))
+    ids = [tuple(builder.build([Message("user", text)]).ids) for text in texts[:limit]]
+    if length is None:
+        return ids
+    return [(one * (length // len(one) + 1))[:length] for one in ids]
+
+
 @contextmanager
 def steps() -> Iterator[Steps]:
     """Bars that count steps: on a terminal, on standard error, once a second has passed."""

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.bench.levels import FULL, Level
 from edgedec.bench.sides import split_peer
 from edgedec.cli import bench_common as common
 from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import fetch_drafts, seams
-from edgedec.core.errors import EdgeDecError, UsageError
+from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
+    from edgedec.bench.contest_report import ContestReport
     from edgedec.bench.questions import Question
+    from edgedec.bench.within import Within
     from edgedec.core.manifest import Manifest
 
 
@@ -37,17 +40,29 @@ class Wanted:
     cold: bool
     save: Path | None
     params: SamplingParams
+    levels: Sequence[Level] = ()
+    context: int | None = None
 
     @property
     def specs(self) -> list[str]:
         """Ways to draft but "off", in the order given, each once."""
         return [spec for spec in dict.fromkeys(self.drafts) if spec != "off"]
 
+    @property
+    def within(self) -> list[tuple[str, Level]]:
+        """Ways to draft, each with the levels of memory that it gets: all there is, then those asked for."""
+        if not self.levels:
+            return []
+        levels = dict.fromkeys((FULL, *self.levels))
+        return [(draft, level) for draft in dict.fromkeys(self.drafts or ("auto",)) for level in levels]
+
 
 def is_wanted(shared: Shared, prompts: Path | None, wanted: Wanted) -> bool:
     """Whether there is anything to do that plain runs do not: drafts, categories, peers that draft."""
+    if wanted.context and not wanted.levels:
+        raise UsageError("--context belongs to a run with --memory", hint="add --memory full, for example")
     names = [name.strip() for name in (shared.peers or "").split(",")]
-    if wanted.drafts or wanted.categories or wanted.per_category:
+    if wanted.drafts or wanted.categories or wanted.per_category or wanted.levels:
         return True
     if any(split_peer(name)[1] != "off" for name in names):
         return True
@@ -66,40 +81,69 @@ def is_wanted(shared: Shared, prompts: Path | None, wanted: Wanted) -> bool:
 def run(ctx: click.Context, shared: Shared, wanted: Wanted, prompts: Path | None, plot: Path | None) -> None:
     """Measure, print, draw. Raises EdgeDecError when a side of ours said other tokens than plain decoding."""
     from edgedec.bench.contest import measure
-    from edgedec.bench.contest_plot import draw_contest
     from edgedec.bench.contest_report import ContestReport
     from edgedec.bench.journal import Journal, digest
+    from edgedec.bench.within import within
     from edgedec.cli.bench_contest_table import show
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
 
-    _check_peers(shared, wanted)
+    _check(shared, wanted)
     bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
     questions = _questions(wanted, prompts)
-    plan, context = _plan(bundle, manifest, questions, wanted)
-    everyone = _contestants(ctx, shared, wanted, bundle, manifest, context)
-    conditions = _conditions(shared, wanted, manifest, prompts)
+    plan, longest = _plan(bundle, manifest, questions, wanted)
+    everyone = _contestants(ctx, shared, wanted, bundle, manifest, longest)
+    conditions = _conditions(shared, wanted, manifest, prompts, longest)
     journal = Journal.resume(conditions, wanted.save)
     with common.steps() as progress:
         measure(everyone, plan, journal, progress=progress)
     report = ContestReport(plan.questions, everyone, journal)
-    machine = describe().cpu
+    rows = within(report)
+    title = f"{manifest.name}, {describe().cpu}, {shared.chosen_threads} threads"
     if plot:
-        title = f"{manifest.name}, {machine}, {shared.chosen_threads} threads"
-        draw_contest(report, plot, title=title)
+        _draw(report, rows, plot, title)
     if shared.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
-        click.echo(json.dumps({"model": manifest.name, **facts, **report.as_json()}, ensure_ascii=False))
+        budgets = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
+        found = {"model": manifest.name, **facts, **report.as_json(), **budgets}
+        click.echo(json.dumps(found, ensure_ascii=False))
     else:
-        show(report, f"{manifest.name}, {machine}, {shared.chosen_threads} threads", wanted.max_tokens)
-    bad = {side: found for side, found in report.differing().items() if found.replies}
+        show(report, title, wanted.max_tokens)
+    _judge(report, rows)
+
+
+def _draw(report: ContestReport, rows: Sequence[Within], path: Path, title: str) -> None:
+    """Speed over memory where there are budgets, else speed by category."""
+    from edgedec.bench.contest_plot import draw_contest
+    from edgedec.bench.within import plain_ratio
+    from edgedec.bench.within_plot import draw_within
+
+    if rows:
+        plain = {draft: plain_ratio(report, draft) for draft in report.full}
+        draw_within(rows, plain, path, title=title)
+    else:
+        draw_contest(report, path, title=title)
+
+
+def _judge(report: ContestReport, rows: Sequence[Within]) -> None:
+    """Raises EdgeDecError when other tokens came than from plain decoding, MemoryBudgetError when more memory
+    was taken than promised.
+    """
+    lossy = [row.side for row in rows if not row.exact]
+    bad = {side: found for side, found in report.differing().items() if found.replies and side not in lossy}
     if bad:
         counts = ", ".join(f"{side} in {found.replies} of {found.of}" for side, found in bad.items())
         raise EdgeDecError(f"replies differ from plain decoding's: {counts}", hint="this is a bug of EdgeDec")
+    if over := [row.side for row in rows if row.over]:
+        raise MemoryBudgetError(f"more memory than the budget was taken: {', '.join(over)}")
 
 
-def _check_peers(shared: Shared, wanted: Wanted) -> None:
+def _check(shared: Shared, wanted: Wanted) -> None:
+    from edgedec.session.speculate import Drafting
+
+    if wanted.levels and any(len(Drafting(spec).models) > 1 for spec in wanted.specs):
+        raise UsageError("only one model can draft within --memory")
     names = shared.drafting_names()
     if names and wanted.params.temperature > 0:
         raise UsageError("the other runtimes decode greedily here", hint="leave out --peer or --temperature")
@@ -140,42 +184,60 @@ def _plan(
 
 
 def _contestants(
-    ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, manifest: Manifest, context: int
+    ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, manifest: Manifest, longest: int
 ) -> list[Contestant]:
-    """Ours, plain decoding first, then the peers; those of one runtime share a process."""
+    """Ours, plain decoding first, then the peers."""
+    ours = _ours(ctx, shared, wanted, bundle, longest)
+    return [*ours, *_theirs(ctx, shared, manifest, longest)]
+
+
+def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, longest: int) -> list[Contestant]:
+    """Ways to draft share a process, or each has one for every level of memory."""
     from edgedec.bench.contest import OFF, PLAIN, Contestant
-    from edgedec.bench.sides import ours_drafting
+    from edgedec.bench.sides import ours_drafting, ours_within
     from edgedec.session.speculate import Drafting
 
     draft_models: dict[str, Path] = {}
     for spec in wanted.specs:  # refuses what does not exist before anything is loaded
         draft_models |= fetch_drafts(ctx, Drafting(spec))
-    own = ours_drafting(
-        bundle,
-        threads=shared.chosen_threads,
-        context=context,
-        costs=seams(ctx).store().home / "costs",
-        draft_models=draft_models,
-        isa=shared.isa,
-        kv=shared.kv,
-    )
+    settings: dict[str, Any] = {
+        "threads": shared.chosen_threads,
+        "costs": seams(ctx).store().home / "costs",
+        "draft_models": draft_models,
+        "isa": shared.isa,
+        "kv": shared.kv,
+    }
+    own = ours_drafting(bundle, context=longest, **settings)
     arguments = {"sampling": asdict(wanted.params)}
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
-    everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
+    if not wanted.levels:
+        everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
+    settings |= {"context": wanted.context or longest, "full_rows": wanted.params.temperature > 0.0}
+    for draft, level in wanted.within:
+        name = f"{PLAIN}+{draft} at {level.name}"
+        side = ours_within(bundle, name=name, level=level, draft=draft, **settings)
+        everyone.append(Contestant(name, side, draft, arguments, draft, level))
+    return everyone
+
+
+def _theirs(ctx: click.Context, shared: Shared, manifest: Manifest, longest: int) -> list[Contestant]:
+    """The peers; those of one runtime share a process."""
+    from edgedec.bench.contest import OFF, Contestant
+
     names = shared.drafting_names()
     drafting = any(split_peer(name)[1] != OFF for name in names)
     runtimes = list(dict.fromkeys(split_peer(name)[0] for name in names))
     hosts = {
         side.name: side
-        for side in common.all_peers(ctx, shared, manifest, runtimes, context=context, all_rows=drafting)
+        for side in common.all_peers(ctx, shared, manifest, runtimes, context=longest, all_rows=drafting)
     }
-    for name in names:
-        runtime, mode = split_peer(name)
-        everyone.append(Contestant(name, hosts[runtime], mode))
-    return everyone
+    split = {name: split_peer(name) for name in names}
+    return [Contestant(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
 
 
-def _conditions(shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Path | None) -> dict[str, Any]:
+def _conditions(
+    shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Path | None, longest: int
+) -> dict[str, Any]:
     """Everything that one measurement depends on; which questions and sides there are is not among it."""
     from edgedec import __version__
     from edgedec.backends.open import kernels_of
@@ -196,4 +258,5 @@ def _conditions(shared: Shared, wanted: Wanted, manifest: Manifest, prompts: Pat
         "cold": wanted.cold,
         "sampling": asdict(wanted.params),
         **({"kv": shared.kv} if shared.kv != "fp16" else {}),
+        **({"memory_context": wanted.context or longest} if wanted.levels else {}),
     }

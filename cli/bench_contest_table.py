@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from edgedec.bench.contest import PLAIN
 from edgedec.bench.contest_report import LLAMA
+from edgedec.bench.within import within
+from edgedec.cli.bench_table import new_table, number, quartiles
+from edgedec.cli.bench_within_table import show_within
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from edgedec.bench.contest_report import ContestReport, Ratio, Score
+    from edgedec.bench.contest_report import ContestReport, Score
 
 _WIDTH = 1000
 """More than any line has: a column cut short would be no figure, a terminal wraps what it cannot show."""
@@ -35,8 +38,8 @@ def show(report: ContestReport, title: str, max_tokens: int) -> None:
     console.print(_sides(report))
     console.print(f"\nSpeed-up over plain {PLAIN}: median of neighbouring replies, total in parentheses")
     console.print(_speed(report))
-    drafting = [side for side in report.sides if report.score(side).drafted]
-    efficient = [side for side in report.sides if _drafts(report.score(side))]
+    drafting = [side for side in report.apart if report.score(side).drafted]
+    efficient = [side for side in report.apart if _drafts(report.score(side))]
     if efficient:
         console.print("\nTokens per pass (block efficiency, mean accepted length)")
         console.print(_efficiency(report, efficient))
@@ -45,6 +48,8 @@ def show(report: ContestReport, title: str, max_tokens: int) -> None:
         console.print(_acceptance(report, drafting))
         console.print("\nms per pass: drafting, the model's pass, and all that is not the model's pass")
         console.print(_times(report))
+    if report.within:
+        show_within(console, within(report))
     _facts(console, report)
 
 
@@ -52,41 +57,32 @@ def _drafts(score: Score) -> bool:
     return (score.block_efficiency or 1.0) > 1.0 or score.drafted > 0
 
 
-def _table(headings: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return table
-
-
 def _sides(report: ContestReport) -> Table:
     bases = [base for base in (PLAIN, LLAMA) if base in report.sides]
     headings = ["", "tok/s", "total"]
     for base in bases:
         headings += [f"x {base}", "total"]
-    table = _table([*headings, "tokens/pass", "right"])
-    for side in report.sides:
+    table = new_table([*headings, "tokens/pass", "right"])
+    for side in report.apart:
         score = report.score(side)
         values = score.as_json()["tokens_per_s"]
         cells = [f"{values['median']:.1f} ({values['low']:.1f}-{values['high']:.1f})" if values else "-"]
-        cells.append(_number(score.total_rate, 1))
+        cells.append(number(score.total_rate, 1))
         for base in bases:
             ratio = score.ratio(base)
-            cells += [_quartiles(ratio), _number(ratio.total if ratio else None, 2)]
-        cells += [_number(score.block_efficiency, 2), _percent(score.acceptance_rate)]
+            cells += [quartiles(ratio), number(ratio.total if ratio else None, 2)]
+        cells += [number(score.block_efficiency, 2), _percent(score.acceptance_rate)]
         table.add_row(side, *cells)
     return table
 
 
 def _speed(report: ContestReport) -> Table:
     """A line per category: tokens/s of plain decoding, and how many times as fast the others are."""
-    others = [side for side in report.sides if side != PLAIN]
-    table = _table(["", "replies", f"{PLAIN} tok/s", *others])
+    others = [side for side in report.apart if side != PLAIN]
+    table = new_table(["", "replies", f"{PLAIN} tok/s", *others])
     for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
         plain = report.score(PLAIN, questions)
-        cells = [str(len(plain.answers)), _number(plain.total_rate, 1)]
+        cells = [str(len(plain.answers)), number(plain.total_rate, 1)]
         for side in others:
             ratio = report.score(side, questions).ratio(PLAIN)
             cells.append(f"{ratio.pairs.median:.2f} ({ratio.total:.2f})" if ratio else "-")
@@ -95,15 +91,15 @@ def _speed(report: ContestReport) -> Table:
 
 
 def _efficiency(report: ContestReport, sides: Sequence[str]) -> Table:
-    table = _table(["", *sides])
+    table = new_table(["", *sides])
     for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
         scores = [report.score(side, questions) for side in sides]
-        table.add_row(_label(report, name), *(_number(score.block_efficiency, 2) for score in scores))
+        table.add_row(_label(report, name), *(number(score.block_efficiency, 2) for score in scores))
     return table
 
 
 def _acceptance(report: ContestReport, sides: Sequence[str]) -> Table:
-    table = _table(["", *(str(depth) for depth in range(1, _DEPTHS + 1)), "right of fed", "memory"])
+    table = new_table(["", *(str(depth) for depth in range(1, _DEPTHS + 1)), "right of fed", "memory"])
     for side in sides:
         score = report.score(side)
         rates = [_percent(found.right / found.drafted) for found in score.depths()[:_DEPTHS]]
@@ -115,10 +111,10 @@ def _acceptance(report: ContestReport, sides: Sequence[str]) -> Table:
 
 
 def _times(report: ContestReport) -> Table:
-    table = _table(["", "drafting", "model", "all else"])
-    for side in report.sides:
+    table = new_table(["", "drafting", "model", "all else"])
+    for side in report.apart:
         score = report.score(side)
-        cells = [_number(score.per_round_ms(part), 3) for part in ("draft", "verify", "own")]
+        cells = [number(score.per_round_ms(part), 3) for part in ("draft", "verify", "own")]
         table.add_row(side, *cells)
     return table
 
@@ -126,10 +122,14 @@ def _times(report: ContestReport) -> Table:
 def _facts(console: Console, report: ContestReport) -> None:
     console.print()
     for side, found in report.differing().items():
+        if side not in report.apart:
+            continue
         word = "none" if not found.replies else f"{found.replies}"
         console.print(f"{side}: {word} of {found.of} replies differ from plain decoding")
     for name, peak in report.peaks().items():
-        sides = [side for side, process in report.processes.items() if process == name]
+        sides = [side for side in report.apart if report.processes[side] == name]
+        if not sides:
+            continue
         facts = report.versions[name]
         shared = f", shared by {', '.join(sides)}" if len(sides) > 1 else ""
         console.print(
@@ -138,7 +138,7 @@ def _facts(console: Console, report: ContestReport) -> None:
         )
     if report.runs > 1:
         console.print(f"measured in {report.runs} runs; drafters began each without what they had learned")
-    apart = sum(ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN)))
+    apart = sum(ratio.apart for side in report.apart if (ratio := report.score(side).ratio(PLAIN)))
     if apart:
         console.print(f"{apart} ratios are of replies that were measured in different runs")
     for line in report.notices():
@@ -147,16 +147,6 @@ def _facts(console: Console, report: ContestReport) -> None:
 
 def _label(report: ContestReport, name: str) -> str:
     return name if name in report.groups or name == "all" else f"  {name}"
-
-
-def _quartiles(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return "-"
-    return f"{ratio.pairs.median:.2f} ({ratio.pairs.low:.2f}-{ratio.pairs.high:.2f})"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _percent(value: float | None) -> str:

@@ -14,7 +14,7 @@ import click
 from edgedec.bench.sides import WITH_PASSES
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
-from edgedec.cli.bench_options import Shared, plot_option, shared_options
+from edgedec.cli.bench_options import Shared, shared_options
 from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -37,7 +37,7 @@ _WIDTH = 120
     ),
 )
 @shared_options(WITH_PASSES)
-@plot_option
+@opt.plot_option
 @click.option("--tokens", default=TOKENS, show_default=True, metavar="LIST", help="Tokens per pass.")
 @click.option(
     "--resident", type=click.IntRange(min=0), default=128, show_default=True, metavar="N",

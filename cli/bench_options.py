@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgedec.bench.levels import CURVE, FULL, Level
 from edgedec.bench.sides import PEERS, check_drafting_peer
 from edgedec.cli import options as opt
 from edgedec.core.errors import UsageError
@@ -18,9 +20,35 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-plot_option = click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
-)
+
+class Levels(click.ParamType[tuple[Level, ...]]):
+    """A size, a share to take away, or the name of a level or of several."""
+
+    name = "levels"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Level, ...]:
+        text = str(value).strip().lower()
+        if text in ("full", "least"):
+            return (FULL,) if text == "full" else (Level("least"),)
+        if text == "curve":
+            return CURVE
+        if found := re.fullmatch(r"-(\d{1,2}(?:\.\d+)?)%", text):
+            return (Level("cut", float(found[1]) / 100) if float(found[1]) else FULL,)
+        return (Level("size", opt.Size().convert(value, param, ctx), str(value).strip()),)
+
+
+def _flat(ctx: click.Context, param: click.Parameter, given: Sequence[tuple[Level, ...]]) -> list[Level]:
+    return [level for some in given for level in some]
+
+
+levels_option = click.option(
+    "--memory", "levels", type=Levels(), multiple=True, callback=_flat, metavar="SIZE",
+    help="Measure sessions within a budget; may be given several times. A size as for chat; -65%: so much "
+    "less generation memory than unconstrained; full; least: the smallest that keeps the context; "
+    "curve: full, -30%, -50%, -65%, -75%, -85%, least.",
+)  # fmt: skip
 
 
 def shared_options(peers: Sequence[str]) -> Callable[[F], F]:
@@ -28,8 +56,9 @@ def shared_options(peers: Sequence[str]) -> Callable[[F], F]:
     options = (
         opt.model_option,
         click.option(
-            "--peer", "peers", metavar="NAME",
-            help=f"Runtimes to measure beside it, by comma: {', '.join(peers)}.",
+            "--peer", "peers", multiple=True, metavar="NAME",
+            callback=lambda ctx, param, given: ",".join(given) or None,
+            help=f"Runtimes to measure beside it, by comma or one by one: {', '.join(peers)}.",
         ),
         click.option(
             "--gguf", type=click.Path(path_type=Path), metavar="FILE",

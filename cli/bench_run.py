@@ -12,14 +12,14 @@ from edgedec.bench.sides import DRAFTING_PEERS, PEERS
 from edgedec.cli import bench_common as common
 from edgedec.cli import bench_contest as contest
 from edgedec.cli import options as opt
-from edgedec.cli.bench_options import Shared, plot_option, shared_options
+from edgedec.cli.bench_options import Shared, levels_option, shared_options
+from edgedec.cli.bench_table import megabytes
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.versus import Measured, VersusReport
-    from edgedec.core.manifest import Manifest
 
 _WIDTH = 120
 
@@ -35,10 +35,12 @@ _WIDTH = 120
         "edgedec bench run --prompts prompts.jsonl --limit 20 --max-tokens 128 --json",
         "edgedec bench run --prompts spec_bench.jsonl --per-category 4 --draft lookup --draft auto",
         "edgedec bench run -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
+        "edgedec bench run --prompts spec_bench.jsonl --memory 230MB --memory -65%",
+        "edgedec bench run --prompts spec_bench.jsonl --memory curve --plot curve.png",
     ),
 )
 @shared_options((*PEERS, *(name for name in DRAFTING_PEERS if name not in PEERS)))
-@plot_option
+@opt.plot_option
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns.",
@@ -76,6 +78,11 @@ _WIDTH = 120
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="With drafts: draw, see generate.")
 @click.option("--top-p", type=float, default=1.0, metavar="P", help="With drafts: see generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="With drafts: see generate.")
+@levels_option
+@click.option(
+    "--context", type=click.IntRange(min=2), metavar="N",
+    help="With --memory: tokens of context that sessions would like (default: what the questions need).",
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -102,6 +109,15 @@ def command(
     run. Every reply of EdgeDec is compared with plain decoding's: where one differs, the exit status is 1.
     llama.cpp-lookup drafts as llama-cpp-python does, llama.cpp-ngram as ngram-simple of llama.cpp's tools
     (sizes: llama.cpp-ngram:12:48); the ways of one runtime share a process.
+
+    With --memory every way to draft (default: auto) answers within each budget, in a process per budget, and
+    beside one that gives nothing up, to which speeds are compared. Sessions want the context that the longest
+    conversation needs, or --context. What they take beside the weights and the loaded process is called
+    generation memory: cache, scratch, rows, tables, the model that drafts, slack. "generation" is what was
+    planned, "measured" the peak less the process as loaded and the weights that are resident; "+ process"
+    adds the process to the planned, for those who count it. Where a context is shorter, the oldest turns are
+    dropped as in a chat; what does not fit at all is counted, and compared with nothing. If a side takes more
+    than its budget, the exit status is 10. --plot then draws speed over generation memory.
     """
     from edgedec.bench.plot import check_plot
 
@@ -126,7 +142,17 @@ def _wanted(given: dict[str, Any], limit: int | None, max_tokens: int) -> contes
     params = SamplingParams(
         temperature=given.pop("temperature"), top_p=given.pop("top_p"), seed=given.pop("seed")
     )
-    names = ("drafts", "categories", "per_category", "turns", "ignore_end", "cold", "save")
+    names = (
+        "drafts",
+        "categories",
+        "per_category",
+        "turns",
+        "ignore_end",
+        "cold",
+        "save",
+        "levels",
+        "context",
+    )
     taken = {name: given.pop(name) for name in names}
     return contest.Wanted(limit=limit, max_tokens=max_tokens, params=params, **taken)
 
@@ -148,7 +174,7 @@ def _plain(
     bundle = common.find_bundle(ctx, shared.model)
     manifest = Manifest.load(bundle)
     threads = shared.chosen_threads
-    ids = _prompt_ids(bundle, manifest, *asked)
+    ids = common.prompt_ids(bundle, manifest, *asked)
     context = max(map(len, ids)) + max_tokens
     common.check_context(manifest, context)
     everyone = [sides.ours(bundle, threads=threads, context=context, isa=shared.isa, kv=shared.kv)]
@@ -163,24 +189,6 @@ def _plain(
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
         _print(report, manifest.name, threads)
-
-
-def _prompt_ids(
-    bundle: Path, manifest: Manifest, prompts: Path | None, limit: int, length: int | None
-) -> list[tuple[int, ...]]:
-    """Prompts as single user turns through the chat template, or as they are for a model without one."""
-    from edgedec.bench.texts import PROMPTS, read_prompts
-    from edgedec.session.assemble import load_template
-    from edgedec.session.prompt import Message, Prompts
-    from edgedec.session.tokenizer import Tokenizer
-
-    texts = list(PROMPTS) if prompts is None else read_prompts(prompts)
-    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
-    builder = Prompts(tokenizer, load_template(bundle, tokenizer, manifest))
-    ids = [tuple(builder.build([Message("user", text)]).ids) for text in texts[:limit]]
-    if length is None:
-        return ids
-    return [(one * (length // len(one) + 1))[:length] for one in ids]
 
 
 def _print(report: VersusReport, model: str, threads: int) -> None:
@@ -218,15 +226,11 @@ def _print(report: VersusReport, model: str, threads: int) -> None:
 
 def _memory(name: str, side: Measured) -> str:
     planned = " + ".join(
-        f"{part.replace('_', ' ')} {_megabytes(count)}" for part, count in side.planned_bytes.items()
+        f"{part.replace('_', ' ')} {megabytes(count)}" for part, count in side.planned_bytes.items()
     )
     above = side.surplus_bytes
-    rest = f"+ {_megabytes(above)}" if above >= 0 else f"- {_megabytes(-above)} (not all were touched)"
-    return f"{name}: peak {_megabytes(side.peak_rss_bytes)} = {planned} {rest}"
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+    rest = f"+ {megabytes(above)}" if above >= 0 else f"- {megabytes(-above)} (not all were touched)"
+    return f"{name}: peak {megabytes(side.peak_rss_bytes)} = {planned} {rest}"
 
 
 def _cell(values: dict[str, float], digits: int) -> str:

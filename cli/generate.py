@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.cli import generate_lines, screen
 from edgedec.cli import options as opt
-from edgedec.cli import screen
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
@@ -32,11 +33,20 @@ if TYPE_CHECKING:
         'edgedec generate -p "List three colours." --json | jq .stats',
         "edgedec generate -m qwen2.5-coder-1.5b --draft lookup -p - < question-about-a-file.txt",
         'edgedec generate --trace -p "List the even numbers from 2 to 40."',
+        "edgedec generate --lines questions.txt --at-once 8 --json > replies.jsonl",
     ),
 )
 @opt.model_option
 @click.option("-p", "--prompt", metavar="TEXT", help="The prompt; - reads it from standard input.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it stands, without the chat template.")
+@click.option(
+    "--lines", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
+    help="Answer every line of a file as a prompt of its own; - reads standard input.",
+)  # fmt: skip
+@click.option(
+    "--at-once", type=click.IntRange(min=1), metavar="N",
+    help="With --lines: so many conversations at once over the one model (default: 4).",
+)  # fmt: skip
 @opt.reply_options
 @click.option("--trace", is_flag=True, help="Show which tokens were drafted, and by whom (see --draft).")
 @opt.json_option
@@ -47,6 +57,8 @@ def command(
     model: str,
     prompt: str | None,
     raw: bool,
+    lines: Path | None,
+    at_once: int | None,
     trace: bool,
     as_json: bool,
     **options: Any,
@@ -63,6 +75,10 @@ def command(
     With --trace a terminal shows each token in the colour of its drafter; without colours the reply follows
     once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
     a field trace: token, text, source (null: the target itself), depth in the draft, round.
+
+    With --lines every line is answered by itself, several at once: a pass over the weights serves them all.
+    Replies come in the order of the lines, each as soon as it and those before it are done; with --json one
+    object a line. What they say does not depend on --at-once.
     """
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
@@ -70,8 +86,17 @@ def command(
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
     system = options["system"]
+    if lines is None and at_once is not None:
+        raise UsageError("--at-once is for --lines", hint="give a file with a prompt on every line")
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
+    if lines is not None:
+        if prompt is not None or trace:
+            raise UsageError("--lines goes without --prompt and --trace", hint="leave those out")
+        generate_lines.run(
+            ctx, model, lines, at_once or 4, generate_lines.Wanted(settings, drafting, raw, as_json), options
+        )
+        return
     text = _prompt_text(prompt)
     sampled = settings.params.temperature > 0.0
     opened = open_for_replies(ctx, model, drafting, options, full_rows=sampled)

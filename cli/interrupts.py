@@ -6,14 +6,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from edgedec.session.chat import Session
+
+class Interruptible(Protocol):
+    """A session, or several."""
+
+    def interrupt(self) -> None: ...
 
 
 @contextmanager
-def interrupts_to(session: Session) -> Iterator[None]:
+def interrupts_to(session: Interruptible) -> Iterator[None]:
     """While inside, Ctrl-C ends the reply between two passes; a second one raises KeyboardInterrupt."""
 
     def first(number: int, frame: FrameType | None) -> None:

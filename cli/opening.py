@@ -53,6 +53,28 @@ def open_for_replies(
     return Opened(model, open_speculation(ctx, model, budget.drafting(drafting), drafter), budget)
 
 
+def open_for_several(
+    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], count: int, *, full_rows: bool
+) -> tuple[Opened, Drafting]:
+    """As ``open_for_replies``, for ``count`` conversations at once, which bring their own drafters; and who
+    may draft.
+    """
+    from edgedec.session.conversations import check_several
+
+    model = open_model(ctx, name, threads=options["threads"], context=options["context"], kv=options["kv"])
+    check_several(model, count)
+    memory = options["memory"]
+    if memory is None:
+        return Opened(model, None, None), drafting
+    elastic = options["context"] is None
+    budget, _ = within_memory(
+        ctx, memory, model, drafting, elastic=elastic, full_rows=full_rows, conversations=count
+    )
+    for line in budget.plan.given_up:
+        notice(f"--memory {size(memory)}, {line}")
+    return Opened(replace(model, kv=budget.plan.choice.kv), None, budget), budget.drafting(drafting)
+
+
 def within_memory(
     ctx: click.Context,
     memory: int,
@@ -61,6 +83,7 @@ def within_memory(
     *,
     elastic: bool,
     full_rows: bool,
+    conversations: int = 1,
 ) -> tuple[Budget, LoadedModel | None]:
     """See ``session.budget.within``; and the model that drafts, loaded, if one was asked for and fits."""
     from edgedec.session.budget import within
@@ -68,7 +91,15 @@ def within_memory(
     if len(drafting.models) > 1:
         raise UsageError("only one model can draft within --memory", hint="name one, or leave out --memory")
     drafter = open_draft(ctx, model, drafting.models[0]) if drafting.models else None
-    budget = within(memory, model, drafting, elastic=elastic, full_rows=full_rows, drafter=drafter)
+    budget = within(
+        memory,
+        model,
+        drafting,
+        elastic=elastic,
+        full_rows=full_rows,
+        drafter=drafter,
+        conversations=conversations,
+    )
     if drafter is None or budget.plan.choice.model_drafts:
         return budget, drafter
     return budget, None

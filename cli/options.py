@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -50,6 +51,10 @@ memory_option = click.option(
     "What does not fit is given up in a stated order, and said; see edgedec plan.",
 )  # fmt: skip
 
+plot_option = click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 _SAMPLING = (
@@ -80,6 +85,22 @@ _SAMPLING = (
     ),
 )  # fmt: skip
 
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N",
+    help="Threads to compute with (default: one per core).",
+)  # fmt: skip
+
+context_option = click.option(
+    "--context", type=click.IntRange(min=2), metavar="N",
+    help="Tokens the cache can hold (default: what the model was made for, within reason).",
+)  # fmt: skip
+
+draft_option = click.option(
+    "--draft", default="auto", show_default=True, metavar="NAMES",
+    help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "
+    "(lookup, recycling) and models, by name or path. The reply stays the same.",
+)  # fmt: skip
+
 _RUNTIME = (
     click.option(
         "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
@@ -90,21 +111,11 @@ _RUNTIME = (
         help="End the reply before this text; may be given several times.",
     ),
     click.option("--system", metavar="TEXT", help="System message (needs a chat template)."),
-    click.option(
-        "--threads", type=click.IntRange(min=1), metavar="N",
-        help="Threads to compute with (default: one per core).",
-    ),
-    click.option(
-        "--context", type=click.IntRange(min=2), metavar="N",
-        help="Tokens the cache can hold (default: what the model was made for, within reason).",
-    ),
+    threads_option,
+    context_option,
     kv_option,
     memory_option,
-    click.option(
-        "--draft", default="auto", show_default=True, metavar="NAMES",
-        help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "
-        "(lookup, recycling) and models, by name or path. The reply stays the same.",
-    ),
+    draft_option,
     click.option(
         "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
         help="Most tokens drafted for one pass.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +12,13 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.opening import within_memory
-from edgedec.cli.seams import fetch_drafts, open_model
+from edgedec.cli.progress import notice
+from edgedec.cli.seams import fetch_drafts, open_model, seams
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from edgedec.control import CostCurve
+    from edgedec.session.assemble import LoadedModel
     from edgedec.session.budget import Budget
 
 WHY = {
@@ -36,18 +42,29 @@ _UNLIMITED = 1 << 50
         "edgedec plan -m qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
         "edgedec plan -m qwen2.5-coder-1.5b --draft auto,smollm2-135m --temperature 0.8",
         "edgedec plan --memory 220MB --json | jq .planned_bytes",
+        "edgedec plan -m qwen2.5-coder-1.5b --context 4096 --plot plan.png",
     ),
 )
 @opt.model_option
 @opt.reply_options
 @opt.json_option
+@opt.plot_option
 @click.pass_context
-def command(ctx: click.Context, /, model: str, as_json: bool, **options: Any) -> None:
+def command(ctx: click.Context, /, model: str, as_json: bool, plot: Path | None, **options: Any) -> None:
     """Say what a session with these options takes, and what fits into --memory.
 
     The options are those of chat and generate. Without --memory nothing is given up. The model is loaded, for
     what it holds then is measured and the rest computed, but nothing is read or generated.
+
+    --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds are
+    predicted from what passes cost on this machine, which the first reply with drafts measures and keeps;
+    where nothing was measured, none are drawn. With drafts they lie between one token a pass and all drafts
+    right.
     """
+    from edgedec.bench.plot import check_plot
+
+    if plot:
+        check_plot(plot)
     params = opt.take_params(options)
     drafting = opt.take_drafting(options)
     fetch_drafts(ctx, drafting)
@@ -61,6 +78,8 @@ def command(ctx: click.Context, /, model: str, as_json: bool, **options: Any) ->
         elastic=options["context"] is None,
         full_rows=params.temperature > 0.0,
     )
+    if plot:
+        _draw(ctx, model, loaded, budget, options, plot)
     if as_json:
         report = budget.as_json()
         if memory is None:
@@ -78,6 +97,26 @@ def _milestones(budget: Budget) -> list[dict[str, object]]:
         {"bytes": least(known, wanted), "below": "nothing fits"},
         *({"bytes": nbytes, "below": what} for nbytes, what in milestones(known, wanted)),
     ]
+
+
+def _draw(
+    ctx: click.Context, given: str, model: LoadedModel, budget: Budget, options: dict[str, Any], path: Path
+) -> None:
+    """Draw plans; ``given``: the model as the user names it."""
+    from edgedec.bench.plan_plot import draw_plans, plans
+    from edgedec.session.costs import CostFile
+
+    found = plans(budget.known, budget.wanted, elastic=options["context"] is None)
+    costs: dict[str, CostCurve] = {}
+    for kv in dict.fromkeys(plan.choice.kv for plan in found):
+        curve = CostFile.of(replace(model, kv=kv), seams(ctx).store().home / "costs").read()
+        if curve is not None:
+            costs[kv] = curve
+        else:
+            how = f"edgedec generate -m {shlex.quote(given)} --kv {kv} -p Hi"
+            notice(f"no speed with a cache in {kv}: its passes were never measured; `{how}` does it")
+    name, threads = model.manifest.name, model.threads
+    draw_plans(found, costs, options["memory"], path, title=f"{name}, {model.isa}, {threads} threads")
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from edgedec.control import Controller, CostCurve
+from edgedec.control import Controller, Costs
 from edgedec.control.controller import Request, RoundTimes
 from edgedec.control.tally import Tally
 from edgedec.core.tree import EMPTY, DraftTree
@@ -38,7 +38,7 @@ class Speculation:
     def __init__(
         self,
         drafters: Sequence[Drafter],
-        costs: CostCurve | None = None,
+        costs: Costs | None = None,
         *,
         limit: int = 15,
         rule: str = KEYED,

@@ -220,7 +220,8 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("parents", TensorProto.INT64, ["tokens"]),
-        helper.make_tensor_value_info("length", TensorProto.INT64, [1]),
+        # Of one sequence, or of several, each in a place of the cache: see the kernels' sequences.h.
+        helper.make_tensor_value_info("length", TensorProto.INT64, ["lengths"]),
         helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
         _cache(hyper, CACHE, hyper.layers - windows, "capacity"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class KvMemory:
         rest = (2, spec.n_kv_heads)
         try:
             self._whole = KvPages((spec.n_layers - spec.n_window_layers, *rest, capacity, row))
-            self._rings = None
+            self._rings: KvPages | None = None
             if spec.n_window_layers:
                 self._rings = KvPages((spec.n_window_layers, *rest, ring or capacity, row))
         except (OSError, OverflowError, ValueError) as error:
@@ -48,6 +49,29 @@ class KvMemory:
     def arrays(self) -> dict[str, NDArray[np.float16]]:
         """Inputs of the graph."""
         return dict(zip(("kv_cache", "kv_window"), (part.array for part in self._parts), strict=False))
+
+    @property
+    def capacity(self) -> int:
+        """Tokens."""
+        return self._whole.rows
+
+    @property
+    def ring(self) -> int:
+        """Slots of layers with a window, 0 without such layers."""
+        return self._rings.rows if self._rings else 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of all slots."""
+        return sum(part.array.nbytes for part in self._parts)
+
+    def part(self, place: int, places: int) -> KvMemory:
+        """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
+        part = copy(self)
+        part._whole = self._whole.part(place, places)
+        part._rings = self._rings.part(place, places) if self._rings else None
+        part._parts = [each for each in (part._whole, part._rings) if each is not None]
+        return part
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""

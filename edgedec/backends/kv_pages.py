@@ -6,6 +6,7 @@ import contextlib
 import math
 import mmap
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,16 @@ class KvPages:
             # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
             with contextlib.suppress(OSError):
                 self._pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self._first = 0
         self.array: NDArray[np.float16] = np.frombuffer(self._pages, np.float16, elements).reshape(shape)
+
+    def part(self, place: int, places: int) -> KvPages:
+        """The rows of one of ``places`` equal parts, in the same memory; slots count from its first one."""
+        rows = self.rows // places
+        part = copy(self)
+        part._first = self._first + place * rows
+        part.array = self.array[:, :, :, place * rows : (place + 1) * rows]
+        return part
 
     @property
     def rows(self) -> int:
@@ -47,14 +57,20 @@ class KvPages:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
         None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head
-        begins stays: it is that one's too.
+        or another part begins stays: it is that one's too.
         """
-        head, row = self.rows * self.array.shape[4] * 2, self.array.shape[4] * 2
-        for start in range(0, self.array.nbytes, head) if first else (0,):
-            begin = -(-(start + first * row) // mmap.PAGESIZE) * mmap.PAGESIZE
-            end = start + head if first else self.array.nbytes
+        whole = not first and self.array.flags.c_contiguous
+        for start, end in [(0, self.array.nbytes)] if whole else self._behind(first):
+            begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
             if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - begin) > 0:
                 self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
+
+    def _behind(self, first: int) -> Iterator[tuple[int, int]]:
+        """Bytes of the rows from ``first`` on, of each head of keys or values: where they begin and end."""
+        head, row = (int(step) for step in self.array.strides[2:4])
+        for number in range(math.prod(self.array.shape[:3])):
+            start = number * head + self._first * row
+            yield start + first * row, start + self.rows * row
 
     def heads(self, first: int, end: int) -> Iterator[list[memoryview]]:
         """Of each head of keys or values the memory of slots [first, end): one piece, or in a ring two."""

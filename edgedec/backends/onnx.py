@@ -6,23 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgedec.backends.booked import Booked
+from edgedec.backends.cached import Cached
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
-from edgedec.backends.onnx_pass import BoundPass
-from edgedec.backends.onnx_session import check_shapes, has_temperature, one_line_errors, open_session
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.backends.onnx_pass import Fed, Passes
+from edgedec.backends.onnx_session import check_places, check_shapes, open_session
+from edgedec.backends.places import Places
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows, Sink, Source
-from edgedec.memory import CacheBook, KvType, kv_bytes, ring_slots
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.memory import KvType, ring_slots
 
 MAX_PASS = 512
-_SHORT = 32
-"""Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
-_MOST_KEPT = 128
 
 
-class OnnxForward(Booked):
+class OnnxForward(Cached):
     """The ``Forward`` of an exported bundle. Keys and values live in one array, which the kernels write.
 
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
@@ -45,13 +43,12 @@ class OnnxForward(Booked):
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
-        super().__init__(manifest.spec, caps, chosen)
+        super().__init__(manifest.spec, caps, _memory(manifest.spec, chosen, kv, caps.max_pass))
         self._weight_bytes = manifest.files[WEIGHTS].bytes
-        self._empty(chosen, kv)
+        self._kind: KvType = kv
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec, kv)
-        self._tempered = has_temperature(self._session)
-        self._bound: dict[tuple[int, int, bool], BoundPass] = {}
+        self._passes = Passes(self._session, self._spec, self._kv.arrays)
 
     def takes(self, kv: KvType) -> bool:
         """Whether the graph has a cache in ``kv``: bundles of earlier versions know fp16 alone."""
@@ -67,17 +64,22 @@ class OnnxForward(Booked):
         """
         chosen = checked_capacity(self._spec, capacity)
         check_shapes(self._session, self._spec, kv)
-        self._bound.clear()
         self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
-        self._empty(chosen, kv)
+        self._kind = kv
+        self._begin(_memory(self._spec, chosen, kv, self._caps.max_pass))
+        self._passes = Passes(self._session, self._spec, self._kv.arrays)
 
-    def _empty(self, capacity: int, kv: KvType) -> None:
-        """Begin with an empty cache."""
-        ring = ring_slots(self._spec, capacity, self._caps.max_pass, kv)
-        self._kv = KvMemory(self._spec, capacity, kv, ring)
-        self._kv_bytes = kv_bytes(self._spec, capacity, kv, ring)
-        self._book = CacheBook(capacity, window=self._spec.window, ring=ring)
-        self._reached = 0
+    def places(self, count: int, *, piece: int, most: int) -> Places:
+        """``count`` conversations side by side, in a cache of their own, each with the capacity of this one.
+
+        One conversation feeds at most ``piece`` tokens at once, all together ``most``. Raises
+        UnsupportedError for a bundle of an earlier version, and what ``KvMemory`` raises.
+        """
+        check_places(self._session)
+        caps = replace(self._caps, max_pass=min(piece, MAX_PASS, self.capacity))
+        kv = _memory(self._spec, self.capacity, self._kind, caps.max_pass, count)
+        passes = Passes(self._session, self._spec, kv.arrays)
+        return Places(passes, kv, self._spec, caps, count=count, most=most, weights=self._weight_bytes)
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -89,60 +91,17 @@ class OnnxForward(Booked):
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._book.plan(count, parents)
         chosen = rows.resolve(count)
-        with one_line_errors():
-            bound = self._bound_for((count, len(chosen), rows.full))
-            result = bound.run(tokens, planned, chosen, rows.temperature)
+        lengths = (planned.start,)
+        fed = Fed(tokens, planned.positions, planned.parents, lengths, chosen, rows.full, rows.temperature)
+        result = self._passes.run(fed)
         self._book.append(planned)
         return result
 
-    def rewind(self, length: int) -> None:
-        """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
-        self._reached = max(self._reached, self.length)
-        super().rewind(length)
-        if self._kv.release(self.length, self._reached):
-            self._reached = self.length
-
-    def keep_path(self, nodes: Sequence[int]) -> None:
-        """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
-        self._kv.move(*self._book.keep(nodes))
-
-    @property
-    def cache_layout(self) -> str:
-        """See ``PortableCache``."""
-        return self._kv.layout
-
-    def cache_bytes(self, length: int) -> int:
-        """See ``PortableCache.cache_bytes``."""
-        return self._kv.nbytes(length)
-
-    def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``PortableCache.write_cache``."""
-        held = 0 <= length <= self.length and self.reachable(length) == length
-        if not self._book.settled or not held:
-            raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
-        self._kv.write(sink, length, self._book.oldest)
-
-    def read_cache(self, source: Source, length: int) -> None:
-        """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
-        self.rewind(0)
-        if length:
-            planned = self._book.plan(length, None)
-            self._book.lose(self._kv.read(source, length))
-            self._book.append(planned)
-            if self.reachable(length) != length:
-                self.rewind(0)
-                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
-
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
-        return {"weights": self._weight_bytes, "kv_cache": self._kv_bytes}
+        return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}
 
-    def _bound_for(self, shape: tuple[int, int, bool]) -> BoundPass:
-        bound = self._bound.get(shape)
-        if bound is None:
-            bound = BoundPass(self._session, self._kv.arrays, self._spec, shape, tempered=self._tempered)
-            if shape[0] <= _SHORT:
-                if len(self._bound) == _MOST_KEPT:
-                    self._bound.clear()
-                self._bound[shape] = bound
-        return bound
+
+def _memory(spec: ModelSpec, capacity: int, kv: KvType, longest: int, places: int = 1) -> KvMemory:
+    """For ``places`` conversations of ``capacity`` tokens, of which one feeds at most ``longest`` at once."""
+    return KvMemory(spec, places * capacity, kv, places * ring_slots(spec, capacity, longest, kv))

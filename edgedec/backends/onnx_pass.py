@@ -6,6 +6,7 @@ Only whole logits rows get a new array each time: they are too large to be kept,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,64 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.head import check_finite
+from edgedec.backends.onnx_session import has_temperature, one_line_errors
 from edgedec.core.types import HeadRows, ModelSpec
-from edgedec.memory import Pass
+
+_SHORT = 32
+"""Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
+_MOST_KEPT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What goes into a pass. ``lengths``: the graph's input ``length``; one number, or several for several
+    sequences (``kernels/tree_attention/sequences.h``). ``rows``: indices whose head results are wanted.
+    """
+
+    tokens: Sequence[int]
+    positions: Sequence[int]
+    parents: Sequence[int]
+    lengths: Sequence[int]
+    rows: Sequence[int]
+    full: bool = False
+    temperature: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int, int, bool]:
+        return len(self.tokens), len(self.lengths), len(self.rows), self.full
+
+
+class Passes:
+    """Passes over one cache, with the buffers of those that recur. ``caches``: see ``KvMemory.arrays``."""
+
+    def __init__(
+        self, session: ort.InferenceSession, spec: ModelSpec, caches: Mapping[str, NDArray[np.float16]]
+    ) -> None:
+        self._session, self._spec, self._caches = session, spec, caches
+        self._tempered = has_temperature(session)
+        self._bound: dict[tuple[int, int, int, bool], BoundPass] = {}
+
+    def run(self, fed: Fed) -> HeadRows:
+        """Compute a pass; keys and values go into the cache, head results into fresh arrays.
+
+        Raises BackendError when the runtime fails, BadFileError when the logits are not numbers.
+        """
+        with one_line_errors():
+            return self._bound_for(fed.shape).run(fed)
+
+    def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
+        bound = self._bound.get(shape)
+        if bound is None:
+            bound = BoundPass(self._session, self._caches, self._spec, shape, tempered=self._tempered)
+            if shape[0] <= _SHORT:
+                if len(self._bound) == _MOST_KEPT:
+                    self._bound.clear()
+                self._bound[shape] = bound
+        return bound
 
 
 class BoundPass:
-    """Inputs and outputs for ``tokens`` tokens and ``rows`` head rows, with or without whole logits rows.
+    """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
     ``caches``: keys and values, by the names of the graph's inputs.
     ``tempered``: the graph has the input ``temperature``.
@@ -29,15 +82,15 @@ class BoundPass:
         session: ort.InferenceSession,
         caches: Mapping[str, NDArray[np.float16]],
         spec: ModelSpec,
-        shape: tuple[int, int, bool],
+        shape: tuple[int, int, int, bool],
         *,
         tempered: bool,
     ) -> None:
-        tokens, rows, full = shape
+        tokens, lengths, rows, full = shape
         self._session = session
         self._binding = session.io_binding()
         self._tokens, self._positions, self._parents = (np.zeros(tokens, dtype=np.int64) for _ in range(3))
-        self._length = np.zeros(1, dtype=np.int64)
+        self._length = np.zeros(lengths, dtype=np.int64)
         self._rows = np.zeros(rows, dtype=np.int64)
         self._want = np.array([int(full)], dtype=np.int64)
         self._values = np.empty((rows, spec.head_k), dtype=np.float32)
@@ -78,19 +131,15 @@ class BoundPass:
     def _bind_output(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
-    def run(self, tokens: Sequence[int], planned: Pass, rows: Sequence[int], temperature: float) -> HeadRows:
-        """Compute the pass; keys and values go into the cache, head results into fresh arrays.
-
-        ``temperature`` has no effect on a graph without that input. Raises BadFileError when the logits are
-        not numbers: nothing can be drawn from them.
-        """
-        self._tokens[:] = tokens
-        self._positions[:] = planned.positions
-        self._parents[:] = planned.parents
-        self._length[0] = planned.start
-        self._rows[:] = rows
+    def run(self, fed: Fed) -> HeadRows:
+        """See ``Passes.run``. ``temperature`` has no effect on a graph without that input."""
+        self._tokens[:] = fed.tokens
+        self._positions[:] = fed.positions
+        self._parents[:] = fed.parents
+        self._length[:] = fed.lengths
+        self._rows[:] = fed.rows
         if self._temperature is not None:
-            self._temperature[0] = temperature
+            self._temperature[0] = fed.temperature
         logits = None
         if self._full:
             logits = np.empty(self._logits_shape, dtype=np.float32)
@@ -103,5 +152,5 @@ class BoundPass:
             self._logsumexp.copy(),
             self._entropy.copy(),
             logits,
-            1.0 if self._temperature is None else temperature,
+            1.0 if self._temperature is None else fed.temperature,
         )

@@ -117,6 +117,16 @@ def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "f
         )
 
 
+def check_places(session: ort.InferenceSession) -> None:
+    """Raise UnsupportedError unless one pass of the graph can have tokens of several conversations."""
+    shape = next(node.shape for node in session.get_inputs() if node.name == "length")
+    if shape == [1]:
+        raise UnsupportedError(
+            "the bundle was made by an earlier version, for one conversation at a time",
+            hint="export or pull the model again",
+        )
+
+
 def has_temperature(session: ort.InferenceSession) -> bool:
     """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input.
 

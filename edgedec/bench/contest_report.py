@@ -8,6 +8,7 @@ from typing import Any
 
 from edgedec.bench.contest import PLAIN, Contestant
 from edgedec.bench.journal import Answer, Journal
+from edgedec.bench.levels import FULL
 from edgedec.bench.questions import Question
 from edgedec.bench.summary import Spread, rounded, spread
 from edgedec.core.errors import one_line
@@ -184,6 +185,12 @@ class ContestReport:
         self.versions = {one.process.name: journal.opened.get(one.process.name, {}) for one in contestants}
         self.processes = {one.name: one.process.name for one in contestants}
         self.ours = [one.name for one in contestants if one.ours]
+        self.within = [one for one in contestants if one.level]
+        self.full = {one.draft: one.name for one in self.within if one.level == FULL}
+        """The unconstrained side of each way to draft, where there are budgets of memory."""
+        self.apart = [one.name for one in contestants if one.level in (None, FULL)]
+        """Sides without a budget."""
+        self.opened = journal.opened
         self._answers = journal.answers
 
     def answers(self, side: str, questions: Iterable[Question]) -> list[Answer]:
@@ -195,7 +202,7 @@ class ContestReport:
         asked = self.questions if questions is None else questions
         bases = {
             base: {answer.key[:2]: answer for answer in self.answers(base, asked)}
-            for base in BASES
+            for base in (*BASES, *self.full.values())
             if base in self.sides
         }
         return Score(self.answers(side, asked), bases)
@@ -215,19 +222,14 @@ class ContestReport:
         return list(dict.fromkeys(one.group for one in self.questions))
 
     def differing(self) -> dict[str, Differing]:
-        """For each side of ours but plain decoding, the replies that are not the same tokens."""
+        """Our sides' replies that are not plain decoding's, to the same prompt, up to a context's end."""
         truth = self.answers(PLAIN, self.questions)
-        return {
-            side: Differing(
-                sum(
-                    a.tokens != b.tokens
-                    for a, b in zip(self.answers(side, self.questions), truth, strict=True)
-                ),
-                len(truth),
-            )
-            for side in self.ours
-            if side != PLAIN
-        }
+        found = {}
+        for side in self.ours:
+            pairs = zip(self.answers(side, self.questions), truth, strict=True)
+            same = [_same(mine, other) for mine, other in pairs if not mine.dropped and not mine.refused]
+            found[side] = Differing(same.count(False), len(same))
+        return {side: differing for side, differing in found.items() if side != PLAIN}
 
     def peaks(self) -> dict[str, int]:
         """Most physical memory of each process, in bytes."""
@@ -278,6 +280,10 @@ class ContestReport:
                            for name, asked in self.categories().items()},
             "overall": {side: self.score(side).as_json() for side in self.sides},
         }  # fmt: skip
+
+
+def _same(answer: Answer, truth: Answer) -> bool:
+    return answer.tokens == (truth.tokens[: len(answer.tokens)] if answer.cut else truth.tokens)
 
 
 def _total(answers: Iterable[Answer]) -> float | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgedec.session.fit import fit
 from edgedec.session.prompt import Message, Prompt, Prompts
 
 if TYPE_CHECKING:
     from edgedec.session.template import ChatTemplate
     from edgedec.session.tokenizer import Tokenizer
+
+_ENDLESS = 1 << 40
 
 
 class Conversation:
@@ -20,11 +23,14 @@ class Conversation:
         self._end_ids = frozenset(end_ids)
         self._prompts = Prompts(tokenizer, template)
         self._messages: list[Message] = []
+        self.dropped = 0
         self._latest = Prompt("", [])
 
-    def prompt(self, turn: str) -> list[int]:
-        self._messages.append(Message("user", turn))
-        self._latest = self._prompts.build(self._messages)
+    def prompt(self, turn: str, capacity: int = _ENDLESS, reply: int = 1) -> list[int]:
+        messages = [*self._messages, Message("user", turn)]
+        fitted = fit(messages, self._prompts.build, capacity, reply)
+        self._messages, self._latest = fitted.messages, fitted.prompt
+        self.dropped += fitted.dropped
         return self._latest.ids
 
     def heard(self, tokens: Sequence[int]) -> None:

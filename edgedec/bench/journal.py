@@ -25,6 +25,9 @@ class Answer:
     [tokens drafted, depth of the draft, how many were right] (null where a side does not say). ``draft_s``
     and ``verify_s`` are parts of ``decode_s``: making drafts, and passes of the model. ``sources``: per
     drafter [tokens fed, right]; ``drafters``: bytes it holds. ``run`` counts the starts of a resumed run.
+
+    Within a budget of memory: ``dropped`` older turns no longer fitted the context, which may also have ended
+    the reply (``cut``), or ``refused`` says why there is none. ``weights_rss_bytes``: resident afterwards.
     """
 
     question: str
@@ -43,6 +46,10 @@ class Answer:
     notices: list[str] = field(default_factory=list)
     prompt_tokens: int = 0
     peak_rss_bytes: int = 0
+    weights_rss_bytes: int = 0
+    dropped: int = 0
+    cut: bool = False
+    refused: str = ""
 
     @property
     def key(self) -> Key:

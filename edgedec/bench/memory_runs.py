@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
+from edgedec.bench.control_group import ControlGroup, control_group
 from edgedec.bench.texts import PROMPTS
 from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
 from edgedec.memory.plan import LEAST_CONTEXT
 
-_GROUPS = Path("/sys/fs/cgroup/memory")
-"""Where Linux keeps groups of processes with a limit of their memory (version 1 of cgroups)."""
 _REFUSED, _TOO_LONG = MemoryBudgetError.exit_code, ContextFullError.exit_code
 _FULL = 0.9
 """Of the context: sessions that used so much of it say whether predictions are right."""
@@ -92,7 +88,7 @@ def random_runs(
     can be made. Raises BackendError when the model does not plan.
     """
     dice = random.Random(seed)
-    with _group() as group:
+    with control_group() as group:
         report = MemoryReport(model, group is not None)
         stones = _plan(model)["milestones"]
         smallest, largest = stones[0]["bytes"], stones[-1]["bytes"]
@@ -133,11 +129,13 @@ def _plan(model: str) -> dict[str, Any]:
     return plan
 
 
-def _run(model: str, budget: int, options: tuple[str, ...], prompt: str, group: Path | None) -> MemoryRun:
+def _run(
+    model: str, budget: int, options: tuple[str, ...], prompt: str, group: ControlGroup | None
+) -> MemoryRun:
     given = ("generate", "-m", model, "--raw", "-p", prompt, "--json", "--memory", str(budget), *options)
     if group:
-        (group / "memory.limit_in_bytes").write_text(str(budget))
-    enter = None if group is None else lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+        group.limit(budget)
+    enter = group.enter if group else None
     done = subprocess.run(_command(*given), capture_output=True, text=True, check=False, preexec_fn=enter)
     if done.returncode:
         return MemoryRun(options, budget, done.returncode)
@@ -146,20 +144,3 @@ def _run(model: str, budget: int, options: tuple[str, ...], prompt: str, group: 
     used = (stats["prompt_tokens"] + stats["completion_tokens"]) / stats["context"]
     planned, given_up = memory["planned_bytes"], tuple(memory["given_up"])
     return MemoryRun(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up)
-
-
-@contextmanager
-def _group() -> Iterator[Path | None]:
-    """A control group of our own, or None where there are none or they are not ours to make."""
-    group = _GROUPS / f"edgedec-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(str(1 << 40))
-    except OSError:
-        yield None
-        return
-    try:
-        yield group
-    finally:
-        with suppress(OSError):
-            group.rmdir()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+from edgedec.bench.levels import Level
 from edgedec.bench.worker import Side
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
@@ -58,7 +61,7 @@ def ours_drafting(
     bundle: Path,
     *,
     threads: int,
-    context: int,
+    context: int | None,
     costs: Path,
     draft_models: Mapping[str, Path],
     isa: str | None = None,
@@ -81,6 +84,28 @@ def ours_drafting(
         },
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
+
+
+def ours_within(
+    bundle: Path, *, name: str, level: Level, draft: str, full_rows: bool, **settings: Any
+) -> Side:
+    """EdgeDec drafting as ``draft`` says within the memory of ``level``; the other settings are those of
+    ``ours_drafting``. ``full_rows``: whether replies are drawn, so that whole rows of logits may be needed.
+    """
+    side = ours_drafting(bundle, **settings)
+    more = {"level": asdict(level), "draft": draft, "full_rows": full_rows}
+    program = _PROGRAMS / "edgedec_memory_peer.py"
+    return replace(side, name=name, program=program, settings={**side.settings, **more})
+
+
+def ours_chatting(bundle: Path, *, max_tokens: int, elastic: bool, **settings: Any) -> Side:
+    """EdgeDec in one chat, with replies of at most ``max_tokens``; see ``ours_within`` for the others.
+
+    ``elastic``: the context may be as long as the budget allows.
+    """
+    side = ours_within(bundle, **settings)
+    more = {"max_tokens": max_tokens, "elastic": elastic}
+    return replace(side, program=_PROGRAMS / "edgedec_chat_peer.py", settings={**side.settings, **more})
 
 
 def split_peer(name: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +48,8 @@ class Worker:
     dies or refuses a request.
     """
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, begin: Callable[[], None] | None = None) -> None:
+        """``begin`` runs in the new process before its program does."""
         self.side = side
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         try:
@@ -58,6 +60,7 @@ class Worker:
                 stderr=self._errors,
                 env={**os.environ, **side.environment},
                 encoding="utf-8",
+                preexec_fn=begin,
             )
         except OSError as error:
             self._errors.close()
@@ -104,6 +107,11 @@ class Worker:
         if missing := answer["missing"]:
             raise UsageError(f"{self.side.python} has no module {missing}", hint=self.side.advice)
         raise BackendError(f"{self.side.name} failed: {answer['error']}")
+
+    def kill(self) -> None:
+        """End the process at once, as the system does (SIGKILL); it hears of nothing."""
+        self._process.kill()
+        self._process.wait()
 
     def _death(self) -> BackendError:
         status = self._process.wait()

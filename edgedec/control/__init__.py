@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from edgedec.control.acceptance import Acceptance
+from edgedec.control.company import Company
 from edgedec.control.controller import Controller
-from edgedec.control.costs import CostCurve
+from edgedec.control.costs import CostCurve, Costs
 from edgedec.control.planner import planned
 
-__all__ = ["Acceptance", "Controller", "CostCurve", "planned"]
+__all__ = ["Acceptance", "Company", "Controller", "CostCurve", "Costs", "planned"]

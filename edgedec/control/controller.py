@@ -12,7 +12,7 @@ from functools import partial
 
 from edgedec.control.acceptance import Acceptance
 from edgedec.control.asking import Caller, Exploring
-from edgedec.control.costs import CostCurve
+from edgedec.control.costs import Costs
 from edgedec.control.credit import Credit
 from edgedec.control.line import Line
 from edgedec.control.planner import NOTHING, Plan, least_reach, planned
@@ -63,7 +63,7 @@ class RoundTimes:
 class Controller:
     """Plans rounds so that decoding is as quick as drafts allow, and never slower than without."""
 
-    def __init__(self, costs: CostCurve, names: Sequence[str], limit: int) -> None:
+    def __init__(self, costs: Costs, names: Sequence[str], limit: int) -> None:
         self.costs = costs
         self.acceptance = Acceptance()
         self.credit = Credit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Protocol
 
 _WEIGHT = 0.1
 """Of a new time among the ones before: machines change their mind (heat, other programs)."""
@@ -20,6 +21,30 @@ _UNCLEAR = 0.1
 """Passes over several tokens that moved the whole curve so far (a logarithm) may be wrong about one token."""
 _SHARED = 0.5
 """Of what a pass over several tokens took too long, so much is the machine, the rest the curve's shape."""
+
+
+class Costs(Protocol):
+    """What control asks of costs; see ``CostCurve``."""
+
+    @property
+    def longest(self) -> int: ...
+
+    @property
+    def plain(self) -> float: ...
+
+    def seconds(self, tokens: int) -> float: ...
+
+    def least_slope(self, more: int) -> float: ...
+
+    def observe(self, tokens: int, seconds: float) -> bool: ...
+
+    @property
+    def plain_is_unclear(self) -> bool: ...
+
+    @property
+    def drift(self) -> float: ...
+
+    def measured(self) -> dict[int, float]: ...
 
 
 class CostCurve:

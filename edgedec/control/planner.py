@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedec.control.costs import CostCurve
+from edgedec.control.costs import Costs
 from edgedec.core.tree import ROOT, DraftTree
 
 
@@ -20,7 +20,7 @@ NOTHING = Plan()
 
 
 def planned(
-    tree: DraftTree, costs: CostCurve, *, rate: float = 0.0, handling: float = 0.0, spare: float | None = None
+    tree: DraftTree, costs: Costs, *, rate: float = 0.0, handling: float = 0.0, spare: float | None = None
 ) -> Plan:
     """How many nodes, from the front of ``tree``, make the most of the time they take.
 
@@ -48,6 +48,6 @@ def planned(
     return Plan(chosen, best)
 
 
-def least_reach(costs: CostCurve, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
+def least_reach(costs: Costs, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
     """The path probability below which no token of a draft of at most ``limit`` tokens can pay."""
     return max(rate, 1.0 / costs.plain) * (costs.least_slope(limit) + handling)

@@ -14,11 +14,15 @@ width, H the heads' width:
     scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: what the tensors of a layer and
               the kernels' buffers hold at once; the arena rounds up by up to half; 24 queries share a block
               of attention, each with a float per key
-    rows      4 V (1 + g), where whole rows of logits may be asked for (sampling), else 0
+    rows      4 V (1 + g) + 120 V, where whole rows of logits may be asked for (sampling), else 0: drawing
+              from one takes arrays as long in float64, as measured, and conversations draw at the same time
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
     slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
               session, as measured
+
+With k conversations at once, n is the context of each: cache, rows, tables and what slack has per token are k
+times as large, P is (k - 1) (1 + g) longer, and slack has 1 MB for each conversation but one.
 """
 
 from __future__ import annotations
@@ -30,6 +34,10 @@ from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
 
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
+_SLACK_PER_CONVERSATION = 1_000_000
+"""Of each one more: its thread, what it knows of its text, and its part of a pass."""
+_DRAWING = 120
+"""Bytes for each entry of a whole row that is drawn from."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_READING = 128
@@ -72,28 +80,37 @@ class Known:
     full_rows: bool = False
     drafter: Weighty | None = None
     kinds: tuple[KvType, ...] = ("fp16", "int8")
+    conversations: int = 1
+    """At once, over the one model."""
+
+
+def longest_pass(choice: Choice, conversations: int = 1) -> int:
+    """Tokens: a piece of one conversation's prompt, beside the drafts of all others."""
+    return max(choice.prompt_pass, 1 + choice.drafted) + (conversations - 1) * (1 + choice.drafted)
 
 
 def footprint(known: Known, choice: Choice) -> dict[str, int]:
     """Bytes by what holds them; their sum is the most that the session has resident at once."""
     spec = known.target.spec
-    longest = max(choice.prompt_pass, 1 + choice.drafted)
+    count = known.conversations
+    slack = _SLACK + (count - 1) * _SLACK_PER_CONVERSATION
+    piece = longest_pass(choice)
     parts = {
         "process": known.process,
         "weights": known.target.weights,
-        "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest),
-        "scratch": scratch_bytes(known.target, longest, choice.context),
-        "rows": 4 * spec.vocab_size * (1 + choice.drafted) if known.full_rows else 0,
-        "tables": choice.tables,
+        "kv_cache": cache_bytes(spec, choice.context, choice.kv, piece, count),
+        "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
+        "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + _DRAWING) if known.full_rows else 0,
+        "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
-        "slack": _SLACK + _SLACK_PER_TOKEN * choice.context,
+        "slack": slack + _SLACK_PER_TOKEN * count * choice.context,
     }
     return {name: count for name, count in parts.items() if count}
 
 
-def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int) -> int:
-    """Bytes of the pages that ``context`` tokens come to fill, in passes over at most ``longest``."""
-    windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
+def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, conversations: int = 1) -> int:
+    """Bytes of the pages that conversations of ``context`` tokens come to fill, ``longest`` at once each."""
+    windowed, row = spec.n_window_layers, conversations * kv_row_bytes(spec.head_dim, kv)
     ring = ring_slots(spec, context, longest, kv)
     pages = (spec.n_layers - windowed) * -(-context * row // PAGE) + windowed * -(-ring * row // PAGE)
     return 2 * spec.n_kv_heads * pages * PAGE
@@ -114,5 +131,5 @@ def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
 def _drafter_bytes(model: Weighty, choice: Choice) -> int:
     context = min(choice.context, model.spec.context_length)
     longest = min(_DRAFT_READING, choice.context)
-    cache = cache_bytes(model.spec, context, choice.kv, max(choice.prompt_pass, 1 + choice.drafted))
+    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
     return model.weights + cache + scratch_bytes(model, longest, context)

@@ -69,9 +69,9 @@ def peak(known: Known, choice: Choice) -> int:
     return sum(footprint(known, choice).values())
 
 
-def least(known: Known, wanted: Choice) -> int:
-    """The smallest budget that fits anything."""
-    choice = replace(wanted, context=min(LEAST_CONTEXT, wanted.context))
+def least(known: Known, wanted: Choice, context: int = LEAST_CONTEXT) -> int:
+    """The smallest budget that fits ``context`` tokens."""
+    choice = replace(wanted, context=min(context, wanted.context))
     return min(peak(known, choice) for choice in (choice, *(lesser for lesser, _ in _lesser(known, choice))))
 
 

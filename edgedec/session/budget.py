@@ -14,7 +14,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.engine import LONGEST_PASS
 from edgedec.memory import KvType
-from edgedec.memory.footprint import Choice, Known, Weighty
+from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import Plan, planned
 from edgedec.memory.release import release_freed
@@ -22,6 +22,8 @@ from edgedec.session.speculate import OFF, Drafting
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgedec.session.assemble import LoadedModel
 
 KINDS: tuple[KvType, ...] = ("fp16", "int8")
@@ -69,18 +71,21 @@ class Budget:
 
 
 def within(
-    budget: int,
+    budget: int | Callable[[Known, Choice], int],
     model: LoadedModel,
     drafting: Drafting,
     *,
     elastic: bool,
     full_rows: bool,
     drafter: LoadedModel | None = None,
+    conversations: int = 1,
 ) -> Budget:
     """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
 
-    ``elastic``: nobody named a context. ``full_rows``: whole rows of logits may be asked for. Raises
-    MemoryBudgetError for a budget too small, UnsupportedError for a model whose memory is not ours to plan.
+    ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
+    ``full_rows``: whole rows of logits may be asked for. ``conversations``: so many at once, each with the
+    context that the plan has; see ``Conversations``. Raises MemoryBudgetError for a budget too small,
+    UnsupportedError for a model whose memory is not ours to plan.
     """
     models = [one for one in (model, drafter) if one is not None]
     for one in models:
@@ -97,6 +102,7 @@ def within(
         full_rows=full_rows,
         drafter=_weighty(drafter) if drafter else None,
         kinds=tuple(kv for kv in KINDS if all(cast("Reserving", one.forward).takes(kv) for one in models)),
+        conversations=conversations,
     )
     drafts = drafting.names != OFF
     wanted = Choice(
@@ -107,13 +113,14 @@ def within(
         tables=drafting.most_tables if drafts else 0,
         model_drafts=drafter is not None,
     )
-    plan = planned(known, wanted, budget, elastic=elastic)
-    ledger = Ledger(budget)
-    for name, nbytes in plan.parts.items():
-        ledger.lease(name, nbytes)
-    _reserve(model, plan.choice)
+    nbytes = budget if isinstance(budget, int) else budget(known, wanted)
+    plan = planned(known, wanted, nbytes, elastic=elastic)
+    ledger = Ledger(nbytes)
+    for name, part in plan.parts.items():
+        ledger.lease(name, part)
+    _reserve(model, plan.choice, longest_pass(plan.choice, conversations))
     if drafter and plan.choice.model_drafts:
-        _reserve(drafter, plan.choice)
+        _reserve(drafter, plan.choice, longest_pass(plan.choice))
     return Budget(known, wanted, plan, ledger)
 
 
@@ -123,8 +130,7 @@ def _weighty(model: LoadedModel) -> Weighty:
     return Weighty(spec, model.manifest.files[WEIGHTS].bytes - copied, model.threads)
 
 
-def _reserve(model: LoadedModel, choice: Choice) -> None:
+def _reserve(model: LoadedModel, choice: Choice, longest: int) -> None:
     forward = model.forward
     context = min(choice.context, forward.spec.context_length)
-    longest = max(choice.prompt_pass, 1 + choice.drafted)
     cast("Reserving", forward).reserve(context, choice.kv, longest)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
     from edgedec.speculation import Notice
 
-_MEASURED = (1, 2, 4, 8, 16)
+_MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)
+LONGEST = 16
+"""Tokens of a pass of one conversation; several have longer ones."""
 _ROUNDS, _MOST_ROUNDS = 3, 8
 _ENOUGH_S = 0.5
 """More than the fewest rounds only as long as they are quick."""
@@ -66,12 +68,17 @@ class CostFile:
             self.write(seconds)
 
 
-def known_costs(model: LoadedModel, file: CostFile, *, clock: Clock, notice: Notice) -> CostCurve:
-    """From ``file`` if these passes were measured before, else measured now, in a second or two."""
-    if (curve := file.read()) is not None:
+def known_costs(
+    model: LoadedModel, file: CostFile, *, clock: Clock, notice: Notice, longest: int = LONGEST
+) -> CostCurve:
+    """From ``file`` if passes up to ``longest`` tokens (or the model's longest) were measured before, else
+    measured now, in a second or two.
+    """
+    curve = file.read()
+    if curve is not None and curve.longest >= _sizes(model.forward, longest)[-1]:
         return curve
     notice(f"measuring what passes of {model.manifest.name} cost on this machine, once")
-    measured = measure_costs(model.forward, clock, notice)
+    measured = measure_costs(model.forward, clock, notice, longest)
     try:
         file.write(measured)
     except StorageError as error:
@@ -79,15 +86,15 @@ def known_costs(model: LoadedModel, file: CostFile, *, clock: Clock, notice: Not
     return CostCurve(measured)
 
 
-def measure_costs(forward: Forward, clock: Clock, notice: Notice) -> dict[int, float]:
-    """Seconds of passes over 1 to 16 tokens, all rows wanted; empties the cache.
+def measure_costs(forward: Forward, clock: Clock, notice: Notice, longest: int = LONGEST) -> dict[int, float]:
+    """Seconds of passes over 1 to ``longest`` tokens, all rows wanted; empties the cache.
 
     The least of some rounds: what else the machine does makes passes slower, never quicker. Rounds go through
     all numbers of tokens, so that a machine that changes its speed changes it for all. ``notice`` hears of
     what takes long.
     """
     least: dict[int, float] = {}
-    sizes = [size for size in _MEASURED if size <= min(forward.capacity, forward.caps.max_pass)]
+    sizes = _sizes(forward, longest)
     started = spoken = clock()
     for turn in range(_MOST_ROUNDS):
         if turn >= _ROUNDS and clock() - started > _ENOUGH_S:
@@ -104,3 +111,8 @@ def measure_costs(forward: Forward, clock: Clock, notice: Notice) -> dict[int, f
                 spoken = ended
     forward.rewind(0)
     return least
+
+
+def _sizes(forward: Forward, longest: int) -> list[int]:
+    most = min(longest, forward.capacity, forward.caps.max_pass)
+    return [size for size in _MEASURED if size <= most]

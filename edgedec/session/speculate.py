@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.control import Company
 from edgedec.core.errors import UsageError
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.session.costs import CostFile, known_costs
@@ -99,16 +101,9 @@ def speculation_for(
     tokens; if drafters were named, a line says so. Raises UnsupportedError for a model that cannot draft for
     this one.
     """
-    if drafting.names == OFF:
+    if not _can_draft(model, drafting, notice):
         return None
-    spec = model.forward.spec
-    if not model.forward.caps.trees or not model.forward.caps.exact:
-        if drafting.names != AUTO:
-            notice(f"note: {spec.name} runs without drafts; its bundle has no passes over trees of tokens")
-        return None
-    most = drafting.most_tables
-    share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
-    drafters = [DRAFTERS[name](int(share * TABLE_BYTES[name])) for name in drafting.chosen]
+    drafters = _drafters(drafting)
     if open_draft is not None:
         drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
     file = CostFile.of(model, costs)
@@ -122,3 +117,54 @@ def speculation_for(
         clock=clock,
         keep=file.write_quietly,
     )
+
+
+def speculations_for(
+    model: LoadedModel, drafting: Drafting, count: int, costs: Path, *, notice: Notice
+) -> tuple[list[Speculation], Company] | None:
+    """As ``speculation_for``, for ``count`` conversations in each other's company: drafters of their own, one
+    table of what passes cost. What drafting takes is counted in the time of the conversation's own thread.
+    Raises UsageError for a model that drafts: each would need one of its own.
+    """
+    if drafting.models:
+        raise UsageError(
+            "no model can draft for several conversations at once",
+            hint=f"use --draft {AUTO} or {OFF}, or one at a time",
+        )
+    if not _can_draft(model, drafting, notice):
+        return None
+    file = CostFile.of(model, costs)
+    longest = count * (1 + drafting.tokens)
+    table = known_costs(model, file, clock=time.perf_counter, notice=notice, longest=longest)
+    company = Company(table, count)
+    found = [
+        Speculation(
+            _drafters(drafting),
+            view,
+            limit=drafting.tokens,
+            rule=drafting.rule,
+            notice=notice,
+            clock=time.thread_time,
+            keep=file.write_quietly,
+        )
+        for view in company.views
+    ]
+    return found, company
+
+
+def _can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
+    if drafting.names == OFF:
+        return False
+    if model.forward.caps.trees and model.forward.caps.exact:
+        return True
+    if drafting.names != AUTO:
+        name = model.forward.spec.name
+        notice(f"note: {name} runs without drafts; its bundle has no passes over trees of tokens")
+    return False
+
+
+def _drafters(drafting: Drafting) -> list[Drafter]:
+    """Those without a model, with an even share of the bytes that there are."""
+    most = drafting.most_tables
+    share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
+    return [DRAFTERS[name](int(share * TABLE_BYTES[name])) for name in drafting.chosen]

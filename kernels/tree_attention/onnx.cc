@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ort/ops.h"
-#include "tree_attention/tree_attention.h"
+#include "tree_attention/sequences.h"
 
 namespace edgedec::ort {
 namespace {
@@ -9,6 +9,8 @@ namespace {
 using tree_attention::Cache;
 using tree_attention::Config;
 using tree_attention::Pass;
+using tree_attention::Sequence;
+using tree_attention::Sequences;
 
 struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
@@ -63,41 +65,82 @@ struct TreeAttention {
 
   void compute(Context& c) {
     const int64_t width = static_cast<int64_t>(config.heads * config.dim);
-    const auto tokens = static_cast<size_t>(c.rows(0, width + 2 * static_cast<int64_t>(config.kv_heads * config.dim)));
-    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens ||
-        c.elements(3) != 1)
-      throw Error("rotary, parents and length do not fit the tokens");
-    const int64_t length = *c.data<const int64_t>(3);
-    if (length < 0) throw Error("negative length");
-    size_t capacity = 0;
-    const Cache kv = cache(c, &capacity);
-    const Pass pass{c.data<const int64_t>(2), tokens, static_cast<size_t>(length)};
-    if (const char* wrong = tree_attention::problem(config, pass, capacity)) throw Error(wrong);
-    auto* out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
-    float* queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
-    prepare(c, kv, pass, queries);
-    attend(c, kv, pass, queries, out);
+    const auto tokens = static_cast<size_t>(c.rows(0, qkv_width()));
+    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens)
+      throw Error("rotary and parents do not fit the tokens");
+    Call call{};
+    call.cache = cache(c, &call.capacity);
+    Sequences sequences;
+    if (const char* wrong = read_sequences(config, c.data<const int64_t>(3), c.elements(3), c.data<const int64_t>(2),
+                                           tokens, call.capacity, &sequences))
+      throw Error(wrong);
+    call.places = sequences.places;
+    call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
+    call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
+    call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
+    call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
+    share_out(c, call, sequences.all);
     // The output kv_new[1, 2, Hkv, 0, row]: nothing is left for the caller to put into the cache. The op's body in
     // standard ONNX ops, which cannot write its input, hands out the rows of all tokens there.
-    c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, static_cast<int64_t>(kv.row)});
+    const auto row_size = static_cast<int64_t>(call.cache.row);
+    c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, row_size});
   }
 
-  void prepare(Context& c, const Cache& kv, const Pass& pass, float* queries) const {
-    const auto *qkv = c.data<const float>(0), *rotary = c.data<const float>(1);
-    const float *q_norm = head_norm(c, 5), *k_norm = head_norm(c, 6);
+  // What all sequences of a pass have in common.
+  struct Call {
+    Cache cache;
+    size_t capacity, places;
+    const float *qkv, *rotary, *q_norm, *k_norm;
+    float *queries, *out;
+  };
+
+  int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
+
+  // A sequence with much to do has all threads to itself; short ones are a thread's each, since to share out each of
+  // them would take longer than to compute it.
+  void share_out(Context& c, const Call& call, const std::vector<Sequence>& all) const {
+    constexpr size_t kWorthAllThreads = 1 << 20;
+    std::vector<const Sequence*> shorter;
+    for (const Sequence& one : all)
+      if (all.size() == 1 || work(one.pass) >= kWorthAllThreads)
+        compute_one(c, call, one);
+      else
+        shorter.push_back(&one);
     auto body = [&](size_t i) {
-      const size_t m0 = i * kPrepareRows, m1 = std::min(pass.tokens, m0 + kPrepareRows);
-      row->prepare(config, kv, pass.length, qkv, rotary, q_norm, k_norm, queries, m0, m1);
+      Serial serial;
+      compute_one(serial, call, *shorter[i]);
     };
-    parallel_for(c, (pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
+    if (!shorter.empty()) parallel_for(c, shorter.size(), body);
   }
 
-  void attend(Context& c, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
+  // Multiplications of scores, and as many of values.
+  size_t work(const Pass& pass) const {
+    return pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
+  }
+
+  void compute_one(Parallel& threads, const Call& call, const Sequence& one) const {
+    const Cache kv = part_of(call.cache, call.capacity, call.places, one.place);
+    const size_t width = config.heads * config.dim;
+    float* queries = call.queries + one.first * width;
+    prepare(threads, call, kv, one, queries);
+    attend(threads, kv, one.pass, queries, call.out + one.first * width);
+  }
+
+  void prepare(Parallel& threads, const Call& call, const Cache& kv, const Sequence& one, float* queries) const {
+    const float* qkv = call.qkv + one.first * static_cast<size_t>(qkv_width());
+    const float* rotary = call.rotary + one.first * config.dim;
+    auto body = [&](size_t i) {
+      const size_t m0 = i * kPrepareRows, m1 = std::min(one.pass.tokens, m0 + kPrepareRows);
+      row->prepare(config, kv, one.pass.length, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
+    };
+    parallel_for(threads, (one.pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
+  }
+
+  void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
     // A short context is done sooner than a second thread wakes.
     constexpr size_t kWorthSharing = 1 << 15;
-    const size_t work = pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
     Serial serial;
-    Parallel& threads = work < kWorthSharing ? static_cast<Parallel&>(serial) : c;
+    Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
     tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass));
   }
 

@@ -23,8 +23,9 @@ from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import write_tiny
 
-EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3")
-"""With "int8-", the cache is kept in int8."""
+PLACES = ("place-llama", "place-int8-gemma3")
+EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *PLACES)
+"""With "int8-", the cache is kept in int8; with "place-", it is one of three conversations' places."""
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -144,8 +145,11 @@ def _make(request: pytest.FixtureRequest) -> Make:
             lambda capacity: DecoderForward(bundle, manifest, threads=2, capacity=capacity, spin=False),
             exact=False,
         )
-    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("int8-"))
-    manifest, kv = Manifest.load(bundle), "int8" if kind.startswith("int8-") else "fp16"
-    return Make(
-        lambda capacity: OnnxForward(bundle, manifest, threads=2, capacity=capacity, spin=False, kv=kv), kv=kv
-    )
+    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("place-").removeprefix("int8-"))
+    manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
+
+    def fresh(capacity: int) -> Forward:
+        forward = OnnxForward(bundle, manifest, threads=2, capacity=capacity, spin=False, kv=kv)
+        return forward.places(3, piece=128, most=160).forwards[1] if kind.startswith("place-") else forward
+
+    return Make(fresh, kv=kv)

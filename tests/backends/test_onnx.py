@@ -191,7 +191,7 @@ def test_a_pass_that_fails_appends_nothing(tiny_bundle: Bundles, monkeypatch: py
             raise states.Fail("[ONNXRuntimeError] : 1 : FAIL : no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(forward, "_bound_for", lambda shape: Refusing())
+        patch.setattr(forward._passes, "_bound_for", lambda shape: Refusing())
         with pytest.raises(BackendError):
             forward.extend([3])
     assert forward.length == 2
@@ -230,7 +230,7 @@ def test_a_step_costs_little_python(tiny_bundle: Bundles, monkeypatch: pytest.Mo
     """Everything around the runtime's own run; some 10 microseconds, allowed 100."""
     forward = opened(tiny_bundle("llama"), capacity=256)
     forward.extend([1])
-    bound = forward._bound[1, 1, False]
+    bound = forward._passes._bound[1, 1, 1, False]
 
     class Instant:
         def run_with_iobinding(self, binding: object) -> None:

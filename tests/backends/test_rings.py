@@ -13,6 +13,7 @@ import pytest
 from edgedec.backends import kv_memory, onnx
 from edgedec.backends.onnx import OnnxForward
 from edgedec.backends.onnx_pass import BoundPass
+from edgedec.backends.places import Request
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import HeadRows, Rows
@@ -331,3 +332,38 @@ def test_files_of_whole_caches_are_another_kind(bundles: Bundles) -> None:
     ring, whole = both(bundles, "gemma3")
     assert whole.cache_layout == "fp16 7x2x2x32"
     assert ring.cache_layout == f"fp16 1x2x2x32 6x2x2x32x{WINDOW + SLACK}"
+
+
+@pytest.mark.parametrize(("name", "kv"), KINDS)
+def test_conversations_side_by_side_have_rings_of_their_own(name: str, kv: KvType, bundles: Bundles) -> None:
+    """Chains, trees and ways back, in passes of all three: each has the bits of a whole cache of its own."""
+    rng = np.random.default_rng(3)
+    with_rings, earlier = bundles(name)
+    places = opened(with_rings, kv).places(3, piece=LONGEST, most=3 * LONGEST)
+    alone = [opened(earlier, kv) for _ in places.forwards]
+    for _ in range(40):
+        requests = []
+        for place in rng.permutation(3)[: rng.integers(1, 4)].tolist():
+            size = int(rng.integers(1, LONGEST + 1))
+            parents = [int(rng.integers(-1, i)) for i in range(size)]
+            requests.append(Request(place, text(size, int(rng.integers(1 << 30))), parents, FULL))
+        for request, rows in zip(requests, places.run(requests), strict=True):
+            one = alone[request.place]
+            assert bits(rows) == bits(one.extend(request.tokens, parents=request.parents, rows=FULL))
+            for forward in (one, places.forwards[request.place]):
+                forward.keep_path([0])
+                forward.rewind(forward.length - int(request.tokens[0] % 5 == 0))
+        for forward in places.forwards:
+            for token in text(3, forward.length):
+                assert bits(forward.extend([token], rows=FULL)) == bits(
+                    alone[forward.place].extend([token], rows=FULL)
+                )
+    assert min(forward.length for forward in places.forwards) > 5 * RING
+    sink = io.BytesIO()
+    places.forwards[0].write_cache(sink, places.forwards[0].length)
+    sink.seek(0)
+    places.forwards[2].read_cache(sink, places.forwards[0].length)
+    assert bits(places.forwards[2].extend([7], rows=FULL)) == bits(alone[0].extend([7], rows=FULL))
+    expected = alone[1].extend([7], rows=FULL)
+    assert bits(places.forwards[1].extend([7], rows=FULL)) == bits(expected)
+    assert places.forwards[0].nbytes()["kv_cache"] == opened(with_rings, kv).nbytes()["kv_cache"]

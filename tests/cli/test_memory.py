@@ -50,6 +50,27 @@ def test_the_plan_names_every_byte(home: Home, bundle: Path) -> None:
     assert "nothing fits" in told
 
 
+def test_the_plan_as_a_picture(home: Home, bundle: Path, tmp_path: Path) -> None:
+    """Speeds are drawn only where passes were measured, and a line says how to measure them."""
+    pytest.importorskip("matplotlib")
+    plan = ("plan", "-m", str(bundle), "--memory", "200MB", "--plot", str(tmp_path / "plan.svg"))
+    before = edgedec(home, *plan)
+    assert before.returncode == 0, before.stderr
+    picture = (tmp_path / "plan.svg").read_text(encoding="utf-8")
+    assert "context, tokens" in picture
+    assert "tokens/s" not in picture
+    assert before.stderr.splitlines() == [
+        f"no speed with a cache in {kv}: its passes were never measured; "
+        f"`edgedec generate -m {bundle} --kv {kv} -p Hi` does it"
+        for kv in ("int8", "fp16")
+    ]
+    parsed(home, "generate", "-m", str(bundle), "--raw", "-p", "Hi", "--max-tokens", "4", "--json")
+    after = edgedec(home, *plan)
+    assert "fp16" not in after.stderr
+    assert "tokens/s" in (tmp_path / "plan.svg").read_text(encoding="utf-8")
+    assert_one_line(run(home.seams(), "plan", "--plot", "plan.txt"), 2, "cannot draw plan.txt")
+
+
 def test_a_budget_that_was_named_as_enough_is_enough(home: Home, bundle: Path) -> None:
     given = ("generate", "-m", str(bundle), "--raw", "-p", "Hello", "--context", "256")
     poor = edgedec(home, *given, "--memory", "20MB")

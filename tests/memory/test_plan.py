@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.types import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
-from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint
+from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, longest_pass
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned
 
@@ -29,7 +29,10 @@ PAIR = Known(
 WANTED = Choice(4096, tables=3 * MB)
 BOTH = replace(WANTED, model_drafts=True)
 
-CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED)])
+FOUR = replace(ALONE, conversations=4)
+EIGHT = replace(PAIR, drafter=None, conversations=8)
+
+CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED), (FOUR, WANTED), (EIGHT, WANTED)])
 
 
 @given(CASES, st.integers(0, 500 * MB), st.booleans())
@@ -155,7 +158,7 @@ def test_every_choice_has_its_price() -> None:
     lesser = Choice(2048, "int8", 64, 7, MB, False)
     for name, value in zip(BOTH.__slots__, astuple(lesser), strict=True):
         assert peak(PAIR, replace(BOTH, **{name: value})) < peak(PAIR, BOTH), name
-    assert parts["rows"] == 16 * 151936 * 4
+    assert parts["rows"] == 151936 * (16 * 4 + 120)
     assert "rows" not in footprint(ALONE, WANTED)
 
 
@@ -175,3 +178,22 @@ def test_a_ledger_never_gives_more_than_it_has() -> None:
         cache.release()
     with pytest.raises(ValueError, match="-1 bytes"):
         ledger.lease("cache", -1)
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_several_conversations_share_weights_and_nothing_else(count: int) -> None:
+    choice = Choice(1024, tables=3 * MB)
+    one, several = (footprint(replace(ALONE, conversations=n, full_rows=True), choice) for n in (1, count))
+    assert {several[part] for part in ("process", "weights")} == {
+        one[part] for part in ("process", "weights")
+    }
+    for part in ("kv_cache", "rows", "tables"):
+        assert several[part] == count * one[part]
+    assert one["scratch"] < several["scratch"] < count * one["scratch"]
+    assert several["slack"] > one["slack"] + (count - 1) * 1_500 * 1024
+
+
+def test_the_longest_pass_of_several_has_a_prompt_and_the_drafts_of_the_others() -> None:
+    choice = Choice(1024, prompt_pass=128, drafted=15)
+    assert [longest_pass(choice, count) for count in (1, 2, 8)] == [128, 144, 240]
+    assert longest_pass(Choice(1024, prompt_pass=16, drafted=0), 8) == 23

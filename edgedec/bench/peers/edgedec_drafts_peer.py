@@ -50,8 +50,14 @@ class Mode:
 
 
 class Peer:
-    def open(
-        self, model: str, threads: int, context: int, costs: str, draft_models: dict[str, str],
+    def open(self, **settings: Any) -> dict[str, Any]:
+        """Load the model, see ``load``, and run a pass."""
+        facts = self.load(**settings)
+        self.warm_up()
+        return facts
+
+    def load(
+        self, model: str, threads: int, context: int | None, costs: str, draft_models: dict[str, str],
         draft_tokens: int = MOST_DRAFTED, kv: KvType = "fp16",
     ) -> dict[str, Any]:  # fmt: skip
         """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost,
@@ -61,12 +67,19 @@ class Peer:
         self._prompt: list[int] = []
         self.model = load_model(Path(model), threads=threads, context=context, kv=kv)
         self.costs = Path(costs)
-        self._most = draft_tokens
+        self.most = draft_tokens
         self._modes: dict[str, Mode] = {}
+        planned = self.model.forward.nbytes()
+        return {"version": __version__, "isa": self.model.isa, "planned_bytes": planned}
+
+    def warm_up(self) -> None:
         forward = self.model.forward
         forward.extend([0] * min(_WARM, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
         forward.rewind(0)
-        return {"version": __version__, "isa": self.model.isa, "planned_bytes": forward.nbytes()}
+
+    def drafting(self, mode: str) -> Drafting:
+        """What a way to draft comes to here."""
+        return Drafting(mode, self.most)
 
     def open_draft(self, name: str) -> LoadedModel:
         """A model that drafts, with threads, kind of cache, and as far as it can context of its target."""
@@ -92,9 +105,9 @@ class Peer:
         """
         if fresh or mode not in self._modes:
             self._modes.pop(mode, None)  # before the new one is made: only one of them has to fit
-            self._modes[mode] = Mode(self, Drafting(mode, self._most))
+            self._modes[mode] = Mode(self, self.drafting(mode))
         used = self._modes[mode]
-        self._show_prompt(used, tokens)
+        self.show_prompt(used, tokens)
         used.rounds.clear()
         params = SamplingParams(**sampling)
         started = time.perf_counter()
@@ -114,7 +127,7 @@ class Peer:
             "notices": [] if mode == OFF else used.notices,
         }
 
-    def _show_prompt(self, used: Mode, tokens: list[int]) -> None:
+    def show_prompt(self, used: Mode, tokens: list[int]) -> None:
         """Leave in the cache what another way to draft read of this very prompt, and nothing else."""
         kept = len(tokens) if tokens == self._prompt else 0
         self.model.forward.rewind(min(kept, self.model.forward.length))

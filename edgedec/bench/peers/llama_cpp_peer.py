@@ -25,12 +25,17 @@ ROWS_BYTES = 64 << 20
 
 
 class Peer:
-    def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
-        """Load the GGUF file ``model``; with ``all_rows`` the context is one that ``logits`` can use."""
+    def open(
+        self, model: str, threads: int, context: int, all_rows: bool = False, repack: bool = True
+    ) -> dict[str, Any]:
+        """Load the GGUF file ``model``; with ``all_rows`` the context is one that ``logits`` can use.
+
+        ``repack``: weights may be copied into an order that is quicker, as by default.
+        """
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, None)
         llama_cpp.llama_backend_init()
-        self._model = llama_cpp.llama_model_load_from_file(model.encode(), _model_params())
+        self._model = llama_cpp.llama_model_load_from_file(model.encode(), _model_params(repack))
         if not self._model:
             raise RuntimeError("llama.cpp cannot load the file")
         self._vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
@@ -200,10 +205,11 @@ def ngram_simple(ids: NDArray[np.intc], size: int, most: int) -> NDArray[np.intc
     return none
 
 
-def _model_params() -> Any:
+def _model_params(repack: bool) -> Any:
     params = llama_cpp.llama_model_default_params()
     names = [field[0] for field in params._fields_]
     params.n_gpu_layers = 0
+    params.use_extra_bufts = repack
     if "use_mmap" in names:
         params.use_mmap = True
     else:  # newer versions

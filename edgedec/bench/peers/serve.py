@@ -1,8 +1,9 @@
 """Serves one peer over pipes: a request is a line of JSON on standard input, its answer one on the output.
 
 ``python serve.py PEER.py``: the file defines ``class Peer`` with some of ``OPS``, whose arguments and results
-are plain JSON; ``memory`` is answered here. ``{"op": "open", "model": ...}`` is answered by
-``{"result": {...}}`` or ``{"error": "one line", "missing": "module" or null}``.
+are plain JSON; ``memory`` and ``resident`` are answered here, ``memory`` also by peers that know more.
+``{"op": "open", "model": ...}`` is answered by ``{"result": {...}}`` or
+``{"error": "one line", "missing": "module" or null}``.
 Needs nothing but the standard library, so that any interpreter can run it.
 """
 
@@ -15,7 +16,20 @@ import sys
 import time
 from typing import Any
 
-OPS = ("prepare", "open", "generate", "reply", "logits", "fill", "extend", "memory")
+OPS = (
+    "prepare",
+    "open",
+    "generate",
+    "reply",
+    "logits",
+    "fill",
+    "extend",
+    "say",
+    "save",
+    "restore",
+    "memory",
+    "resident",
+)
 
 
 def load(path: str) -> Any:
@@ -30,19 +44,26 @@ def load(path: str) -> Any:
 
 def peak_rss_bytes() -> int:
     """The most physical memory this process has held, mapped weights included; 0 where it is not known."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    if peak := _status("VmHWM"):
+        return peak
     try:
         import resource
     except ImportError:  # not a Unix
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
+
+
+def _status(name: str) -> int:
+    """A number of bytes in Linux's /proc/self/status; 0 elsewhere."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith(name + ":"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
 
 
 class Server:
@@ -66,7 +87,10 @@ class Server:
 
     def _do(self, op: str, request: dict[str, Any]) -> Any:
         if op == "memory":
-            return {"peak_rss_bytes": peak_rss_bytes()}
+            more = self._peer.memory() if hasattr(self._peer, "memory") else {}
+            return {"peak_rss_bytes": peak_rss_bytes(), **more}
+        if op == "resident":
+            return {"mapped_bytes": _status("RssFile"), "private_bytes": _status("RssAnon")}
         if op == "prepare":
             return load(self._path).prepare(**request)
         if op != "open":

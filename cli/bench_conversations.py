@@ -1,0 +1,123 @@
+"""``edgedec bench conversations``: several at once over one model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import bench_common as common
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.seams import open_model, seams
+from edgedec.core.errors import UsageError
+from edgedec.core.units import size
+from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.bench.conversations import Measured
+    from edgedec.memory import KvType
+
+
+@click.command(
+    "conversations",
+    short_help="Tokens per second of several conversations at once, and whether replies differ.",
+    epilog=opt.examples(
+        "edgedec bench conversations -m qwen2.5-coder-1.5b --at-once 1 --at-once 2 --at-once 4 --at-once 8",
+        "edgedec bench conversations --at-once 4 --draft auto --draft off --max-tokens 200 --json",
+    ),
+)
+@opt.model_option
+@click.option(
+    "--at-once", "counts", multiple=True, type=click.IntRange(1, 16), metavar="N", default=(1, 2, 4, 8),
+    show_default=True, help="So many conversations at once; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--draft", "drafts", multiple=True, metavar="NAMES", default=("auto", "off"), show_default=True,
+    help="Who drafts, as --draft of generate; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
+    help="One question per line; .jsonl: a string or an object with prompt, question, text or turns.",
+)  # fmt: skip
+@click.option(
+    "--questions", type=click.IntRange(min=1), metavar="N", default=16, show_default=True,
+    help="Ask the first N questions.",
+)  # fmt: skip
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
+    help="Longest reply, in tokens.",
+)  # fmt: skip
+@click.option(
+    "--context", type=click.IntRange(min=2), default=1024, show_default=True, metavar="N",
+    help="Tokens that each conversation can hold.",
+)  # fmt: skip
+@click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw, see generate.")
+@click.option("--seed", type=int, default=0, metavar="S", help="See generate.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@opt.kv_option
+@opt.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: str,
+    counts: tuple[int, ...],
+    drafts: tuple[str, ...],
+    prompts: Path | None,
+    questions: int,
+    max_tokens: int,
+    context: int,
+    temperature: float,
+    seed: int,
+    threads: int | None,
+    kv: KvType,
+    as_json: bool,
+) -> None:
+    """Answer questions with several conversations at once over one model, and compare.
+
+    Tokens per second are those of all replies by all time, prompts included; the ratio is to one conversation
+    at a time that drafts the same way. Every reply is compared, token for token, with the one that plain
+    decoding makes alone; where one differs, the exit status is 1.
+    """
+    from edgedec.bench.conversations import QUESTIONS, measure
+    from edgedec.bench.texts import read_prompts
+    from edgedec.session.reply import Settings
+
+    texts = list(read_prompts(prompts) if prompts else QUESTIONS)[:questions]
+    if len(texts) < max(counts):
+        raise UsageError(
+            f"{len(texts)} questions are not enough for {max(counts)} conversations",
+            hint="give more with --prompts, or a smaller --at-once",
+        )
+    loaded = open_model(ctx, model, threads=threads, context=context, kv=kv)
+    settings = Settings(SamplingParams(temperature=temperature, seed=seed), max_tokens)
+    costs = seams(ctx).store().home / "costs"
+    with common.steps() as progress:
+        found = measure(loaded, texts, settings, counts=counts, drafts=drafts, costs=costs, progress=progress)
+    if as_json:
+        facts = {"model": loaded.manifest.name, "threads": loaded.threads, "questions": len(texts)}
+        results = [one.as_json() for one in found]
+        screen.show_json({**facts, "max_tokens": max_tokens, "kv": kv, "results": results})
+    else:
+        click.echo(f"{loaded.manifest.name}, {loaded.threads} threads, {len(texts)} questions\n")
+        _print(found)
+    if any(one.differ for one in found):
+        ctx.exit(1)
+
+
+def _print(found: list[Measured]) -> None:
+    heads = ("at once", "drafts", "tokens/s", "each", "ratio", "peak memory", "differ")
+    click.echo("".join(f"{head:>13}" for head in heads))
+    for one in found:
+        cells = (
+            one.at_once,
+            one.draft,
+            f"{one.tokens_per_s:.1f}",
+            f"{one.each_tokens_per_s:.1f}",
+            f"{one.ratio:.2f}",
+            size(one.peak_rss_bytes),
+            one.differ,
+        )
+        click.echo("".join(f"{cell:>13}" for cell in cells))

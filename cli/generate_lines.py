@@ -1,0 +1,119 @@
+"""``edgedec generate --lines``: every line of a file is a prompt, several are answered at once."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import screen
+from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.opening import open_for_several
+from edgedec.cli.progress import notice
+from edgedec.cli.seams import seams
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from edgedec.session.conversations import Answer, Conversations
+    from edgedec.session.reply import Settings
+    from edgedec.session.speculate import Drafting
+
+_SHOWN = 60
+"""Characters of a prompt above its reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How replies are made and shown."""
+
+    settings: Settings
+    drafting: Drafting
+    raw: bool
+    as_json: bool
+
+
+def run(
+    ctx: click.Context, model: str, lines: Path, at_once: int, wanted: Wanted, options: dict[str, Any]
+) -> None:
+    """Answer every line that is not empty. Raises the first error of a line once all are answered."""
+    from edgedec.session.conversations import Conversations
+
+    texts = [text for text in _read(lines).splitlines() if text.strip()]
+    if not texts:
+        raise UsageError("there is no prompt", hint="put one on each line")
+    sampled = wanted.settings.params.temperature > 0.0
+    opened, drafting = open_for_several(ctx, model, wanted.drafting, options, at_once, full_rows=sampled)
+    raw, system = wanted.raw, options["system"]
+    if opened.model.template is None and not raw:
+        name = opened.model.manifest.name
+        notice(f"note: {name} is a base model without a chat template; it continues text")
+        raw, system = True, None
+    several = Conversations(
+        opened.model,
+        at_once,
+        wanted.settings,
+        system=system,
+        drafting=drafting,
+        costs=seams(ctx).store().home / "costs",
+        choice=opened.budget.plan.choice if opened.budget else None,
+        notice=notice,
+    )
+    with several, interrupts_to(several):
+        failed, interrupted = _answer(several, texts, raw, wanted.as_json)
+    opened.say_overrun()
+    if interrupted:
+        raise KeyboardInterrupt
+    if failed:
+        raise failed
+
+
+def _answer(
+    several: Conversations, texts: list[str], raw: bool, as_json: bool
+) -> tuple[EdgeDecError | None, bool]:
+    """Show all answers; the first error of one, and whether they were interrupted."""
+    failed: EdgeDecError | None = None
+    shown = 0
+    for answer in several.answers(texts, raw=raw):
+        if answer.error is not None and not isinstance(answer.error, EdgeDecError):
+            raise answer.error
+        failed = failed or answer.error
+        show = _show_json if as_json else _show
+        show(answer, texts[answer.number])
+        reason = answer.reply.finish_reason if answer.reply else None
+        shown += reason != "interrupted"
+    return failed, shown < len(texts)
+
+
+def _show_json(answer: Answer, prompt: str) -> None:
+    reply = answer.reply
+    facts: dict[str, object] = {"line": answer.number + 1, "prompt": prompt}
+    if reply is None:
+        screen.show_json({**facts, "error": str(answer.error)})
+        return
+    facts |= {"text": reply.text, "tokens": reply.tokens, "finish_reason": reply.finish_reason}
+    screen.show_json({**facts, "stats": reply.stats.as_json()})
+
+
+def _show(answer: Answer, prompt: str) -> None:
+    said = screen.printable(prompt)
+    said = said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
+    click.echo(f"{'' if answer.number == 0 else chr(10)}--- {answer.number + 1}: {said}")
+    if answer.reply is None:
+        notice(f"line {answer.number + 1}: {answer.error}")
+    else:
+        screen.show(answer.reply.text)
+        click.echo()
+
+
+def _read(lines: Path) -> str:
+    try:
+        data = sys.stdin.buffer.read() if str(lines) == "-" else lines.read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise NotFoundError(f"{lines} cannot be read ({error.strerror})", hint="name a text file") from error
+    except UnicodeDecodeError as error:
+        name = "standard input" if str(lines) == "-" else str(lines)
+        raise BadFileError(f"{name} is not UTF-8 text (byte {error.start})") from error

@@ -1,0 +1,253 @@
+"""The rendezvous, with a pass that only counts: nobody waits for ever, whatever the others do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from edgedec.backends.batcher import Batcher
+from edgedec.backends.places import Request
+from edgedec.core.errors import BackendError, ContextFullError
+from edgedec.core.types import HeadRows
+
+LIMIT_S = 20.0
+"""Far more than any of this takes."""
+
+
+class Counted:
+    """Remembers every pass; the answer to a request are its tokens. ``gate``: passes wait for it."""
+
+    def __init__(self, most: int = 64) -> None:
+        self.most = most
+        self.passes: list[dict[int, int]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.running = threading.Event()
+        self.fail: Exception | None = None
+
+    def check(self, request: Request) -> None:
+        if request.tokens[0] < 0:
+            raise ContextFullError("full")
+
+    def run(self, requests: Sequence[Request]) -> list[HeadRows]:
+        self.running.set()
+        assert self.gate.wait(LIMIT_S)
+        self.passes.append({request.place: len(request.tokens) for request in requests})
+        if self.fail:
+            raise self.fail
+        return [_rows(request.tokens) for request in requests]
+
+
+def _rows(tokens: Sequence[int]) -> HeadRows:
+    ids = np.array(tokens, np.int32)[:, None]
+    nothing = np.zeros(len(tokens), np.float32)
+    return HeadRows(ids.astype(np.float32), ids, nothing, nothing)
+
+
+@pytest.fixture
+def combined() -> Counted:
+    return Counted()
+
+
+@pytest.fixture
+def batcher(combined: Counted) -> Iterator[Batcher]:
+    with Batcher(combined) as made:
+        yield made
+
+
+Act = Callable[[], object]
+
+
+def at_once(*acts: Act) -> list[Future[object]]:
+    """All of them in threads of their own, ended."""
+    with ThreadPoolExecutor(len(acts)) as pool:
+        futures = [pool.submit(act) for act in acts]
+        for future in futures:
+            future.exception(LIMIT_S)
+    return futures
+
+
+def talk(
+    batcher: Batcher, place: int, rounds: int, tokens: int = 1, barrier: threading.Barrier | None = None
+) -> Act:
+    """``rounds`` passes over ``tokens`` tokens each, whose answers must be one's own."""
+
+    def act() -> None:
+        with batcher.reply(place):
+            if barrier:
+                barrier.wait(LIMIT_S)
+            for turn in range(rounds):
+                asked = [100 * place + turn] * tokens
+                assert batcher.submit(Request(place, asked)).ids[:, 0].tolist() == asked
+
+    return act
+
+
+def test_those_in_a_reply_share_every_pass(batcher: Batcher, combined: Counted) -> None:
+    barrier = threading.Barrier(4)
+    futures = at_once(*(talk(batcher, place, 20, barrier=barrier) for place in range(4)))
+    assert [future.exception() for future in futures] == [None] * 4
+    assert combined.passes == [dict.fromkeys(range(4), 1)] * 20
+
+
+def test_whoever_ends_is_not_waited_for(batcher: Batcher, combined: Counted) -> None:
+    barrier = threading.Barrier(3)
+    futures = at_once(*(talk(batcher, place, 5 * (place + 1), barrier=barrier) for place in range(3)))
+    assert [future.exception() for future in futures] == [None] * 3
+    assert [len(one) for one in combined.passes] == [3] * 5 + [2] * 5 + [1] * 5
+
+
+def test_whoever_is_in_no_reply_waits_for_none(batcher: Batcher, combined: Counted) -> None:
+    assert batcher.submit(Request(5, [7, 8])).ids[:, 0].tolist() == [7, 8]
+    assert combined.passes == [{5: 2}]
+
+
+def test_a_refused_request_concerns_nobody_else(batcher: Batcher, combined: Counted) -> None:
+    barrier = threading.Barrier(2)
+
+    def wrong() -> None:
+        with batcher.reply(1):
+            barrier.wait(LIMIT_S)
+            batcher.submit(Request(1, [1]))
+            batcher.submit(Request(1, [-1]))
+
+    first, second = at_once(talk(batcher, 0, 6, barrier=barrier), wrong)
+    assert first.exception() is None
+    assert isinstance(second.exception(), ContextFullError)
+    assert [len(one) for one in combined.passes] == [2] + [1] * 5
+
+
+def test_a_pass_that_fails_fails_for_all_in_it_and_no_later_one(batcher: Batcher, combined: Counted) -> None:
+    combined.fail = BackendError("broken")
+    barrier = threading.Barrier(3)
+    futures = at_once(*(talk(batcher, place, 2, barrier=barrier) for place in range(3)))
+    assert all(isinstance(future.exception(), BackendError) for future in futures)
+    assert len(combined.passes) == 1
+    combined.fail = None
+    assert at_once(talk(batcher, 0, 3))[0].exception() is None
+
+
+def test_one_who_raises_between_passes_lets_the_others_go_on(batcher: Batcher, combined: Counted) -> None:
+    barrier = threading.Barrier(2)
+
+    def raising() -> None:
+        with batcher.reply(1):
+            barrier.wait(LIMIT_S)
+            batcher.submit(Request(1, [1]))
+            raise KeyError("own")
+
+    first, second = at_once(talk(batcher, 0, 8, barrier=barrier), raising)
+    assert first.exception() is None
+    assert isinstance(second.exception(), KeyError)
+
+
+def test_pieces_of_a_prompt_take_turns_with_the_others() -> None:
+    combined = Counted(most=40)
+    with Batcher(combined) as batcher:
+        barrier = threading.Barrier(3)
+        futures = at_once(
+            talk(batcher, 0, 6, tokens=40, barrier=barrier),
+            talk(batcher, 1, 6, barrier=barrier),
+            talk(batcher, 2, 6, barrier=barrier),
+        )
+    assert [future.exception() for future in futures] == [None] * 3
+    assert all(sum(one.values()) <= 40 for one in combined.passes)
+    with_prompt = [number for number, one in enumerate(combined.passes) if 0 in one]
+    others = [[number for number, one in enumerate(combined.passes) if place in one] for place in (1, 2)]
+    for turns in (with_prompt, *others):
+        assert max(np.diff(turns), default=0) <= 3, combined.passes
+    assert len(combined.passes) <= 18
+
+
+def test_what_fits_rides_along_with_a_prompt() -> None:
+    combined = Counted(most=44)
+    with Batcher(combined) as batcher:
+        barrier = threading.Barrier(3)
+        sizes = (40, 2, 2)
+        futures = at_once(*(talk(batcher, place, 5, size, barrier) for place, size in enumerate(sizes)))
+    assert [future.exception() for future in futures] == [None] * 3
+    assert all(one == {0: 40, 1: 2, 2: 2} for one in combined.passes)
+
+
+def test_closing_ends_whoever_waits(combined: Counted) -> None:
+    batcher = Batcher(combined)
+    inside = threading.Event()
+
+    def waiting() -> None:
+        with batcher.reply(0):
+            inside.set()
+            batcher.submit(Request(0, [1]))
+
+    def absent() -> None:
+        with batcher.reply(1):
+            assert inside.wait(LIMIT_S)
+            batcher.close()
+
+    first, second = at_once(absent, waiting)
+    assert first.exception() is None
+    # The absent one may have ended first; then the pass was run, or not begun any more.
+    assert second.exception() is None or isinstance(second.exception(), BackendError)
+    with pytest.raises(BackendError, match="closed"):
+        batcher.submit(Request(0, [1]))
+    batcher.close()
+
+
+def test_a_pass_in_progress_is_finished_before_closing(combined: Counted) -> None:
+    batcher = Batcher(combined)
+    combined.gate.clear()
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(batcher.submit, Request(0, [1]))
+        assert combined.running.wait(LIMIT_S)
+        closing = pool.submit(batcher.close)
+        combined.gate.set()
+        assert asked.result(LIMIT_S).ids[:, 0].tolist() == [1]
+        closing.result(LIMIT_S)
+
+
+def test_one_reply_at_a_time_in_a_place(batcher: Batcher) -> None:
+    with batcher.reply(0), pytest.raises(ValueError, match="in a reply"), batcher.reply(0):
+        pass
+    with batcher.reply(0):
+        assert batcher.submit(Request(0, [3])).ids[0, 0] == 3
+
+
+def test_observers_see_what_was_in_a_pass(combined: Counted) -> None:
+    seen: list[tuple[int, float]] = []
+    ticks = iter(range(100))
+    with Batcher(
+        combined,
+        observe=lambda requests, seconds: seen.append((len(requests), seconds)),
+        clock=lambda: float(next(ticks)),
+    ) as batcher:
+        batcher.submit(Request(0, [1, 2]))
+    assert seen == [(1, 1.0)]
+
+
+def test_many_of_unlike_lengths_with_random_ends_and_errors(batcher: Batcher, combined: Counted) -> None:
+    combined.most = 12
+    rng = np.random.default_rng(3)
+    plans = [
+        [[int(rng.integers(1, 13)) for _ in range(rng.integers(1, 9))] for _ in range(4)] for _ in range(8)
+    ]
+
+    def act(place: int) -> Act:
+        def replies() -> None:
+            for plan in plans[place]:
+                with batcher.reply(place):
+                    for size in plan:
+                        assert len(batcher.submit(Request(place, [1] * size))) == size
+                    if sum(plan) % 3 == 0:
+                        with pytest.raises(ContextFullError):
+                            batcher.submit(Request(place, [-1]))
+
+        return replies
+
+    futures = at_once(*(act(place) for place in range(8)))
+    assert [future.exception() for future in futures] == [None] * 8
+    for place in range(8):
+        fed = [one[place] for one in combined.passes if place in one]
+        assert fed == [size for plan in plans[place] for size in plan]

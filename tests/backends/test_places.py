@@ -1,0 +1,149 @@
+"""Several conversations in one cache: passes of all give each the bits that it has alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.places import Places, Request
+from edgedec.core.errors import ContextFullError, UnsupportedError
+from edgedec.core.manifest import MODEL, Manifest
+from edgedec.core.types import ALL_ROWS, LAST_ROW, HeadRows, Rows
+from edgedec.memory import KvType
+
+Bundles = Callable[[str], Path]
+TREE = Request(1, [7, 9, 7, 13, 2], [-1, -1, 0, 0, 2], ALL_ROWS)
+
+
+def opened(bundle: Path, capacity: int = 64, kv: KvType = "fp16") -> OnnxForward:
+    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
+
+
+def places(bundle: Path, count: int = 4, kv: KvType = "fp16") -> Places:
+    return opened(bundle, kv=kv).places(count, piece=40, most=100)
+
+
+def same(a: HeadRows, b: HeadRows) -> bool:
+    assert not len(a) or (a.logits is None) == (b.logits is None)
+    pairs = [(a.values, b.values), (a.ids, b.ids), (a.logsumexp, b.logsumexp), (a.entropy, b.entropy)]
+    if a.logits is not None and b.logits is not None:
+        pairs.append((a.logits, b.logits))
+    warm = not len(a) or a.temperature == b.temperature
+    return warm and all(x.tobytes() == y.tobytes() for x, y in pairs)
+
+
+def words(seed: int, count: int) -> list[int]:
+    return [int(n) for n in np.random.default_rng(seed).integers(0, 60, count)]
+
+
+@pytest.mark.parametrize(("kind", "kv"), [("llama", "fp16"), ("gemma3", "fp16"), ("llama", "int8")])
+def test_a_pass_of_all_gives_each_what_it_gets_alone(tiny_bundle: Bundles, kind: str, kv: KvType) -> None:
+    bundle = tiny_bundle(kind)
+    together = places(bundle, kv=kv)
+    alone = [opened(bundle, kv=kv) for _ in range(4)]
+    rounds = [
+        [Request(3, words(3, 40), rows=Rows(())), Request(0, words(0, 5)), Request(1, words(1, 17))],
+        [Request(2, words(2, 9)), Request(1, TREE.tokens, TREE.parents, TREE.rows), Request(3, [5])],
+        [Request(place, [place + 1]) for place in range(4)],
+        [Request(place, words(place, 2 + place), rows=Rows((0, 1))) for place in (2, 0, 3, 1)],
+    ]
+    for number, requests in enumerate(rounds):
+        found = together.run(requests)
+        for request, rows in zip(requests, found, strict=True):
+            one = alone[request.place]
+            assert same(rows, one.extend(request.tokens, parents=request.parents, rows=request.rows))
+            assert together.forwards[request.place].length == one.length
+        if number == 1:
+            for one in (alone[1], together.forwards[1]):
+                one.keep_path([0, 2, 4])
+            for one in (alone[0], together.forwards[0]):
+                one.rewind(3)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_whole_rows_and_temperatures_are_those_that_each_asked_for(tiny_bundle: Bundles, full: bool) -> None:
+    bundle = tiny_bundle("llama")
+    wants = [Rows(last=True, temperature=0.5), Rows(full=full), LAST_ROW, Rows(()), Rows((1,), full=True)]
+    requests = [Request(place, words(place, 6), rows=rows) for place, rows in enumerate(wants)]
+    for request, rows in zip(requests, places(bundle, 5).run(requests), strict=True):
+        assert same(rows, opened(bundle).extend(request.tokens, rows=request.rows))
+
+
+def test_a_wrong_request_changes_nothing(tiny_bundle: Bundles) -> None:
+    together = places(tiny_bundle("llama"))
+    good, place = Request(0, [1, 2]), together.forwards[1]
+    place.extend(words(1, 40))
+    place.extend(words(2, 23))
+    for wrong, error in [
+        (Request(1, [1, 2]), ContextFullError),
+        (Request(1, [1], rows=Rows((1,))), ValueError),
+        (Request(1, [10_000]), ValueError),
+        (Request(1, [1], [0]), ValueError),
+        (Request(1, []), ValueError),
+        (Request(2, [1] * 41), ValueError),
+        (Request(0, [3]), ValueError),
+    ]:
+        with pytest.raises(error):
+            together.run([good, wrong])
+        assert [forward.length for forward in together.forwards] == [0, 63, 0, 0]
+    for wrong in (Request(1, [1, 2]), Request(2, [1] * 41)):
+        with pytest.raises((ContextFullError, ValueError)):
+            together.check(wrong)
+    with pytest.raises(ValueError, match="at most 100"):
+        together.run([Request(place, [1] * 34) for place in (0, 2, 3)])
+    assert len(together.run([good])) == 1
+
+
+def test_what_a_place_gives_back_is_its_own(tiny_bundle: Bundles) -> None:
+    """So much that it goes back to the operating system; the neighbours keep every slot."""
+    forward = opened(tiny_bundle("llama"), capacity=256)
+    together = forward.places(3, piece=128, most=256)
+    for place in range(3):
+        for seed in (1, 2):
+            together.run([Request(place, words(seed + place, 100))])
+    kept = []
+    for neighbour in (0, 2):
+        together.forwards[neighbour].write_cache(sink := io.BytesIO(), 200)
+        kept.append(sink.getvalue())
+    middle = together.forwards[1]
+    middle._kv.release(0, 1 << 20)  # as if it had been a long one
+    middle.rewind(0)
+    for neighbour, before in zip((0, 2), kept, strict=True):
+        together.forwards[neighbour].write_cache(sink := io.BytesIO(), 200)
+        assert sink.getvalue() == before
+    again = middle.extend(words(2, 100))
+    assert same(again, opened(tiny_bundle("llama"), capacity=256).extend(words(2, 100)))
+
+
+def test_a_cache_can_move_between_places(tiny_bundle: Bundles) -> None:
+    together = places(tiny_bundle("llama"))
+    first, third = together.forwards[0], together.forwards[3]
+    first.extend(words(1, 20))
+    first.write_cache(sink := io.BytesIO(), 20)
+    sink.seek(0)
+    third.read_cache(sink, 20)
+    assert first.cache_layout == opened(tiny_bundle("llama")).cache_layout
+    assert same(*together.run([Request(0, [5]), Request(3, [5])]))
+
+
+def test_bundles_of_earlier_versions_are_for_one(tiny_bundle: Bundles, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for file in tiny_bundle("llama").iterdir():
+        (old / file.name).write_bytes(file.read_bytes())
+    graph = onnx.load(old / MODEL, load_external_data=False)
+    length = next(given for given in graph.graph.input if given.name == "length")
+    length.type.tensor_type.shape.dim[0].dim_value = 1
+    onnx.save(graph, old / MODEL)
+    manifest = Manifest.load(tiny_bundle("llama"))
+    forward = OnnxForward(old, manifest, threads=1, capacity=64, spin=False)
+    with pytest.raises(UnsupportedError, match="earlier version") as refused:
+        forward.places(2, piece=40, most=80)
+    assert refused.value.hint == "export or pull the model again"
+    assert forward.extend([1, 2]).ids.shape == (1, forward.spec.head_k)

@@ -1,0 +1,189 @@
+"""``edgedec generate --lines`` and ``edgedec bench conversations``, on a model of random weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.session.tiny_models import tiny_bundle
+
+PROMPTS = ["Once upon a time", "one two one two one two", "", "The cat sat on the mat. " * 5, "x", "Hello"]
+ASKED = [prompt for prompt in PROMPTS if prompt]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(PROMPTS), encoding="utf-8")
+    return path
+
+
+def generate(home: Home, bundle: Path, *args: str, stdin: str | None = None) -> Result:
+    home.path.mkdir(exist_ok=True)
+    given = ("-m", str(bundle), "--max-tokens", "12", "--threads", "1", *args)
+    return run(real(home), "generate", *given, stdin=stdin)
+
+
+def real(home: Home) -> Any:
+    """Loads what it is told to."""
+    from edgedec.cli.seams import Seams
+    from edgedec.models import Store
+
+    return Seams(store=lambda: Store(home.path), interactive=lambda: False)
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("options", [(), ("--draft", "off"), ("--temperature", "0.9", "--seed", "4")])
+def test_one_object_a_line_in_order_and_as_if_alone(
+    home: Home, bundle: Path, lines: Path, options: tuple[str, ...]
+) -> None:
+    given = ("--context", "300", "--json", *options)
+    found = [
+        objects(generate(home, bundle, "--lines", str(lines), "--at-once", count, *given))
+        for count in ("1", "3")
+    ]
+    assert [one["line"] for one in found[1]] == [1, 2, 3, 4, 5]
+    assert [one["prompt"] for one in found[1]] == ASKED
+    for prompt, *several in zip(ASKED, *found, strict=True):
+        (alone,) = objects(generate(home, bundle, "-p", prompt, "--draft", "off", *given[:3], *options))
+        for one in several:
+            assert one["tokens"] == alone["tokens"]
+            assert (one["text"], one["finish_reason"]) == (alone["text"], alone["finish_reason"])
+            assert one["stats"]["completion_tokens"] == len(one["tokens"])
+
+
+def test_text_has_each_prompt_above_its_reply(home: Home, bundle: Path, lines: Path) -> None:
+    told = generate(home, bundle, "--lines", "-", "--at-once", "4", "--draft", "off", stdin=lines.read_text())
+    assert told.exit_code == 0, told.output
+    heads = [line for line in told.stdout.splitlines() if line.startswith("--- ")]
+    assert heads[0] == "--- 1: Once upon a time"
+    assert [head[:7] for head in heads] == [f"--- {number}: " for number in range(1, 6)]
+    assert heads[2].endswith("...")
+    as_objects = objects(generate(home, bundle, "--lines", str(lines), "--draft", "off", "--json"))
+    assert all(one["text"].strip() in told.stdout for one in as_objects)
+
+
+def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
+    home: Home, bundle: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("Hello\n" + "word " * 400 + "\nx\n", encoding="utf-8")
+    given = ("--lines", str(path), "--at-once", "2", "--context", "150", "--draft", "off")
+    result = generate(home, bundle, *given, "--json")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 8
+    assert ["text" in one for one in found] == [True, False, True]
+    assert "do not fit" in found[1]["error"] or "holds 150" in found[1]["error"]
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--at-once", "2", "-p", "x"), ["--at-once is for --lines"]),
+        (("--lines", "{}", "-p", "x"), ["--lines goes without"]),
+        (("--lines", "{}", "--trace"), ["--lines goes without"]),
+        (("--lines", "{}", "--at-once", "17"), ["17 conversations", "1 to 16"]),
+        (("--lines", "{}", "--draft", "auto,{}"), ["no model can draft"]),
+        (("--lines", "{}", "--history"), ["--history"]),
+        (("--lines", os.devnull), ["no prompt"]),
+    ],
+)
+def test_what_is_not_possible(
+    home: Home, bundle: Path, lines: Path, args: tuple[str, ...], words: list[str]
+) -> None:
+    given = [arg.format(lines if arg == "{}" else bundle) for arg in args]
+    assert_one_line(generate(home, bundle, *given), 2, *words)
+
+
+def test_a_file_that_is_not_there(home: Home, bundle: Path) -> None:
+    assert_one_line(generate(home, bundle, "--lines", "nowhere.txt"), 3, "nowhere.txt")
+
+
+def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
+    given = ("--lines", str(lines), "--at-once", "3", "--json", "--draft", "off", "--context", "256")
+    poor = generate(home, bundle, *given, "--memory", "20MB")
+    assert_one_line(poor, 10, "does not fit 20.0 MB")
+    told = re.search(r"use --memory (\d+)MB", poor.stderr)
+    assert told
+    enough = f"{int(told[1]) + 60}MB"
+    free, fitted = (objects(generate(home, bundle, *given, *more)) for more in ((), ("--memory", enough)))
+    assert [one["tokens"] for one in fitted] == [one["tokens"] for one in free]
+
+
+def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("Hello\n" * 5000, encoding="utf-8")
+    command = [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "--lines", str(path)]
+    options = ["--at-once", "4", "--max-tokens", "40", "--json", "--draft", "off"]
+    process = subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"EDGEDEC_HOME": str(home.path)},
+    )
+    assert process.stdout
+    first = process.stdout.readline()
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    found = [json.loads(line) for line in [first, *rest.splitlines()]]
+    assert 1 <= len(found) < 5000
+    assert "Traceback" not in errors
+    whole = found[0]["tokens"]
+    assert all(one["tokens"] == whole[: len(one["tokens"])] for one in found)
+
+
+def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
+    home.path.mkdir(exist_ok=True)
+    given = ("-m", str(bundle), "--questions", "5", "--max-tokens", "8", "--context", "400", "--threads", "1")
+    options = ("--at-once", "1", "--at-once", "3", "--draft", "lookup", "--draft", "off")
+    facts = json.loads(run(real(home), "bench", "conversations", *given, *options, "--json").stdout)
+    found = facts["results"]
+    assert [(one["at_once"], one["draft"]) for one in found] == [
+        (1, "lookup"), (3, "lookup"), (1, "off"), (3, "off"),
+    ]  # fmt: skip
+    assert all(one["differ"] == 0 and one["replies"] == 5 and one["tokens"] > 5 for one in found)
+    assert [one["ratio"] for one in found if one["at_once"] == 1] == [1.0, 1.0]
+    assert all(one["peak_rss_bytes"] > 10_000_000 and one["tokens_per_s"] > 0 for one in found)
+    told = run(real(home), "bench", "conversations", *given, *options[:4], "--draft", "off")
+    assert told.exit_code == 0, told.output
+    assert re.search(r"^ +3 +off +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ MB +0$", told.stdout, re.M)
+    few = run(real(home), "bench", "conversations", *given, "--at-once", "8")
+    assert_one_line(few, 2, "5 questions are not enough for 8")
+
+
+def test_the_bench_sees_a_reply_that_differs(
+    home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgedec.bench import conversations
+
+    home.path.mkdir(exist_ok=True)
+    alone = conversations._alone
+    monkeypatch.setattr(conversations, "_alone", lambda *args: [[0], *alone(*args)[1:]])
+    given = ("-m", str(bundle), "--questions", "2", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    result = run(real(home), "bench", "conversations", *given, "--at-once", "2", "--json")
+    assert result.exit_code == 1
+    assert [one["differ"] for one in json.loads(result.stdout)["results"]] == [1]

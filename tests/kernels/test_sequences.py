@@ -1,0 +1,185 @@
+"""TreeAttention over several sequences at once: each as if it were alone, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from numpy.typing import NDArray
+
+from edgedec.backends.onnx_session import one_line_errors
+from edgedec.core.errors import BackendError
+from edgedec.kernels import library
+from tests.fuzz.op_cases import graph, tensor
+from tests.kernels.attention import depths
+from tests.kernels.test_tree_attention import random_tree
+
+HEADS, KV_HEADS, DIM, LAYERS, LAYER = 6, 2, 32, 2, 1
+WIDTH = (HEADS + 2 * KV_HEADS) * DIM
+PART = 600
+"""Slots of a place."""
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class One:
+    """A sequence: ``tokens`` more in ``place``, behind ``length``."""
+
+    tokens: int
+    place: int
+    length: int
+
+
+MIXES = {
+    "one": [One(3, 0, 5)],
+    "one in the last place": [One(4, 3, 7)],
+    "short ones": [One(1, 2, 40), One(3, 0, 0), One(2, 3, 17)],
+    "plain decoding": [One(1, place, 30 + place) for place in range(4)],
+    "a prompt among them": [One(1, 1, 90), One(128, 3, 70), One(16, 0, 33), One(1, 2, 0)],
+    "long contexts": [One(1, 0, PART - 1), One(2, 1, 512), One(33, 2, 400), One(1, 3, 599)],
+}
+
+
+def session(int8: bool, **more: Any) -> ort.InferenceSession:
+    sizes = {"layer": LAYER, "num_heads": HEADS, "num_kv_heads": KV_HEADS, "head_dim": DIM}
+    row = DIM // 2 + 1 if int8 else DIM
+    shapes = [
+        ("f32", 1, WIDTH),
+        ("f32", 1, DIM),
+        ("i64", 1),
+        ("i64", 1),
+        ("f16", LAYERS, 2, KV_HEADS, 1, row),
+    ]
+    model = graph("TreeAttention", sizes | {"scale": DIM**-0.5} | more, [tensor(k, *s) for k, *s in shapes])
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 2
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(model.SerializeToString(), options)
+
+
+def cache_of(capacity: int, int8: bool) -> NDArray[np.float16]:
+    rng = np.random.default_rng(4)
+    if not int8:
+        shape = (LAYERS, 2, KV_HEADS, capacity, DIM)
+        return rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
+    quants = rng.integers(0, 256, (LAYERS, 2, KV_HEADS, capacity, DIM), dtype=np.uint8)
+    scales = np.full((LAYERS, 2, KV_HEADS, capacity, 1), 0.01, np.float16)
+    return np.concatenate([quants.view(np.float16), scales], axis=-1)
+
+
+def rotary(positions: list[int]) -> F32:
+    angles = np.outer(positions, 10000.0 ** -(np.arange(DIM // 2) / (DIM // 2)))
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def run(
+    made: ort.InferenceSession,
+    parts: list[tuple[F32, list[int], int]],
+    lengths: list[int],
+    cache: NDArray[np.float16],
+) -> F32:
+    """Sequences (rows of qkv, parents, length) in one call, which writes ``cache``."""
+    positions = [length + depth for _, parents, length in parts for depth in depths(parents)]
+    values: list[NDArray[Any]] = [
+        np.concatenate([qkv for qkv, _, _ in parts]),
+        rotary(positions),
+        np.array([parent for _, parents, _ in parts for parent in parents], np.int64),
+        np.array(lengths, np.int64),
+        cache,
+    ]
+    binding = made.io_binding()
+    for number, value in enumerate(values):
+        kind, address = value.dtype.type, value.ctypes.data
+        binding.bind_input(f"in{number}", "cpu", 0, kind, value.shape, address)
+    binding.bind_output("out0", "cpu")
+    with one_line_errors():
+        made.run_with_iobinding(binding)
+    out: F32 = binding.copy_outputs_to_cpu()[0]
+    return out
+
+
+def check(made: ort.InferenceSession, mix: list[One], int8: bool) -> None:
+    rng = np.random.default_rng(1)
+    parts = [
+        (rng.standard_normal((one.tokens, WIDTH), dtype=np.float32), random_tree(i, one.tokens), one.length)
+        for i, one in enumerate(mix)
+    ]
+    shared = cache_of(4 * PART, int8)
+    alone = shared.copy()
+    numbers = [4, *(n for one in mix for n in (one.tokens, one.place, one.length))]
+    out = run(made, parts, numbers, shared)
+    first = 0
+    for one, part in zip(mix, parts, strict=True):
+        slots = slice(one.place * PART, (one.place + 1) * PART)
+        own = np.ascontiguousarray(alone[:, :, :, slots])
+        expected = run(made, [part], [one.length], own)
+        alone[:, :, :, slots] = own
+        rows = slice(first, first + one.tokens)
+        assert np.isfinite(expected).all()
+        assert out[rows].tobytes() == expected.tobytes()
+        first += one.tokens
+    assert shared.tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("row", library.available())
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("int8", [False, True])
+def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
+    mix: str, int8: bool, row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEDEC_ISA", row)
+    check(session(int8), MIXES[mix], int8)
+
+
+@pytest.mark.parametrize("window", [5, 64])
+def test_windows_are_those_of_each_sequence(window: int) -> None:
+    for mix in MIXES.values():
+        check(session(False, window=window, softcap=20.0), mix, False)
+
+
+BIG = 2**62
+WRONG = [
+    ([4, 3], "length must have"),
+    ([4, 3, 0], "length must have"),
+    ([-1], "negative length"),
+    ([8 * PART], "cache is too small"),
+    ([0, 3, 0, 0], "places must share"),
+    ([-4, 3, 0, 0], "places must share"),
+    ([7, 3, 0, 0], "places must share"),
+    ([BIG, 3, 0, 0], "places must share"),
+    ([4, 2, 0, 0], "as many as the pass"),
+    ([4, 4, 0, 0], "as many as the pass"),
+    ([4, BIG, 0, 0], "as many as the pass"),
+    ([4, -1, 0, 0, 4, 1, 0], "as many as the pass"),
+    ([4, 3, 0, 0, 0, 1, 0], "as many as the pass"),
+    ([4, 2, 1, 0, 1, 1, 0], "in one place"),
+    ([4, 3, 4, 0], "does not exist"),
+    ([4, 3, -1, 0], "does not exist"),
+    ([4, 3, BIG, 0], "does not exist"),
+    ([4, 3, 1, -1], "negative length"),
+    ([4, 3, 1, PART - 2], "cache is too small"),
+    ([4, 3, 3, BIG], "cache is too small"),
+    ([1, 1, 0, 0, 2, 0, 0], "more sequences than places"),
+]
+
+
+@pytest.mark.parametrize(("numbers", "what"), WRONG)
+def test_hostile_lengths_are_refused_in_one_line(numbers: list[int], what: str) -> None:
+    cache = cache_of(4 * PART, False)
+    before = cache.tobytes()
+    qkv = np.ones((3, WIDTH), np.float32)
+    with pytest.raises(BackendError, match=what) as refused:
+        run(session(False), [(qkv, [-1, 0, 1], 0)], numbers, cache)
+    assert "\n" not in refused.value.message
+    assert cache.tobytes() == before
+
+
+def test_parents_reach_no_other_sequence() -> None:
+    """They count from the sequence's own first token."""
+    qkv = np.ones((3, WIDTH), np.float32)
+    with pytest.raises(BackendError, match="parents"):
+        run(session(False), [(qkv, [-1, -1, 1], 0)], [4, 1, 0, 0, 2, 1, 0], cache_of(4 * PART, False))
