@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 @opt.model_option
 @click.option(
     "--at-once", "counts", multiple=True, type=click.IntRange(1, 16), metavar="N", default=(1, 2, 4, 8),
-    show_default=True, help="So many conversations at once; may be given several times.",
+    help="So many conversations at once; may be given several times (default: 1, 2, 4 and 8).",
 )  # fmt: skip
 @click.option(
-    "--draft", "drafts", multiple=True, metavar="NAMES", default=("auto", "off"), show_default=True,
-    help="Who drafts, as --draft of generate; may be given several times.",
+    "--draft", "drafts", multiple=True, metavar="NAMES", default=("auto", "off"),
+    help="Who drafts, as --draft of generate; may be given several times (default: auto and off).",
 )  # fmt: skip
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",

@@ -100,10 +100,10 @@ class _Builder:
             head_dim=hyper.head_dim,
             scale=hyper.attention_scale,
             window=window,
+            ring=int(window > 0),
             interleaved=int(self.arch.interleaved),
             epsilon=hyper.epsilon,
             **_cap(hyper.attention_softcap),
-            **_ring(window),
         )
         return self.linear(block + "attn_output", heads, hyper.hidden, queries)
 
@@ -206,11 +206,6 @@ class _Builder:
 def _cap(softcap: float) -> dict[str, Any]:
     """The attribute of ops that know a softcap, left out where there is none."""
     return {"softcap": softcap} if softcap else {}
-
-
-def _ring(window: int) -> dict[str, Any]:
-    """The attribute of nodes whose keys and values lie in a ring."""
-    return {"ring": 1} if window else {}
 
 
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:

@@ -16,12 +16,12 @@ class Cached(Booked):
 
     def __init__(self, spec: ModelSpec, caps: Capabilities, kv: KvMemory) -> None:
         super().__init__(spec, caps, kv.capacity)
-        self._begin(kv)
+        self._hold(kv)
 
-    def _begin(self, kv: KvMemory) -> None:
-        """With ``kv``, and nothing in it."""
-        self._kv = kv
+    def _hold(self, kv: KvMemory) -> None:
+        """Begin with an empty cache."""
         self._book = CacheBook(kv.capacity, window=self._spec.window, ring=kv.ring)
+        self._kv = kv
         self._reached = 0
 
     def rewind(self, length: int) -> None:

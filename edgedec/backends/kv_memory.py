@@ -34,7 +34,7 @@ class KvMemory:
         rest = (2, spec.n_kv_heads)
         try:
             self._whole = KvPages((spec.n_layers - spec.n_window_layers, *rest, capacity, row))
-            self._rings: KvPages | None = None
+            self._rings = None
             if spec.n_window_layers:
                 self._rings = KvPages((spec.n_window_layers, *rest, ring or capacity, row))
         except (OSError, OverflowError, ValueError) as error:
@@ -52,26 +52,26 @@ class KvMemory:
 
     @property
     def capacity(self) -> int:
-        """Tokens."""
+        """Tokens that it holds."""
         return self._whole.rows
 
     @property
     def ring(self) -> int:
-        """Slots of layers with a window, 0 without such layers."""
+        """Slots of the rings; 0 without layers with a window."""
         return self._rings.rows if self._rings else 0
 
     @property
     def reserved(self) -> int:
-        """Bytes of all slots."""
+        """Bytes, were all of it written."""
         return sum(part.array.nbytes for part in self._parts)
 
     def part(self, place: int, places: int) -> KvMemory:
         """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
-        part = copy(self)
-        part._whole = self._whole.part(place, places)
-        part._rings = self._rings.part(place, places) if self._rings else None
-        part._parts = [each for each in (part._whole, part._rings) if each is not None]
-        return part
+        mine = copy(self)
+        mine._whole = self._whole.part(place, places)
+        mine._rings = self._rings and self._rings.part(place, places)
+        mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
+        return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""

@@ -20,21 +20,13 @@ class KvPages:
 
     def __init__(self, shape: tuple[int, int, int, int, int]) -> None:
         elements = math.prod(shape)
+        self._first = 0
         self._pages = _private_pages(max(2 * elements, mmap.PAGESIZE))  # a model may have no such layer
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
             with contextlib.suppress(OSError):
                 self._pages.madvise(mmap.MADV_NOHUGEPAGE)
-        self._first = 0
         self.array: NDArray[np.float16] = np.frombuffer(self._pages, np.float16, elements).reshape(shape)
-
-    def part(self, place: int, places: int) -> KvPages:
-        """The rows of one of ``places`` equal parts, in the same memory; slots count from its first one."""
-        rows = self.rows // places
-        part = copy(self)
-        part._first = self._first + place * rows
-        part.array = self.array[:, :, :, place * rows : (place + 1) * rows]
-        return part
 
     @property
     def rows(self) -> int:
@@ -53,19 +45,27 @@ class KvPages:
             :, :, :, [at % rows for at in sources]
         ]
 
+    def part(self, place: int, places: int) -> KvPages:
+        """The rows of one of ``places`` places that share all of it evenly, in the same memory."""
+        rows = self.rows // places
+        mine = copy(self)
+        mine._first = self._first + place * rows
+        mine.array = self.array[:, :, :, place * rows : (place + 1) * rows]
+        return mine
+
     def give_back(self, first: int) -> None:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
         None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head
-        or another part begins stays: it is that one's too.
+        or another place begins stays: it is that one's too.
         """
         whole = not first and self.array.flags.c_contiguous
-        for start, end in [(0, self.array.nbytes)] if whole else self._behind(first):
+        for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):
             begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
             if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - begin) > 0:
                 self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
 
-    def _behind(self, first: int) -> Iterator[tuple[int, int]]:
+    def _runs(self, first: int) -> Iterator[tuple[int, int]]:
         """Bytes of the rows from ``first`` on, of each head of keys or values: where they begin and end."""
         head, row = (int(step) for step in self.array.strides[2:4])
         for number in range(math.prod(self.array.shape[:3])):

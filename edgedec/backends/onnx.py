@@ -14,7 +14,7 @@ from edgedec.backends.onnx_session import check_places, check_shapes, open_sessi
 from edgedec.backends.places import Places
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
 from edgedec.memory import KvType, ring_slots
 
 MAX_PASS = 512
@@ -43,9 +43,10 @@ class OnnxForward(Cached):
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
-        super().__init__(manifest.spec, caps, _memory(manifest.spec, chosen, kv, caps.max_pass))
-        self._weight_bytes = manifest.files[WEIGHTS].bytes
+        ring = ring_slots(manifest.spec, chosen, caps.max_pass, kv)
+        super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv, ring))
         self._kind: KvType = kv
+        self._weight_bytes = manifest.files[WEIGHTS].bytes
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec, kv)
         self._passes = Passes(self._session, self._spec, self._kv.arrays)
@@ -66,7 +67,7 @@ class OnnxForward(Cached):
         check_shapes(self._session, self._spec, kv)
         self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
         self._kind = kv
-        self._begin(_memory(self._spec, chosen, kv, self._caps.max_pass))
+        self._hold(KvMemory(self._spec, chosen, kv, ring_slots(self._spec, chosen, self._caps.max_pass, kv)))
         self._passes = Passes(self._session, self._spec, self._kv.arrays)
 
     def places(self, count: int, *, piece: int, most: int) -> Places:
@@ -77,7 +78,8 @@ class OnnxForward(Cached):
         """
         check_places(self._session)
         caps = replace(self._caps, max_pass=min(piece, MAX_PASS, self.capacity))
-        kv = _memory(self._spec, self.capacity, self._kind, caps.max_pass, count)
+        ring = ring_slots(self._spec, self.capacity, caps.max_pass, self._kind)
+        kv = KvMemory(self._spec, count * self.capacity, self._kind, count * ring)
         passes = Passes(self._session, self._spec, kv.arrays)
         return Places(passes, kv, self._spec, caps, count=count, most=most, weights=self._weight_bytes)
 
@@ -100,8 +102,3 @@ class OnnxForward(Cached):
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
         return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}
-
-
-def _memory(spec: ModelSpec, capacity: int, kv: KvType, longest: int, places: int = 1) -> KvMemory:
-    """For ``places`` conversations of ``capacity`` tokens, of which one feeds at most ``longest`` at once."""
-    return KvMemory(spec, places * capacity, kv, places * ring_slots(spec, capacity, longest, kv))

@@ -42,7 +42,7 @@ class Fed:
 
 
 class Passes:
-    """Passes over one cache, with the buffers of those that recur. ``caches``: see ``KvMemory.arrays``."""
+    """Passes over one cache, by the names of the graph's inputs, with the buffers of those that recur."""
 
     def __init__(
         self, session: ort.InferenceSession, spec: ModelSpec, caches: Mapping[str, NDArray[np.float16]]

@@ -76,14 +76,15 @@ class CacheBook:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
         self.check_room(tokens)
         start = self._length
+        if parents is None:
+            planned = Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
+        elif len(parents) == tokens:
+            planned = Pass(start, tuple(parents), *_placed(parents, start))
+        else:
+            raise ValueError(f"{len(parents)} parents for {tokens} tokens")
         if self._ring:
             self.lose(start + tokens - self._ring)
-        if parents is None:
-            return Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
-        if len(parents) != tokens:
-            raise ValueError(f"{len(parents)} parents for {tokens} tokens")
-        positions, chain = _placed(parents, start)
-        return Pass(start, tuple(parents), positions, chain)
+        return planned
 
     def check_room(self, tokens: int) -> None:
         """Raises ContextFullError unless ``tokens`` more fit."""

@@ -94,11 +94,10 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
     spec = known.target.spec
     count = known.conversations
     slack = _SLACK + (count - 1) * _SLACK_PER_CONVERSATION
-    piece = longest_pass(choice)
     parts = {
         "process": known.process,
         "weights": known.target.weights,
-        "kv_cache": cache_bytes(spec, choice.context, choice.kv, piece, count),
+        "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
         "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + _DRAWING) if known.full_rows else 0,
         "tables": count * choice.tables,
@@ -109,11 +108,11 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
 
 
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, conversations: int = 1) -> int:
-    """Bytes of the pages that conversations of ``context`` tokens come to fill, ``longest`` at once each."""
-    windowed, row = spec.n_window_layers, conversations * kv_row_bytes(spec.head_dim, kv)
+    """Bytes of the pages that ``context`` tokens come to fill, in passes over at most ``longest``."""
+    windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
     ring = ring_slots(spec, context, longest, kv)
-    pages = (spec.n_layers - windowed) * -(-context * row // PAGE) + windowed * -(-ring * row // PAGE)
-    return 2 * spec.n_kv_heads * pages * PAGE
+    whole, rings = (-(-conversations * slots * row // PAGE) for slots in (context, ring))
+    return 2 * spec.n_kv_heads * ((spec.n_layers - windowed) * whole + windowed * rings) * PAGE
 
 
 def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:

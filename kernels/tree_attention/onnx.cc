@@ -39,8 +39,8 @@ struct TreeAttention {
     return static_cast<size_t>(value);
   }
 
-  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]; they are written through the input, which is the
-  // whole point of a cache that the caller owns.
+  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]; they are written through the input, which is
+  // the whole point of a cache that the caller owns.
   Cache cache(const Context& c, size_t* capacity) const {
     const std::vector<int64_t> dims = c.shape(4);
     bool fits = dims.size() == 5 && layer >= 0 && layer < dims[0] && dims[1] == 2 &&
