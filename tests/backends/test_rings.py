@@ -1,86 +1,40 @@
 """Layers with a window in rings: the bits of the whole cache after any history, and what cannot be gone back
-to. Rings are made as small as they can be, so that they go round often."""
+to."""
 
 from __future__ import annotations
-
-import io
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from edgedec.backends import kv_memory, onnx
+from edgedec.backends import kv_memory
 from edgedec.backends.onnx import OnnxForward
 from edgedec.backends.onnx_pass import BoundPass
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import HeadRows, Rows
+from edgedec.core.types import HeadRows
 from edgedec.draft import Lookup, Recycling
 from edgedec.engine import Engine, PassRecord
-from edgedec.export import export_gguf
 from edgedec.memory import KvType, sizes
 from edgedec.sampling import SamplingParams
 from edgedec.speculation import Speculation
-from tests.backends.earlier import without_rings
-from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.backends.ring_models import (
+    FULL,
+    KINDS,
+    LONGEST,
+    RING,
+    SLACK,
+    WINDOW,
+    Bundles,
+    bits,
+    both,
+    bundles,
+    feed,
+    opened,
+    small,
+    text,
+)
 
-WINDOW, SLACK, LONGEST = 8, 6, 9
-RING = WINDOW + SLACK + LONGEST
-FULL = Rows(full=True)
-MODELS = {"gemma2": 2, "gemma3": 7, "gemma3-windows-alone": 2}
-"""Name -> layers. Of gemma2 every second one has a window, of gemma3 five of six."""
-KINDS = [(name, kv) for name in MODELS for kv in ("fp16", "int8")]
-Bundles = Callable[[str], tuple[Path, Path]]
-
-
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
-    """(with rings, as earlier versions made it) of a tiny model, made once."""
-    made: dict[str, tuple[Path, Path]] = {}
-
-    def make(name: str) -> tuple[Path, Path]:
-        if name not in made:
-            folder = tmp_path_factory.mktemp(name)
-            shape = TinyShape(layers=MODELS[name], window=WINDOW, context=1024)
-            export_gguf(write_tiny(folder / "tiny.gguf", name.split("-")[0], shape=shape), folder / "bundle")
-            made[name] = folder / "bundle", without_rings(folder / "bundle", folder / "earlier")
-        return made[name]
-
-    return make
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
-    monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
-    monkeypatch.setattr(onnx, "MAX_PASS", LONGEST)
-
-
-def opened(bundle: Path, kv: KvType = "fp16", capacity: int = 400) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
-
-
-def both(bundles: Bundles, name: str, kv: KvType = "fp16") -> tuple[OnnxForward, OnnxForward]:
-    """With rings, and without."""
-    with_rings, earlier = bundles(name)
-    return opened(with_rings, kv), opened(earlier, kv)
-
-
-def bits(rows: HeadRows) -> bytes:
-    assert rows.logits is not None
-    parts = (rows.values, rows.ids, rows.logsumexp, rows.entropy, rows.logits)
-    return b"".join(part.tobytes() for part in parts)
-
-
-def feed(forward: OnnxForward, tokens: list[int]) -> bytes:
-    """In passes as long as they may be; the bits of all rows."""
-    pieces = [tokens[i : i + LONGEST] for i in range(0, len(tokens), LONGEST)]
-    return b"".join(bits(forward.extend(piece, rows=FULL)) for piece in pieces)
-
-
-def text(count: int, seed: int = 0) -> list[int]:
-    return [int(token) for token in np.random.default_rng(seed).integers(0, 250, count)]
+__all__ = ["bundles", "small"]  # fixtures
 
 
 def test_manifest_and_ring_say_how_large_they_are(bundles: Bundles) -> None:
@@ -241,68 +195,6 @@ def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -
     assert fed[4:] == [(0, 0), (40, 40), (20, 20), (0, 51)]
 
 
-@pytest.mark.parametrize(("name", "kv"), KINDS)
-def test_a_cache_read_is_a_cache_computed(name: str, kv: KvType, bundles: Bundles) -> None:
-    """Into rings of another size, of the newest slots and no more."""
-    first, second = opened(bundles(name)[0], kv), opened(bundles(name)[0], kv, capacity=300)
-    second.reserve(200, kv, 3)
-    second.extend([1, 2, 3])
-    tokens = text(110)
-    feed(first, tokens)
-    sink = io.BytesIO()
-    first.write_cache(sink, 108)
-    assert first.cache_layout == second.cache_layout
-    assert len(sink.getvalue()) == first.cache_bytes(108) == second.cache_bytes(108)
-    slot = first.cache_bytes(2) - first.cache_bytes(1)
-    windowed = slot * first.spec.n_window_layers // first.spec.n_layers
-    assert len(sink.getvalue()) == 8 + (slot - windowed) * 108 + windowed * (WINDOW + SLACK)
-    sink.seek(0)
-    second.read_cache(sink, 108)
-    assert second.length == second.reachable(108) == 108
-    oldest = 108 - WINDOW - SLACK
-    assert [second.reachable(at) for at in (oldest + WINDOW - 1, oldest + WINDOW - 2)] == [108 - SLACK - 1, 0]
-    for length in (108, 108 - SLACK - 1):
-        for forward in (first, second):
-            forward.rewind(length)
-        assert bits(first.extend([8, 9], rows=FULL)) == bits(second.extend([8, 9], rows=FULL))
-
-
-def test_a_saved_cache_knows_which_of_its_slots_were_gone(bundles: Bundles) -> None:
-    first, second = opened(bundles("gemma3")[0]), opened(bundles("gemma3")[0])
-    feed(first, text(100))
-    floor = 100 - RING + WINDOW - 1
-    first.rewind(floor + 1)
-    sink = io.BytesIO()
-    with pytest.raises(ValueError, match="cannot write"):
-        first.write_cache(sink, floor - 1)
-    first.write_cache(sink, floor + 1)
-    saved = sink.getvalue()
-    second.read_cache(io.BytesIO(saved), floor + 1)
-    assert [second.reachable(length) for length in (floor + 1, floor, floor - 1)] == [floor + 1, floor, 0]
-    assert bits(second.extend([4], rows=FULL)) == bits(first.extend([4], rows=FULL))
-    at = (floor + 1) * 2 * 2 * 16 * 2  # behind the one layer that sees all
-    for oldest in (0, floor - WINDOW + 3, floor + 1, floor + 2, 1 << 63):
-        damaged = saved[:at] + oldest.to_bytes(8, "little") + saved[at + 8 :]
-        with pytest.raises(BadFileError, match="saved cache"):
-            second.read_cache(io.BytesIO(damaged), floor + 1)
-        assert second.length == 0
-    with pytest.raises(EOFError):
-        second.read_cache(io.BytesIO(saved[:-1]), floor + 1)
-
-
-def test_a_short_cache_needs_no_ring(bundles: Bundles) -> None:
-    first, second = opened(bundles("gemma2")[0]), opened(bundles("gemma2")[0], capacity=7)
-    first.extend([1, 2, 3])
-    for length in (0, 3):
-        sink = io.BytesIO()
-        first.write_cache(sink, length)
-        assert len(sink.getvalue()) == first.cache_bytes(length)
-        sink.seek(0)
-        second.read_cache(sink, length)
-        assert second.length == length
-    assert bits(first.extend([8], rows=FULL)) == bits(second.extend([8], rows=FULL))
-
-
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
 def test_results_are_the_same_after_memory_was_given_back(
     kv: KvType, bundles: Bundles, monkeypatch: pytest.MonkeyPatch
@@ -325,9 +217,3 @@ def test_a_graph_whose_rings_are_not_the_manifests_is_refused(bundles: Bundles) 
     for bundle, other in ((with_rings, earlier), (earlier, with_rings)):
         with pytest.raises(BadFileError, match="not the model that its manifest describes"):
             OnnxForward(bundle, Manifest.load(other), threads=1, capacity=50)
-
-
-def test_files_of_whole_caches_are_another_kind(bundles: Bundles) -> None:
-    ring, whole = both(bundles, "gemma3")
-    assert whole.cache_layout == "fp16 7x2x2x32"
-    assert ring.cache_layout == f"fp16 1x2x2x32 6x2x2x32x{WINDOW + SLACK}"

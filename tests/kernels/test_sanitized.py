@@ -24,6 +24,7 @@ PARTS = (
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",
     "tests/backends/test_rings.py",
+    "tests/backends/test_ring_places.py",
 )
 # They build and run another library, for another machine.
 ELSEWHERE = ("--ignore=tests/kernels/test_arm.py", "--ignore=tests/kernels/test_arm_floats.py")

@@ -1,0 +1,75 @@
+"""Tiny models with windows, and rings as small as they can be, so that they go round often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.backends import onnx
+from edgedec.backends.onnx import OnnxForward
+from edgedec.core.manifest import Manifest
+from edgedec.core.types import HeadRows, Rows
+from edgedec.export import export_gguf
+from edgedec.memory import KvType, sizes
+from tests.backends.earlier import without_rings
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+WINDOW, SLACK, LONGEST = 8, 6, 9
+RING = WINDOW + SLACK + LONGEST
+FULL = Rows(full=True)
+MODELS = {"gemma2": 2, "gemma3": 7, "gemma3-windows-alone": 2}
+"""Name -> layers. Of gemma2 every second one has a window, of gemma3 five of six."""
+KINDS = [(name, kv) for name in MODELS for kv in ("fp16", "int8")]
+Bundles = Callable[[str], tuple[Path, Path]]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """(with rings, as earlier versions made it) of a tiny model, made once."""
+    made: dict[str, tuple[Path, Path]] = {}
+
+    def make(name: str) -> tuple[Path, Path]:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            shape = TinyShape(layers=MODELS[name], window=WINDOW, context=1024)
+            export_gguf(write_tiny(folder / "tiny.gguf", name.split("-")[0], shape=shape), folder / "bundle")
+            made[name] = folder / "bundle", without_rings(folder / "bundle", folder / "earlier")
+        return made[name]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
+    monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
+    monkeypatch.setattr(onnx, "MAX_PASS", LONGEST)
+
+
+def opened(bundle: Path, kv: KvType = "fp16", capacity: int = 400) -> OnnxForward:
+    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
+
+
+def both(bundles: Bundles, name: str, kv: KvType = "fp16") -> tuple[OnnxForward, OnnxForward]:
+    """With rings, and without."""
+    with_rings, earlier = bundles(name)
+    return opened(with_rings, kv), opened(earlier, kv)
+
+
+def bits(rows: HeadRows) -> bytes:
+    assert rows.logits is not None
+    parts = (rows.values, rows.ids, rows.logsumexp, rows.entropy, rows.logits)
+    return b"".join(part.tobytes() for part in parts)
+
+
+def feed(forward: OnnxForward, tokens: list[int]) -> bytes:
+    """In passes as long as they may be; the bits of all rows."""
+    pieces = [tokens[i : i + LONGEST] for i in range(0, len(tokens), LONGEST)]
+    return b"".join(bits(forward.extend(piece, rows=FULL)) for piece in pieces)
+
+
+def text(count: int, seed: int = 0) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 250, count)]
