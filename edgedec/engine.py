@@ -93,7 +93,8 @@ class Engine:
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """How many tokens of a prompt need not be fed; its last one always is, for its logits."""
-        return max(min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1), 0)
+        common = min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1)
+        return self._forward.reachable(max(common, 0))
 
     @property
     def portable(self) -> PortableCache | None:

@@ -82,6 +82,8 @@ def _spec(contents: Contents, table: int) -> ModelSpec:
         eos_ids=info.eos_ids,
         head_k=min(HEAD_K, contents.vocab),
         ffn_size=hyper.ffn,
+        n_window_layers=sum(window > 0 for window in hyper.windows),
+        window=max(hyper.windows, default=0),
         table_bytes=table,
     )
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from edgedec.core.errors import BadFileError
 from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import DOMAIN, ExportModel, VectorWeight
+from edgedec.export.model import CACHE, DOMAIN, RINGS, ExportModel, VectorWeight
 from edgedec.export.tensors import Part, Tensors
 from edgedec.memory import kv_row_name
 
@@ -60,7 +60,8 @@ class _Builder:
         x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
         rotary = self.rotary_tables()
         for layer, window in enumerate(hyper.windows):
-            x = self.layer(layer, x, rotary[window > 0], window)
+            place = sum((other > 0) == (window > 0) for other in hyper.windows[:layer])
+            x = self.layer(f"blk.{layer}.", place, x, rotary[window > 0], window)
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
         head = table if tied else self.matrix("output", self.vocab, hyper.hidden)
@@ -71,9 +72,8 @@ class _Builder:
         self.tensors.require_all_taken()
         return self.model
 
-    def layer(self, layer: int, x: str, rotary: str, window: int) -> str:
-        block = f"blk.{layer}."
-        attention = self.attention(block, layer, self.norm(block + "attn_norm", x), rotary, window)
+    def layer(self, block: str, place: int, x: str, rotary: str, window: int) -> str:
+        attention = self.attention(block, place, self.norm(block + "attn_norm", x), rotary, window)
         if self.arch.post_norms:
             attention = self.norm(block + "post_attention_norm", attention)
         x = self.op("Add", block + "after_attention", [x, attention], domain="")
@@ -82,23 +82,25 @@ class _Builder:
             mlp = self.norm(block + "post_ffw_norm", mlp)
         return self.op("Add", block + "out", [x, mlp], domain="")
 
-    def attention(self, block: str, layer: int, x: str, rotary: str, window: int) -> str:
+    def attention(self, block: str, place: int, x: str, rotary: str, window: int) -> str:
+        """``place``: the layer's in its cache, which with a window is one of rings."""
         hyper = self.hyper
         queries, keys = hyper.heads * hyper.head_dim, hyper.kv_heads * hyper.head_dim
         qkv = self.qkv(block, x, queries, keys)
-        inputs = [qkv, rotary, "parents", "length", "kv_cache"]
+        inputs = [qkv, rotary, "parents", "length", RINGS if window else CACHE]
         if self.arch.qk_norm:
             inputs += [self.vector(f"{block}attn_{n}_norm.weight", hyper.head_dim) for n in ("q", "k")]
         heads = self.op(
             "TreeAttention",
             block + "attention",
             inputs,
-            layer=layer,
+            layer=place,
             num_heads=hyper.heads,
             num_kv_heads=hyper.kv_heads,
             head_dim=hyper.head_dim,
             scale=hyper.attention_scale,
             window=window,
+            ring=int(window > 0),
             interleaved=int(self.arch.interleaved),
             epsilon=hyper.epsilon,
             **_cap(hyper.attention_softcap),
@@ -207,8 +209,8 @@ def _cap(softcap: float) -> dict[str, Any]:
 
 
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
-    row = kv_row_name(hyper.head_dim)  # which of the two the kernels see from the size
-    cache: list[str | int | None] = [hyper.layers, 2, hyper.kv_heads, "capacity", row]
+    windows = sum(window > 0 for window in hyper.windows)
+    rings = [_cache(hyper, RINGS, windows, "ring")] if windows else []
     return [
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
@@ -217,10 +219,16 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("length", TensorProto.INT64, ["lengths"]),
         helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
-        helper.make_tensor_value_info("kv_cache", TensorProto.FLOAT16, cache),
+        _cache(hyper, CACHE, hyper.layers - windows, "capacity"),
+        *rings,
         # Also a weight, so that its value is a default, which a caller may override.
         helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]),
     ]
+
+
+def _cache(hyper: Hyperparameters, name: str, layers: int, slots: str) -> onnx.ValueInfoProto:
+    row = kv_row_name(hyper.head_dim)  # which of the two the kernels see from the size
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT16, [layers, 2, hyper.kv_heads, slots, row])
 
 
 def _outputs(vocab: int) -> list[onnx.ValueInfoProto]:

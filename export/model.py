@@ -15,6 +15,8 @@ from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.layout import FORMATS
 
 DOMAIN = "ai.edgedec"
+CACHE, RINGS = "kv_cache", "kv_window"
+"""Inputs: keys and values of the layers that see all tokens, and of those that see the newest alone."""
 OPSET = 21
 IR_VERSION = 10
 

@@ -32,6 +32,10 @@ class Booked:
         """Tokens resident in the cache."""
         return self._book.length
 
+    def reachable(self, length: int) -> int:
+        """See ``Forward.reachable``."""
+        return self._book.reachable(length)
+
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""
         self._book.rewind(length)

@@ -6,14 +6,21 @@ from collections.abc import Sequence
 
 from edgedec.backends.booked import Booked
 from edgedec.backends.kv_memory import KvMemory
+from edgedec.core.errors import BadFileError
 from edgedec.core.types import Capabilities, ModelSpec, Sink, Source
+from edgedec.memory import CacheBook
 
 
 class Cached(Booked):
     """The part of ``Forward`` and ``PortableCache`` that needs ``KvMemory`` alone."""
 
     def __init__(self, spec: ModelSpec, caps: Capabilities, kv: KvMemory) -> None:
-        super().__init__(spec, caps, kv.array.shape[-2])
+        super().__init__(spec, caps, kv.capacity)
+        self._hold(kv)
+
+    def _hold(self, kv: KvMemory) -> None:
+        """Begin with an empty cache."""
+        self._book = CacheBook(kv.capacity, window=self._spec.window, ring=kv.ring)
         self._kv = kv
         self._reached = 0
 
@@ -21,8 +28,8 @@ class Cached(Booked):
         """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
         self._reached = max(self._reached, self.length)
         super().rewind(length)
-        if self._kv.release(length, self._reached):
-            self._reached = length
+        if self._kv.release(self.length, self._reached):
+            self._reached = self.length
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
@@ -39,14 +46,18 @@ class Cached(Booked):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``PortableCache.write_cache``."""
-        if not self._book.settled or not 0 <= length <= self.length:
+        held = 0 <= length <= self.length and self.reachable(length) == length
+        if not self._book.settled or not held:
             raise ValueError(f"cannot write {length} tokens: the cache holds {self.length}, or an open tree")
-        self._kv.write(sink, length)
+        self._kv.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if length:
             planned = self._book.plan(length, None)
-            self._kv.read(source, length)
+            self._book.lose(self._kv.read(source, length))
             self._book.append(planned)
+            if self.reachable(length) != length:
+                self.rewind(0)
+                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")

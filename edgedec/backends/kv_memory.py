@@ -1,116 +1,149 @@
-"""The memory of a key-value cache: reserved at once, committed by the operating system as it is written."""
+"""The memory of a key-value cache: of layers that see all tokens, and rings of those that see the newest."""
 
 from __future__ import annotations
 
-import contextlib
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.errors import BackendError
+from edgedec.backends.kv_pages import KvPages
+from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.types import ModelSpec, Sink, Source
-from edgedec.memory import KvType, kv_bytes, kv_row_bytes
+from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
 """Fewer are what checking drafts takes back: a page or two per head, which the next pass writes again."""
+_OLDEST = 8
+"""Bytes in which a file says which slot is the oldest of its rings."""
 
 
 class KvMemory:
-    """Keys and values f16[layers, 2, kv heads, capacity, row], zero at first, in page-aligned memory.
+    """Keys and values of ``capacity`` tokens, and of layers with a window of the ``ring`` newest (0: of all).
 
-    A row is head_dim fp16 numbers, or, with ``kv`` "int8", head_dim bytes and their scales (see
-    ``kv_row_bytes``). Raises BackendError when the address space cannot be had.
+    ``arrays`` has them by the names of the graph's inputs, see ``KvPages``. A row is head_dim fp16 numbers,
+    or, with ``kv`` "int8", head_dim bytes and their scales (see ``kv_row_bytes``). Raises BackendError when
+    the address space cannot be had.
     """
 
-    def __init__(self, spec: ModelSpec, capacity: int, kv: KvType = "fp16") -> None:
-        size = kv_bytes(spec, capacity, kv)
+    def __init__(self, spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> None:
+        row = kv_row_bytes(spec.head_dim, kv) // 2
+        rest = (2, spec.n_kv_heads)
         try:
-            pages = _private_pages(size)
+            self._whole = KvPages((spec.n_layers - spec.n_window_layers, *rest, capacity, row))
+            self._rings = None
+            if spec.n_window_layers:
+                self._rings = KvPages((spec.n_window_layers, *rest, ring or capacity, row))
         except (OSError, OverflowError, ValueError) as error:
+            size = kv_bytes(spec, capacity, kv, ring)
             message = f"no memory for a context of {capacity} tokens ({size >> 20} MiB)"
             raise BackendError(message, hint="use a smaller context") from error
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
-            with contextlib.suppress(OSError):
-                pages.madvise(mmap.MADV_NOHUGEPAGE)
-        shape = (spec.n_layers, 2, spec.n_kv_heads, capacity, kv_row_bytes(spec.head_dim, kv) // 2)
         self._kv = kv
-        self._pages = pages
-        self._first = 0
-        self.array: NDArray[np.float16] = np.frombuffer(pages, dtype=np.float16).reshape(shape)
+        self._kept = ring_kept(spec)
+        self._parts = [part for part in (self._whole, self._rings) if part is not None]
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float16]]:
+        """Inputs of the graph."""
+        return dict(zip(("kv_cache", "kv_window"), (part.array for part in self._parts), strict=False))
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that it holds."""
+        return self._whole.rows
+
+    @property
+    def ring(self) -> int:
+        """Slots of the rings; 0 without layers with a window."""
+        return self._rings.rows if self._rings else 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes, were all of it written."""
+        return sum(part.array.nbytes for part in self._parts)
 
     def part(self, place: int, places: int) -> KvMemory:
         """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
-        slots = self.array.shape[3] // places
-        part = copy(self)
-        part._first = self._first + place * slots
-        part.array = self.array[:, :, :, place * slots : (place + 1) * slots]
-        return part
+        mine = copy(self)
+        mine._whole = self._whole.part(place, places)
+        mine._rings = self._rings and self._rings.part(place, places)
+        mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
+        return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
         if sources:
-            self.array[:, :, :, targets] = self.array[:, :, :, sources]
+            for part in self._parts:
+                part.move(sources, targets)
 
     def release(self, length: int, reached: int) -> bool:
         """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
         and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.
         """
-        slots, bytes_each = reached - length, self.array.nbytes // self.array.shape[3]
-        if slots <= _WORTHWHILE_SLOTS or slots * bytes_each < _WORTHWHILE_BYTES:
+        slots = reached - length
+        freed = sum(max(min(reached, part.rows) - length, 0) * part.slot_bytes for part in self._parts)
+        if slots <= _WORTHWHILE_SLOTS or freed < _WORTHWHILE_BYTES:
             return False
         if not hasattr(mmap, "MADV_DONTNEED"):
             return False
-        whole = not length and self.array.flags.c_contiguous
-        for start, end in [(0, self.array.nbytes)] if whole else self._runs(length):
-            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-            # The page in which the next head, or another place, begins is that one's too.
-            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - first) > 0:
-                self._pages.madvise(mmap.MADV_DONTNEED, first, size)
+        for part in self._parts:
+            part.give_back(length)
         return True
-
-    def _runs(self, length: int) -> Iterator[tuple[int, int]]:
-        """Bytes from slot ``length`` on, of each head of keys or values: where they begin and end."""
-        head, slot = (int(step) for step in self.array.strides[2:4])
-        layers, parts, heads, slots, _ = self.array.shape
-        for number in range(layers * parts * heads):
-            start = number * head + self._first * slot
-            yield start + length * slot, start + slots * slot
 
     @property
     def layout(self) -> str:
-        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``."""
-        layers, parts, heads, _, width = self.array.shape
-        return f"{self._kv} {layers}x{parts}x{heads}x{width * self.array.itemsize}"
+        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``; of rings also
+        the slots that are written at most: ``fp16 3x2x1x512 15x2x1x512x768``.
+        """
+        sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
+        texts = ["x".join(map(str, size)) for size in sizes]
+        return f"{self._kv} {' '.join(texts)}" + (f"x{self._kept}" if self._rings else "")
 
     def nbytes(self, slots: int) -> int:
-        """Bytes of ``slots`` slots."""
-        capacity: int = self.array.shape[-2]
-        return self.array.nbytes // capacity * slots
+        """Bytes of ``slots`` slots, as written."""
+        size = self._whole.slot_bytes * slots
+        if self._rings and slots:
+            size += _OLDEST + self._rings.slot_bytes * min(slots, self._kept)
+        return size
 
-    def write(self, sink: Sink, slots: int) -> None:
-        """Write the first ``slots`` slots, from where they lie: nothing is copied."""
-        for piece in self._pieces(slots):
-            sink.write(piece)
+    def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
+        """Write the first ``slots`` slots, from where they lie: nothing is copied. Of rings the newest, with
+        zeros for what was before ``oldest``, which newer slots have replaced.
+        """
+        for pieces in self._whole.heads(0, slots):
+            for piece in pieces:
+                sink.write(piece)
+        if self._rings and slots:
+            first = max(slots - self._kept, 0)
+            lost = max(oldest - first, 0)
+            nothing = bytes(lost * self._rings.array.shape[4] * 2)
+            sink.write(memoryview((first + lost).to_bytes(_OLDEST, "little")))
+            for pieces in self._rings.heads(first + lost, slots):
+                for piece in (memoryview(nothing), *pieces):
+                    sink.write(piece)
 
-    def read(self, source: Source, slots: int) -> None:
-        """Fill the first ``slots`` slots. Raises EOFError when there is not as much."""
-        for piece in self._pieces(slots):
-            if source.readinto(piece) != len(piece):
-                raise EOFError(f"the slots of {slots} tokens are not all there")
+    def read(self, source: Source, slots: int) -> int:
+        """Fill the first ``slots`` slots, in rings the newest; returns the oldest of these. Raises EOFError
+        when there is not as much, BadFileError when that cannot be the oldest.
+        """
+        for pieces in self._whole.heads(0, slots):
+            _fill(source, pieces, slots)
+        if self._rings is None or not slots:
+            return 0
+        said = bytearray(_OLDEST)
+        _fill(source, [memoryview(said)], slots)
+        oldest, first = int.from_bytes(said, "little"), max(slots - self._kept, 0)
+        if not first <= oldest <= slots:
+            raise BadFileError(f"a saved cache of {slots} tokens cannot begin with token {oldest}")
+        for pieces in self._rings.heads(first, slots):
+            _fill(source, pieces, slots)
+        return oldest
 
-    def _pieces(self, slots: int) -> Iterator[memoryview]:
-        """The memory of the first slots: a run of bytes for each head of keys or values."""
-        if slots:
-            for head in self.array.reshape(-1, *self.array.shape[-2:]):
-                yield head[:slots].reshape(-1).view(np.uint8).data
 
-
-def _private_pages(size: int) -> mmap.mmap:
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, size)
+def _fill(source: Source, pieces: Sequence[memoryview], slots: int) -> None:
+    for piece in pieces:
+        if source.readinto(piece) != len(piece):
+            raise EOFError(f"the slots of {slots} tokens are not all there")

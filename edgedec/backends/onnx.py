@@ -15,7 +15,7 @@ from edgedec.backends.places import Places
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
-from edgedec.memory import CacheBook, KvType
+from edgedec.memory import KvType, ring_slots
 
 MAX_PASS = 512
 
@@ -43,12 +43,13 @@ class OnnxForward(Cached):
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
-        super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv))
-        self._weight_bytes = manifest.files[WEIGHTS].bytes
+        ring = ring_slots(manifest.spec, chosen, caps.max_pass, kv)
+        super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv, ring))
         self._kind: KvType = kv
+        self._weight_bytes = manifest.files[WEIGHTS].bytes
         self._session = open_session(bundle, threads, spin=spin)
         check_shapes(self._session, self._spec, kv)
-        self._passes = Passes(self._session, self._spec, self._kv.array)
+        self._passes = Passes(self._session, self._spec, self._kv.arrays)
 
     def takes(self, kv: KvType) -> bool:
         """Whether the graph has a cache in ``kv``: bundles of earlier versions know fp16 alone."""
@@ -64,12 +65,10 @@ class OnnxForward(Cached):
         """
         chosen = checked_capacity(self._spec, capacity)
         check_shapes(self._session, self._spec, kv)
-        self._book = CacheBook(chosen)
         self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
         self._kind = kv
-        self._kv = KvMemory(self._spec, chosen, kv)
-        self._reached = 0
-        self._passes = Passes(self._session, self._spec, self._kv.array)
+        self._hold(KvMemory(self._spec, chosen, kv, ring_slots(self._spec, chosen, self._caps.max_pass, kv)))
+        self._passes = Passes(self._session, self._spec, self._kv.arrays)
 
     def places(self, count: int, *, piece: int, most: int) -> Places:
         """``count`` conversations side by side, in a cache of their own, each with the capacity of this one.
@@ -78,9 +77,10 @@ class OnnxForward(Cached):
         UnsupportedError for a bundle of an earlier version, and what ``KvMemory`` raises.
         """
         check_places(self._session)
-        kv = KvMemory(self._spec, count * self.capacity, self._kind)
         caps = replace(self._caps, max_pass=min(piece, MAX_PASS, self.capacity))
-        passes = Passes(self._session, self._spec, kv.array)
+        ring = ring_slots(self._spec, self.capacity, caps.max_pass, self._kind)
+        kv = KvMemory(self._spec, count * self.capacity, self._kind, count * ring)
+        passes = Passes(self._session, self._spec, kv.arrays)
         return Places(passes, kv, self._spec, caps, count=count, most=most, weights=self._weight_bytes)
 
     def extend(
@@ -101,4 +101,4 @@ class OnnxForward(Cached):
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""
-        return {"weights": self._weight_bytes, "kv_cache": self._kv.array.nbytes}
+        return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}

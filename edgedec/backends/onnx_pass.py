@@ -5,7 +5,7 @@ Only whole logits rows get a new array each time: they are too large to be kept,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +42,12 @@ class Fed:
 
 
 class Passes:
-    """Passes over one cache array, with the buffers of those that recur."""
+    """Passes over one cache, by the names of the graph's inputs, with the buffers of those that recur."""
 
-    def __init__(self, session: ort.InferenceSession, spec: ModelSpec, kv_cache: NDArray[np.float16]) -> None:
-        self._session, self._spec, self._kv_cache = session, spec, kv_cache
+    def __init__(
+        self, session: ort.InferenceSession, spec: ModelSpec, caches: Mapping[str, NDArray[np.float16]]
+    ) -> None:
+        self._session, self._spec, self._caches = session, spec, caches
         self._tempered = has_temperature(session)
         self._bound: dict[tuple[int, int, int, bool], BoundPass] = {}
 
@@ -60,7 +62,7 @@ class Passes:
     def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
-            bound = BoundPass(self._session, self._kv_cache, self._spec, shape, tempered=self._tempered)
+            bound = BoundPass(self._session, self._caches, self._spec, shape, tempered=self._tempered)
             if shape[0] <= _SHORT:
                 if len(self._bound) == _MOST_KEPT:
                     self._bound.clear()
@@ -71,13 +73,14 @@ class Passes:
 class BoundPass:
     """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
+    ``caches``: keys and values, by the names of the graph's inputs.
     ``tempered``: the graph has the input ``temperature``.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        kv_cache: NDArray[np.float16],
+        caches: Mapping[str, NDArray[np.float16]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
         *,
@@ -97,7 +100,7 @@ class BoundPass:
         self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
-        self._kv_cache = kv_cache  # the binding holds bare pointers: keep their owners
+        self._caches = caches  # the binding holds bare pointers: keep their owners
         self._bind()
         if not full:
             self._bind_output("logits", self._no_logits)
@@ -110,7 +113,7 @@ class BoundPass:
             "length": self._length,
             "rows": self._rows,
             "want_logits": self._want,
-            "kv_cache": self._kv_cache,
+            **self._caches,
         }
         if self._temperature is not None:
             inputs["temperature"] = self._temperature

@@ -94,14 +94,19 @@ def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "f
         inputs = {node.name: node.shape for node in session.get_inputs()}
         outputs = {node.name: node.shape for node in session.get_outputs()}
     shapes = inputs | outputs
-    cache, values, logits = (shapes.get(name, []) for name in ("kv_cache", "values", "logits"))
-    found = (*cache[:3], *values[1:], *logits[1:])
-    stated = (spec.n_layers, 2, spec.n_kv_heads, spec.head_k, spec.vocab_size)
+    cache, rings, values, logits = (
+        shapes.get(name, []) for name in ("kv_cache", "kv_window", "values", "logits")
+    )
+    found = (*cache[:3], *rings[:3], *values[1:], *logits[1:])
+    windowed, rest = spec.n_window_layers, (2, spec.n_kv_heads)
+    layers = (spec.n_layers - windowed, *rest, *((windowed, *rest) if windowed else ()))
+    stated = (*layers, spec.head_k, spec.vocab_size)
     fixed, free = [spec.head_dim], [kv_row_name(spec.head_dim)]
     if (
         found != stated
         or cache[4:] not in (fixed, free)
-        or inputs.keys() != _INPUTS
+        or rings[4:] != (free if windowed else [])
+        or inputs.keys() != (_INPUTS | {"kv_window"} if windowed else _INPUTS)
         or not outputs.keys() >= _OUTPUTS
     ):
         raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)

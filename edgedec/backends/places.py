@@ -139,7 +139,7 @@ class PlaceForward(Cached):
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: shared by all places; ``kv_cache``: of this one."""
-        return {"weights": self._weight_bytes, "kv_cache": self._kv.array.nbytes}
+        return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}
 
 
 def _alike(requests: Sequence[Request]) -> list[list[Request]]:

@@ -52,6 +52,11 @@ class Within:
         return self.budget is not None and self.peak > self.budget
 
     @property
+    def allowed(self) -> int:
+        """Generation memory that the budget allows; a plan may make use of less."""
+        return self.generation + (self.budget - self.planned if self.budget is not None else 0)
+
+    @property
     def drafts(self) -> bool:
         return bool(self.choice and self.choice["drafted"])
 
@@ -65,6 +70,7 @@ class Within:
             "planned_bytes": self.planned,
             "peak_rss_bytes": self.peak,
             "over_budget": self.over,
+            "generation_allowed_bytes": self.allowed,
             "generation_bytes": self.generation,
             "generation_measured_bytes": self.measured,
             "generation_and_process_bytes": self.generation + self.process,

@@ -14,9 +14,9 @@ _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
 
 
 def draw_within(rows: Sequence[Within], plain: dict[str, float | None], path: Path, *, title: str) -> None:
-    """Write throughput relative to unconstrained over generation memory, a line per way to draft, quartiles
-    as whiskers; filled where something drafts, squares where the cache is in int8. ``plain``: relative speed
-    without drafts, by way to draft.
+    """Write throughput relative to unconstrained over the generation memory allowed, a line per way to draft,
+    quartiles as whiskers; filled where something drafts, squares where the cache is in int8. ``plain``:
+    relative speed without drafts, by way to draft.
     """
     from matplotlib.figure import Figure
 
@@ -25,7 +25,7 @@ def draw_within(rows: Sequence[Within], plain: dict[str, float | None], path: Pa
     shown = [row for row in rows if row.ratio]
     most = max((row.ratio.pairs.high for row in shown if row.ratio), default=1.0)
     for draft, colour in zip(dict.fromkeys(row.draft for row in shown), _COLOURS, strict=False):
-        points = sorted((row for row in shown if row.draft == draft), key=lambda row: row.generation)
+        points = sorted((row for row in shown if row.draft == draft), key=lambda row: row.allowed)
         _line(axes, draft, points, colour)
         if (ends := points[0].drafts_end) is not None:
             axes.axvline(ends / 1e6, color=colour, linestyle=":", linewidth=1)
@@ -35,9 +35,16 @@ def draw_within(rows: Sequence[Within], plain: dict[str, float | None], path: Pa
             axes.axhline(without, color="0.6", linestyle="--", linewidth=1)
             axes.annotate("plain decoding", (0.01, without), xycoords=("axes fraction", "data"), fontsize=8,
                           xytext=(0, 3), textcoords="offset points", color="0.4")  # fmt: skip
+    looks = {
+        "something drafts": ("o", "full"),
+        "nothing drafts": ("o", "none"),
+        "cache in int8": ("s", "none"),
+    }
+    for label, (marker, fill) in looks.items():
+        axes.plot([], [], marker, color="0.4", fillstyle=fill, label=label)
     axes.set_ylim(0, 1.15 * most)
     axes.set_xlim(left=0)
-    axes.set_xlabel("generation memory, MB (cache, scratch, drafts and slack; weights and process apart)")
+    axes.set_xlabel("generation memory allowed, MB: all but weights and the loaded process")
     axes.set_ylabel("tokens/s relative to unconstrained")
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.3)
@@ -47,10 +54,10 @@ def draw_within(rows: Sequence[Within], plain: dict[str, float | None], path: Pa
 
 def _line(axes: Any, draft: str, points: Sequence[Within], colour: str) -> None:
     medians = [row.ratio.pairs.median for row in points if row.ratio]
-    axes.plot([row.generation / 1e6 for row in points], medians, color=colour, label=f"--draft {draft}")
+    axes.plot([row.allowed / 1e6 for row in points], medians, color=colour, label=f"--draft {draft}")
     for row, median in zip(points, medians, strict=True):
         assert row.ratio is not None
-        at, spread = row.generation / 1e6, row.ratio.pairs
+        at, spread = row.allowed / 1e6, row.ratio.pairs
         axes.plot([at, at], [spread.low, spread.high], color=colour, linewidth=2, alpha=0.4)
         axes.plot(at, median, "o" if row.exact else "s", color=colour, markersize=7,
                   fillstyle="full" if row.drafts else "none")  # fmt: skip

@@ -281,10 +281,13 @@ def _spec(reader: _Reader) -> ModelSpec:
         eos_ids=reader.get("eos_ids", _ids),
         head_k=reader.get("head_k", _count),
         ffn_size=reader.get("ffn_size", _id, missing=0),
+        n_window_layers=reader.get("n_window_layers", _id, missing=0),
+        window=reader.get("window", _id, missing=0),
         table_bytes=reader.get("table_bytes", _bytes, missing=0),
         **{size: reader.get(size, _count) for size in sizes},
     )
-    if spec.n_heads % spec.n_kv_heads or spec.head_k > spec.vocab_size:
+    windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)
+    if spec.n_heads % spec.n_kv_heads or spec.head_k > spec.vocab_size or not windows:
         raise _broken("the sizes of spec do not fit each other")
     if any(id >= spec.vocab_size for id in (*spec.eos_ids, spec.bos_id or 0)):
         raise _broken("a token id of spec lies outside the vocabulary")

@@ -31,6 +31,11 @@ class ModelSpec:
     """Entries per row that the head returns in ``HeadRows.values``."""
     ffn_size: int = 0
     """Width of the MLP; 0: not known (bundles of earlier versions do not say)."""
+    n_window_layers: int = 0
+    """Layers, of all, whose keys and values lie in rings; 0 also in bundles of earlier versions, which keep
+    the whole context in every layer."""
+    window: int = 0
+    """Tokens that these layers see."""
     table_bytes: int = 0
     """Bytes of the table of embeddings where the head has one of its own: passes read the rows of their
     tokens from the file (Linux), and none of it stays in memory. 0: the head reads it, or it is not known.
@@ -127,8 +132,14 @@ class Forward(Protocol):
         """
         ...
 
+    def reachable(self, length: int) -> int:
+        """How many tokens ``rewind(length)`` leaves: ``length``, or 0 where the cache has given up what the
+        next token would see (layers with a window keep the newest tokens alone).
+        """
+        ...
+
     def rewind(self, length: int) -> None:
-        """Forget every token from position ``length`` on. Raises ValueError beyond ``length``."""
+        """Forget every token from position ``reachable(length)`` on. Raises ValueError beyond ``length``."""
         ...
 
     def keep_path(self, nodes: Sequence[int]) -> None:
@@ -172,15 +183,15 @@ class PortableCache(Protocol):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """Write the slots of the first ``length`` tokens. Raises ValueError unless so many are resident, and
-        while a tree waits to be settled.
+        while a tree waits to be settled, or where a rewind would not leave as many.
         """
         ...
 
     def read_cache(self, source: Source, length: int) -> None:
         """Hold ``length`` tokens, whose slots come from ``source``, in place of what was held.
 
-        Raises ContextFullError when they do not fit, EOFError when there are not as many bytes; the cache is
-        empty then.
+        Raises ContextFullError when they do not fit, EOFError when there are not as many bytes, BadFileError
+        when they cannot be right; the cache is empty then.
         """
         ...
 

@@ -78,7 +78,8 @@ class ModelDrafter:
     def _catch_up(self, ids: list[int]) -> HeadRows:
         """Make the cache hold ``ids``, or their end; the answer to the last of them, which is always fed."""
         known = ids[self._skipped :]
-        same = max(min(common_length(self._cached, known), self._forward.length, len(known) - 1), 0)
+        same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
+        same = self._forward.reachable(max(same, 0))
         most = min(self._forward.caps.max_pass, max(self._forward.capacity // 2, 1), _MOST_READ)
         if len(known) - same > most or not known or len(known) > self._forward.capacity:
             self._skipped = max(len(ids) - most, 0)

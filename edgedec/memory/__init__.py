@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from edgedec.memory.cache_book import CacheBook, Pass
-from edgedec.memory.sizes import KvType, kv_bytes, kv_row_bytes, kv_row_name
+from edgedec.memory.sizes import KvType, kv_bytes, kv_row_bytes, kv_row_name, ring_kept, ring_slots
 
-__all__ = ["CacheBook", "KvType", "Pass", "kv_bytes", "kv_row_bytes", "kv_row_name"]
+__all__ = [
+    "CacheBook",
+    "KvType",
+    "Pass",
+    "kv_bytes",
+    "kv_row_bytes",
+    "kv_row_name",
+    "ring_kept",
+    "ring_slots",
+]

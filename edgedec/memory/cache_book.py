@@ -35,8 +35,12 @@ class Pass:
 class CacheBook:
     """Which slots are taken, and by what kind of pass."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, window: int = 0, ring: int = 0) -> None:
+        """``window``: tokens that some layers see, whose keys and values lie in rings of ``ring`` slots."""
         self.capacity = capacity
+        self._window = window
+        self._ring = ring
+        self._oldest = 0
         self._length = 0
         self._last: Pass | None = None
 
@@ -46,12 +50,22 @@ class CacheBook:
         return self._length
 
     @property
+    def oldest(self) -> int:
+        """The first slot of which all layers may still have keys and values."""
+        return self._oldest
+
+    def reachable(self, length: int) -> int:
+        """How many tokens a rewind to ``length`` leaves: 0 if the next one would see a slot that is gone."""
+        return length if not self._oldest or length - self._window + 1 >= self._oldest else 0
+
+    @property
     def settled(self) -> bool:
         """Whether the next pass may come."""
         return self._last is None or self._last.chain
 
     def plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
-        """Check a pass over ``tokens`` tokens; nothing changes until ``append``.
+        """Check a pass over ``tokens`` tokens; nothing changes until ``append``, but that what it overwrites
+        in rings counts as gone, so that a pass that fails midway needs no care.
 
         Raises ValueError when it is malformed or a tree waits to be settled, ContextFullError when it does
         not fit.
@@ -63,11 +77,14 @@ class CacheBook:
         self.check_room(tokens)
         start = self._length
         if parents is None:
-            return Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
-        if len(parents) != tokens:
+            planned = Pass(start, range(_ROOT, tokens - 1), range(start, start + tokens), True)
+        elif len(parents) == tokens:
+            planned = Pass(start, tuple(parents), *_placed(parents, start))
+        else:
             raise ValueError(f"{len(parents)} parents for {tokens} tokens")
-        positions, chain = _placed(parents, start)
-        return Pass(start, tuple(parents), positions, chain)
+        if self._ring:
+            self.lose(start + tokens - self._ring)
+        return planned
 
     def check_room(self, tokens: int) -> None:
         """Raises ContextFullError unless ``tokens`` more fit."""
@@ -82,10 +99,17 @@ class CacheBook:
         self._length = done.start + len(done)
         self._last = done
 
+    def lose(self, end: int) -> None:
+        """Record that rings lack the slots before ``end``."""
+        self._oldest = max(self._oldest, end)
+
     def rewind(self, length: int) -> None:
-        """Free every slot from ``length`` on. Raises ValueError when that is not possible."""
+        """Free every slot from ``reachable(length)`` on. Raises ValueError when that is not possible."""
         if not 0 <= length <= self._length:
             raise ValueError(f"cannot rewind to {length}: the cache holds {self._length} tokens")
+        length = self.reachable(length)
+        if length == 0:
+            self._oldest = 0
         if length == self._length and self.settled:
             return
         kept = length - self._last.start if self._last else 0

@@ -9,7 +9,8 @@ width, H the heads' width:
     weights   every byte of the file, for a pass reads them all, but a table of embeddings that the head does
               not share: its rows are copied from the file
     cache     2 L H_kv ceil(n r / page) page: each head's rows, r bytes each, lie together, and pages are
-              committed as they fill. Drafts need none of their own: rejected rows are overwritten
+              committed as they fill. Drafts need none of their own: rejected rows are overwritten. In layers
+              with a window, n is at most the slots of a ring: window, P, and what one may go back
     scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: what the tensors of a layer and
               the kernels' buffers hold at once; the arena rounds up by up to half; 24 queries share a block
               of attention, each with a float per key
@@ -29,9 +30,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgedec.core.types import ModelSpec
-from edgedec.memory.sizes import KvType, kv_row_bytes
+from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
 
-_PAGE = 4096
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
 _SLACK_PER_CONVERSATION = 1_000_000
@@ -97,7 +97,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
     parts = {
         "process": known.process,
         "weights": known.target.weights,
-        "kv_cache": cache_bytes(spec, count * choice.context, choice.kv),
+        "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
         "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + _DRAWING) if known.full_rows else 0,
         "tables": count * choice.tables,
@@ -107,10 +107,12 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
     return {name: count for name, count in parts.items() if count}
 
 
-def cache_bytes(spec: ModelSpec, context: int, kv: KvType) -> int:
-    """Bytes of the pages that ``context`` tokens come to fill."""
-    pages = -(-context * kv_row_bytes(spec.head_dim, kv) // _PAGE)
-    return 2 * spec.n_layers * spec.n_kv_heads * pages * _PAGE
+def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, conversations: int = 1) -> int:
+    """Bytes of the pages that ``context`` tokens come to fill, in passes over at most ``longest``."""
+    windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
+    ring = ring_slots(spec, context, longest, kv)
+    whole, rings = (-(-conversations * slots * row // PAGE) for slots in (context, ring))
+    return 2 * spec.n_kv_heads * ((spec.n_layers - windowed) * whole + windowed * rings) * PAGE
 
 
 def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
@@ -128,5 +130,5 @@ def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
 def _drafter_bytes(model: Weighty, choice: Choice) -> int:
     context = min(choice.context, model.spec.context_length)
     longest = min(_DRAFT_READING, choice.context)
-    cache = cache_bytes(model.spec, context, choice.kv)
+    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
     return model.weights + cache + scratch_bytes(model, longest, context)

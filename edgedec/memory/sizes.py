@@ -8,6 +8,12 @@ from edgedec.core.types import ModelSpec
 
 KvType = Literal["fp16", "int8"]
 """How the cache keeps keys and values: rounded to fp16, or to int8 with an fp16 scale for every 32."""
+PAGE = 4096
+"""Bytes that the operating system commits at a time."""
+RING_SLACK = 256
+"""Tokens that can be taken back where layers have a window: a reply of usual length that is regenerated.
+Going back farther means to feed all anew.
+"""
 
 
 def kv_row_bytes(head_dim: int, kv: KvType = "fp16") -> int:
@@ -20,9 +26,26 @@ def kv_row_name(head_dim: int) -> str:
     return f"row_{kv_row_bytes(head_dim) // 2}_or_{kv_row_bytes(head_dim, 'int8') // 2}"
 
 
-def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16") -> int:
-    """Bytes of the keys and values of ``capacity`` tokens in all layers.
+def ring_kept(spec: ModelSpec) -> int:
+    """Slots of a ring that outlive any pass: what the next token sees, and those to which one may go back."""
+    return spec.window + RING_SLACK
+
+
+def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16") -> int:
+    """Slots of the rings of layers with a window, for passes over at most ``longest`` tokens; 0 without such
+    layers. Rounded up to what whole pages hold; never more than ``capacity``, with which nothing goes round.
+    """
+    if not spec.n_window_layers:
+        return 0
+    row = kv_row_bytes(spec.head_dim, kv)
+    pages = -(-(ring_kept(spec) + longest) * row // PAGE)
+    return min(pages * PAGE // row, capacity)
+
+
+def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> int:
+    """Bytes of the keys and values of ``capacity`` tokens, in layers with a window of ``ring`` (0: of all).
 
     An upper bound on what a process holds: pages of positions never reached stay untouched.
     """
-    return spec.n_layers * 2 * spec.n_kv_heads * capacity * kv_row_bytes(spec.head_dim, kv)
+    slots = (spec.n_layers - spec.n_window_layers) * capacity + spec.n_window_layers * (ring or capacity)
+    return 2 * spec.n_kv_heads * slots * kv_row_bytes(spec.head_dim, kv)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from onnx import TensorProto, helper
 
-from edgedec.export.model import ExportModel
+from edgedec.export.model import CACHE, ExportModel
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
 OUTPUT = "kv_new"
 
 
 class ReturnNewKv(Pass):
-    """Adds the output kv_new f16[L, 2, Hkv, N, row]: rows that the caller must put into the cache.
+    """Adds the output kv_new f16[L, 2, Hkv, N, row]: rows that the caller must put into the caches, of the
+    layers of kv_cache, then of those of kv_window.
 
-    Bodies of standard ops can not write an input: N is all tokens of the pass. The kernels write the cache
+    Bodies of standard ops can not write an input: N is all tokens of the pass. The kernels write the caches
     themselves: N is 0.
     """
 
@@ -23,11 +24,11 @@ class ReturnNewKv(Pass):
             return False
         for node in attentions:
             node.output.append(f"{node.name}.{OUTPUT}")
-        parts = [node.output[1] for node in attentions]
+        parts = [node.output[1] for node in sorted(attentions, key=lambda node: node.input[4] != CACHE)]
         model.nodes.append(helper.make_node("Concat", parts, [OUTPUT], name=OUTPUT, axis=0))
-        cache = next(value for value in model.inputs if value.name == "kv_cache").type.tensor_type.shape
+        cache = next(value for value in model.inputs if value.name == CACHE).type.tensor_type.shape
         sizes = [dim.dim_param or dim.dim_value for dim in cache.dim]
-        shape = [*sizes[:3], "new_rows", sizes[4]]
+        shape = [len(parts), *sizes[1:3], "new_rows", sizes[4]]
         model.outputs.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT16, shape))
         return True
 

@@ -35,7 +35,7 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     """Attention over the resident keys and those of the pass, and the latter's keys and values for the cache.
 
     A function can not write its input: it returns them as kv_new f16[1, 2, Hkv, T, d], which the caller
-    stores in slots length .. length + T - 1 of its layer.
+    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R.
     """
     qkv, rotary, parents, length, kv_cache, *norms = inputs
     heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
@@ -46,17 +46,14 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     new = body.op("Transpose", body.op("Concat", *(body.op("Unsqueeze", p, [0]) for p in (k, v)), axis=0),
                   perm=[0, 2, 1, 3])  # fmt: skip
     new = body.cast(new, TensorProto.FLOAT16)
-    layer = body.attribute("layer")
-    starts = body.op("Concat", layer, body.constant([0]), axis=0)
-    ends = body.op("Concat", body.op("Add", layer, [1]), length, axis=0)
-    resident = body.op("Squeeze", body.op("Slice", kv_cache, starts, ends, [0, 3]), [0])
+    resident, slots = _resident(body, kv_cache, length, attrs["window"] if attrs.get("ring") else 0)
     both = body.cast(body.op("Concat", resident, new, axis=2), TensorProto.FLOAT)
     keys, values = (body.op("Unsqueeze", body.element(both, i, 0), [1]) for i in range(2))
     q = body.op("Mul", q, attrs["scale"])
     q = body.reshape(body.op("Transpose", q, perm=[1, 0, 2]), kv_heads, heads // kv_heads, -1, dim)
     scores = body.op("MatMul", q, body.op("Transpose", keys, perm=[0, 1, 3, 2]))
     scores = softcapped(body, scores, attrs)
-    hidden = body.op("Not", _visible(body, parents, length, attrs["window"]))
+    hidden = body.op("Not", _visible(body, parents, length, slots, attrs["window"]))
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
     mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
     mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
@@ -98,16 +95,32 @@ def _rotate(body: Body, x: str, rotary: str, dim: int, interleaved: bool) -> str
     return body.reshape(joined, 0, 0, dim)
 
 
-def _visible(body: Body, parents: str, length: str, window: int) -> str:
-    """bool[T, length + T]: the keys that each token attends to. Slots are positions, except in the pass,
-    where a token's position is length + the number of its ancestors in the pass.
+def _resident(body: Body, kv_cache: str, length: str, ring: int) -> tuple[str, str]:
+    """The node's layer of slots before ``length`` [2, Hkv, S, d], and which they are [S]: all, or in a ring
+    the last ``ring`` - 1, which are all that a token with that window sees.
+    """
+    layer = body.attribute("layer")
+    layer_end, end = body.op("Add", layer, [1]), body.op("Squeeze", length, [0])
+    if not ring:
+        slots = body.op("Range", np.int64(0), end, np.int64(1))
+        starts = body.op("Concat", layer, body.constant([0]), axis=0)
+        ends = body.op("Concat", layer_end, length, axis=0)
+        return body.op("Squeeze", body.op("Slice", kv_cache, starts, ends, [0, 3]), [0]), slots
+    first = body.op("Max", body.op("Sub", end, np.int64(ring - 1)), np.int64(0))
+    slots = body.op("Range", first, end, np.int64(1))
+    one = body.op("Squeeze", body.op("Slice", kv_cache, layer, layer_end, [0]), [0])
+    return body.op("Gather", one, body.op("Mod", slots, body.size(kv_cache, 3)), axis=2), slots
+
+
+def _visible(body: Body, parents: str, length: str, slots: str, window: int) -> str:
+    """bool[T, S + T]: of the resident slots and the pass, the keys that each token attends to. Slots are
+    positions, except in the pass, where a token's position is length + the number of its ancestors in it.
     """
     above = _ancestors(body, parents)
     depth = body.op("Sub", body.op("ReduceSum", body.cast(above, TensorProto.INT64), [1], keepdims=0), [1])
     count = body.size(parents, 0)
-    slots = body.op("Range", np.int64(0), body.op("Squeeze", length, [0]), np.int64(1))
     positions = body.op("Concat", slots, body.op("Add", depth, length), axis=0)
-    resident = body.op("Expand", np.array(True), body.op("Concat", count, length, axis=0))
+    resident = body.op("Expand", np.array(True), body.op("Concat", count, body.size(slots, 0), axis=0))
     seen = body.op("Concat", resident, above, axis=1)
     if window:
         first = body.op("Sub", body.op("Unsqueeze", body.op("Add", depth, length), [1]), window)

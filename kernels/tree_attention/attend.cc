@@ -13,6 +13,7 @@ constexpr size_t kEnoughBlocks = 16;       // to keep all threads busy
 constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values, tens of microseconds; of int8 as long
 constexpr size_t kKeyBytes = 64 << 10;     // of a task
 constexpr size_t kColumns = 64;            // of a task: two cache lines of every value; one takes a tenth longer
+constexpr size_t kMostSlots = INT32_MAX;   // no context is that long, and sums of such lengths do not wrap around
 
 // Query heads that a block can take of a kv head's.
 struct Units {
@@ -128,17 +129,28 @@ bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row,
   const bool int8 = row != Halves::row(config.dim);
   if (int8 && row != Int8s::row(config.dim)) return false;
   const size_t head_stride = capacity * row;
-  *cache = {first, first + config.kv_heads * head_stride, head_stride, row, int8};
+  *cache = {first, first + config.kv_heads * head_stride, capacity, head_stride, row, int8};
   return true;
 }
+
+namespace {
+
+const char* no_room(const Config& config, const Pass& pass, size_t capacity) {
+  if (pass.length <= capacity && pass.tokens <= capacity - pass.length) return nullptr;
+  if (!config.ring || !config.window) return "the cache is too small: length + tokens exceeds its capacity";
+  if (config.window - 1 > capacity || pass.tokens > capacity - (config.window - 1))
+    return "the ring is too small: window - 1 + tokens exceeds its capacity";
+  return pass.length > kMostSlots ? "length is not a possible number of tokens" : nullptr;
+}
+
+}  // namespace
 
 const char* problem(const Config& config, const Pass& pass, size_t capacity) {
   if (!config.kv_heads || !config.heads || config.heads % config.kv_heads)
     return "num_heads must be a positive multiple of num_kv_heads";
   if (!config.dim || config.dim % 16) return "head_dim must be a positive multiple of 16";
   if (!(config.softcap >= 0.0f)) return "softcap must be 0 or more";
-  if (pass.length > capacity || pass.tokens > capacity - pass.length)
-    return "the cache is too small: length + tokens exceeds its capacity";
+  if (const char* wrong = no_room(config, pass, capacity)) return wrong;
   for (size_t m = 0; m < pass.tokens; ++m)
     if (pass.parents[m] < -1 || pass.parents[m] >= static_cast<int64_t>(m))
       return "parents[i] must lie in [-1, i)";

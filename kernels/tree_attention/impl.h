@@ -9,21 +9,21 @@
 namespace edgedec::tree_attention {
 namespace {
 
-// Calls step(first query, queries, slot, n, at) for every run of keys with path indices in [i0, i1), for each query in
+// Calls step(first query, queries, row, n, at) for every run of keys with path indices in [i0, i1), for each query in
 // ascending order: what a token has before the common part, the common part once for all, what it has behind. at[i]:
 // the scores of the run's keys.
 template <class F>
-EDGEDEC_INLINE void for_all_runs(const Block& b, size_t length, size_t i0, size_t i1, F step) {
+EDGEDEC_INLINE void for_all_runs(const Block& b, const Cache& cache, size_t length, size_t i0, size_t i1, F step) {
   const size_t heads = b.heads();
   const auto part = [&](size_t token, size_t tokens, size_t first, size_t end) {
     if (first < i0) first = i0;
     if (end > i1) end = i1;
     if (first >= end) return;
-    for_runs(b.paths[token], length, first, end, [&](size_t slot, size_t index, size_t n) {
+    for_runs(b.paths[token], length, cache.capacity, first, end, [&](size_t row, size_t index, size_t n) {
       float* at[kMostQueries];
       for (size_t q = token * heads, i = 0; i < tokens * heads; ++q, ++i)
         at[i] = b.scores + q * b.stride + (index - b.paths[q / heads].first);
-      step(token * heads, tokens * heads, slot, n, at);
+      step(token * heads, tokens * heads, row, n, at);
     });
   };
   const bool shared = b.common_first < b.common_end;
@@ -48,8 +48,8 @@ void score_as(const Config& config, const Cache& cache, size_t length, const Blo
   const float* query[kMostQueries];
   for (size_t q = 0; q < b.queries(); ++q) query[q] = queries + head_at(config, b, q);
   const uint16_t* keys = cache.keys + kv_at(config, cache, b);
-  for_all_runs(b, length, i0, i1, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    score_run<V, E>(query + q, count, keys + slot * cache.row, config.dim, n, at);
+  for_all_runs(b, cache, length, i0, i1, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
+    score_run<V, E>(query + q, count, keys + row * cache.row, config.dim, n, at);
   });
 }
 
@@ -96,8 +96,8 @@ void gather_as(const Config& config, const Cache& cache, size_t length, const Bl
     for (size_t c = c0; c < c1; c += kLanes) V::broadcast(0.0f).store(to[q] + c);
   }
   const uint16_t* values = cache.values + kv_at(config, cache, b);
-  for_all_runs(b, length, 0, SIZE_MAX, [&](size_t q, size_t count, size_t slot, size_t n, float* const* at) {
-    value_run<V, E>(at, count, values + slot * cache.row, config.dim, n, to + q, c0, c1);
+  for_all_runs(b, cache, length, 0, SIZE_MAX, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
+    value_run<V, E>(at, count, values + row * cache.row, config.dim, n, to + q, c0, c1);
   });
   for (size_t q = 0; q < b.queries(); ++q)
     for (size_t c = c0; c < c1; c += kLanes)

@@ -29,6 +29,7 @@ struct TreeAttention {
     config.interleaved = info.integer("interleaved", 0) != 0;
     config.epsilon = info.real("epsilon", 1e-6f);
     config.softcap = info.real("softcap", 0.0f);
+    config.ring = info.integer("ring", 0) != 0;
   }
 
   // Within bounds that keep products of sizes from wrapping around.
@@ -38,8 +39,8 @@ struct TreeAttention {
     return static_cast<size_t>(value);
   }
 
-  // Keys and values of this layer in kv_cache[L, 2, Hkv, C, row]; they are written through the input, which is the
-  // whole point of a cache that the caller owns.
+  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]; they are written through the input, which is
+  // the whole point of a cache that the caller owns.
   Cache cache(const Context& c, size_t* capacity) const {
     const std::vector<int64_t> dims = c.shape(4);
     bool fits = dims.size() == 5 && layer >= 0 && layer < dims[0] && dims[1] == 2 &&
@@ -51,7 +52,8 @@ struct TreeAttention {
       fits = tree_attention::lay_out(config, c.data<uint16_t>(4) + before * *capacity * row, *capacity, row, &found);
     }
     if (!fits)
-      throw Error("kv_cache must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
+      throw Error(std::string(config.ring ? "kv_window" : "kv_cache") +
+                  " must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
     return found;
   }
 

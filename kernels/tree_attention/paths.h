@@ -1,4 +1,4 @@
-// The keys of a token as runs of cache slots.
+// The keys of a token as runs of rows of the cache.
 #pragma once
 
 #include <cstring>
@@ -41,18 +41,29 @@ EDGEDEC_INLINE size_t find_paths(const Config& config, const Pass& pass, size_t 
   return common;
 }
 
-// Calls run(slot, index, n) for the indices [i, end) of a path, consecutive slots together, ascending.
+// Calls run(row, index, n) for n consecutive slots from path index `index` on: twice where a ring begins anew.
 template <class F>
-EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t i, size_t end, F run) {
+EDGEDEC_INLINE void for_rows(size_t capacity, size_t slot, size_t index, size_t n, F run) {
+  for (size_t row = slot % capacity; n > 0; row = 0) {
+    const size_t part = n < capacity - row ? n : capacity - row;
+    run(row, index, part);
+    index += part;
+    n -= part;
+  }
+}
+
+// Calls run(row, index, n) for the indices [i, end) of a path, consecutive rows together, ascending.
+template <class F>
+EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t capacity, size_t i, size_t end, F run) {
   if (i < length && i < end) {
     const size_t stop = end < length ? end : length;
     if (stop < end && path.chain[0] == 0) {  // the chain goes on in the slots right behind
       size_t n = 1;
       while (stop + n < end && path.chain[n] == static_cast<int32_t>(n)) ++n;
-      run(i, i, stop + n - i);
+      for_rows(capacity, i, i, stop + n - i, run);
       i = stop + n;
     } else {
-      run(i, i, stop - i);
+      for_rows(capacity, i, i, stop - i, run);
       i = stop;
     }
   }
@@ -60,7 +71,7 @@ EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t i, size_t e
     const int32_t* chain = path.chain + (i - length);
     size_t n = 1;
     while (i + n < end && chain[n] == chain[0] + static_cast<int32_t>(n)) ++n;
-    run(length + static_cast<size_t>(chain[0]), i, n);
+    for_rows(capacity, length + static_cast<size_t>(chain[0]), i, n, run);
     i += n;
   }
 }

@@ -42,7 +42,7 @@ void prepare_as(const Config& config, const Cache& cache, size_t length, const f
     const float *k = q + heads * dim, *v = k + kv_heads * dim, *table = rotary + m * dim;
     float* query = queries + m * heads * dim;
     for (size_t h = 0; h < kv_heads; ++h) {
-      const size_t at = h * cache.head_stride + (length + m) * cache.row;
+      const size_t at = h * cache.head_stride + (length + m) % cache.capacity * cache.row;
       // The token's query room holds the rotated key until the queries are written.
       turn_head<V>(config, k + h * dim, table, k_norm, 1.0f, query);
       E::template store<V>(query, cache.keys + at, dim);

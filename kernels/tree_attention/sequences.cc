@@ -47,7 +47,8 @@ const char* read_sequences(const Config& config, const int64_t* numbers, size_t 
 
 Cache part_of(const Cache& cache, size_t capacity, size_t places, size_t place) {
   Cache part = cache;
-  const size_t before = place * (capacity / places) * cache.row;
+  part.capacity = capacity / places;
+  const size_t before = place * part.capacity * cache.row;
   part.keys += before;
   part.values += before;
   return part;

@@ -2,7 +2,8 @@
 //
 // Token m has parent parents[m] in [-1, m): -1 hangs it on the last resident token. Its path is the resident slots
 // 0 .. length - 1, then its ancestors, then itself; the index in the path is the position. Token m lives in cache
-// slot length + m. Per token and head, with n = the keys that take part (with a window w, the last w of the path):
+// slot length + m, and slot s in row s of the cache; in a ring of R rows, which a window allows, in row s mod R. Per
+// token and head, with n = the keys that take part (with a window w, the last w of the path):
 //
 //   prepare  q, k   = head norm (RMSNorm of the head times weight; only where weights are given)
 //            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
@@ -35,13 +36,14 @@ struct Config {
   bool interleaved;
   float epsilon;           // of the head norms
   float softcap;           // 0: none
+  bool ring;               // the cache keeps the newest slots alone
 };
 
-// Keys and values of one layer: row `slot` of kv head h is at h * head_stride + slot * row. A row has dim fp16 numbers,
-// or dim int8 numbers and then an fp16 scale for every 32. Sizes are in units of two bytes.
+// Keys and values of one layer: slot s of kv head h is at h * head_stride + s % capacity * row. A row has dim fp16
+// numbers, or dim int8 numbers and then an fp16 scale for every 32. Sizes are in units of two bytes.
 struct Cache {
   uint16_t *keys, *values;
-  size_t head_stride, row;
+  size_t capacity, head_stride, row;
   bool int8;
 };
 
@@ -118,7 +120,8 @@ Split split_for(const Config& config, const Pass& pass);
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split);
 
-// What is wrong with the arguments in one line, or nullptr. capacity: slots of the cache.
+// What is wrong with the arguments in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and
+// the window - 1 slots before it, or else the pass would overwrite what its tokens see.
 const char* problem(const Config& config, const Pass& pass, size_t capacity);
 
 }  // namespace edgedec::tree_attention

@@ -13,9 +13,11 @@ import numpy as np
 import onnx
 import pytest
 
+from edgedec.backends import onnx as onnx_backend
 from edgedec.backends.onnx import OnnxForward
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
+from edgedec.memory import sizes
 
 Bundles = Callable[[str], Path]
 Change = Callable[[onnx.GraphProto], None]
@@ -92,6 +94,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "negative head size": (attention(head_dim=-16), "head_dim is not a possible size"),
     "layer beyond the cache": (attention(layer=2), "kv_cache must be"),
     "negative layer": (attention(layer=-1), "kv_cache must be"),
+    "ring beyond the cache": (attention(ring=1, layer=2), "kv_window must be"),
     "huge rows": (lambda g: put(first(g, "QuantLinear"), rows=[1 << 40, 32, 32]), "impossible weight shape"),
     "huge k": (lambda g: put(first(g, "HeadTopK"), k=1 << 40), "k must be 1 to"),
     "keep of nothing": (keep(), "keep is empty"),
@@ -122,6 +125,45 @@ def test_a_tampered_graph_is_refused_in_one_line(name: str, tiny_bundle: Bundles
     assert (done.returncode, done.stderr) == (0, "")
     assert message in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+RINGS: dict[str, tuple[Change, int, str]] = {
+    "huge window": (attention(window=1 << 62), 10, "ring is too small"),
+    "window a token too long": (attention(window=10), 10, "ring is too small"),
+    "negative window": (attention(window=-8), 10, "cache is too small"),
+    "no ring": (attention(ring=0), 10, "cache is too small"),
+    "layer beyond the rings": (attention(layer=5), 0, "kv_window must be"),
+}
+"""Name -> the change, tokens that are taken all the same, what is said then."""
+
+
+@pytest.mark.parametrize("name", RINGS)
+def test_a_tampered_window_is_refused_when_its_ring_goes_round(
+    name: str, tiny_bundle: Bundles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 8 tokens, in a ring with room for passes over two; nothing that was there is lost."""
+    for module, constant, value in (
+        (sizes, "RING_SLACK", 0),
+        (sizes, "PAGE", 2),
+        (onnx_backend, "MAX_PASS", 2),
+    ):
+        monkeypatch.setattr(module, constant, value)
+    change, taken, message = RINGS[name]
+    bundle, copy = tiny_bundle("gemma3"), tmp_path / "copy"
+    shutil.copytree(bundle, copy)
+    model = onnx.load(str(copy / MODEL), load_external_data=False)
+    del model.functions[:]
+    change(model.graph)
+    for node in model.graph.node:
+        node.overload = ""
+    (copy / MODEL).write_bytes(model.SerializeToString())
+    forward = OnnxForward(copy, Manifest.load(bundle), threads=1, spin=False)
+    for _ in range(taken // 2):
+        forward.extend([1, 2])
+    with pytest.raises(BackendError, match=message) as caught:
+        forward.extend([1, 2])
+    assert "\n" not in str(caught.value)
+    assert forward.length == taken
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf])

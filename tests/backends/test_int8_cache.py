@@ -90,7 +90,7 @@ def test_it_takes_little_more_than_half(tiny_bundle: Bundles) -> None:
     spec = Manifest.load(bundle).spec
     forward = opened(bundle)
     assert forward.nbytes()["kv_cache"] == 250 * spec.n_layers * 2 * spec.n_kv_heads * (spec.head_dim + 2)
-    assert forward._kv.array.nbytes == forward.nbytes()["kv_cache"]
+    assert forward._kv.arrays["kv_cache"].nbytes == forward.nbytes()["kv_cache"]
 
 
 def fixed_to_fp16(bundle: Path) -> None:
@@ -165,14 +165,15 @@ def resident():
 kv, kept = sys.argv[1], int(sys.argv[2])
 spec = replace(tiny_spec(8, 3001), n_layers=8, n_kv_heads=3, head_dim=80)
 memory = KvMemory(spec, 3001, kv)  # no head begins where a page does
-memory.array.view(np.uint16)[:] = np.arange(3001, dtype=np.uint16)[:, None]
+cache = memory.arrays["kv_cache"].view(np.uint16)
+cache[:] = np.arange(3001, dtype=np.uint16)[:, None]
 full = resident()
 assert not memory.release(2990, 3001)
 assert resident() > full - (1 << 20)
 given = memory.release(kept, 3001)
-print(given, full - resident(), memory.array.nbytes)
-assert (memory.array.view(np.uint16)[:, :, :, :kept] == np.arange(kept, dtype=np.uint16)[:, None]).all()
-memory.array.view(np.uint16)[:] = 7
+print(given, full - resident(), cache.nbytes)
+assert (cache[:, :, :, :kept] == np.arange(kept, dtype=np.uint16)[:, None]).all()
+cache[:] = 7
 """
 
 

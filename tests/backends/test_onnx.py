@@ -252,9 +252,10 @@ def test_the_cache_is_committed_as_it_fills() -> None:
         "from edgedec.backends.kv_memory import KvMemory\n"
         "from edgedec.telemetry.process import peak_rss_bytes\n"
         "spec = replace(tiny_spec(8, 65536), n_layers=32, n_kv_heads=8, head_dim=128)\n"
-        "before = peak_rss_bytes(); memory = KvMemory(spec, 65536); memory.array[:, :, :, :64] = 1.0\n"
-        "assert float(memory.array[31, 1, 7, 65535, 127]) == 0.0\n"
-        "print(memory.array.nbytes, peak_rss_bytes() - before)"
+        "before = peak_rss_bytes(); memory = KvMemory(spec, 65536)\n"
+        "cache = memory.arrays['kv_cache']; cache[:, :, :, :64] = 1.0\n"
+        "assert float(cache[31, 1, 7, 65535, 127]) == 0.0\n"
+        "print(cache.nbytes, peak_rss_bytes() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     reserved, held = map(int, done.stdout.split())
@@ -270,11 +271,12 @@ def test_a_cache_beyond_the_address_space_is_refused() -> None:
 
 def test_moving_slots_reads_before_it_writes() -> None:
     memory = KvMemory(replace(tiny_spec(8, 16), n_layers=2), 16)
-    memory.array[:] = np.arange(16, dtype=np.float16)[:, None]
+    cache = memory.arrays["kv_cache"]
+    cache[:] = np.arange(16, dtype=np.float16)[:, None]
     memory.move([3, 4, 6], [2, 3, 4])
     for layer in (0, 1):
         for part in (0, 1):
-            assert memory.array[layer, part, 0, :7, 0].tolist() == [0, 1, 3, 4, 6, 5, 6]
+            assert cache[layer, part, 0, :7, 0].tolist() == [0, 1, 3, 4, 6, 5, 6]
 
 
 def test_physical_cores_are_those_we_may_use() -> None:

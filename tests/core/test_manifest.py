@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,10 @@ HOSTILE: list[tuple[tuple[str, ...], Any]] = [
     (("spec", "eos_ids"), "2"),
     (("spec", "bos_id"), -5),
     (("spec", "vocab_size"), ...),
+    (("spec", "n_window_layers"), 1),
+    (("spec", "n_window_layers"), -1),
+    (("spec", "window"), 512),
+    (("spec", "window"), 2**40),
     (("tokenizer",), None),
     (("tokenizer", "kind"), "wordpiece"),
     (("tokenizer", "add_bos"), 1),
@@ -125,6 +130,20 @@ def test_hostile_field(tmp_path: Path, path: tuple[str, ...], value: Any) -> Non
         Manifest.load(tmp_path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def test_layers_with_a_window(tmp_path: Path) -> None:
+    """Bundles of earlier versions do not say; then every layer keeps the whole context."""
+    made = make_bundle(tmp_path)
+    for key in ("n_window_layers", "window"):
+        edit(tmp_path, ("spec", key), ...)
+    assert Manifest.load(tmp_path).spec == made.spec
+    edit(tmp_path, ("spec", "window"), 512)
+    edit(tmp_path, ("spec", "n_window_layers"), made.spec.n_layers)
+    assert Manifest.load(tmp_path).spec == replace(made.spec, window=512, n_window_layers=made.spec.n_layers)
+    edit(tmp_path, ("spec", "n_window_layers"), made.spec.n_layers + 1)
+    with pytest.raises(BadFileError, match="do not fit each other"):
+        Manifest.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,29 @@ def test_the_bundle_is_complete(name: str, tmp_path: Path) -> None:
     onnx.checker.check_model(str(bundle / "model.onnx"))
 
 
+def test_layers_with_a_window_have_a_cache_of_their_own(tmp_path: Path) -> None:
+    _, bundle = export(tmp_path, "gemma3", shape=TinyShape(layers=7, window=6))
+    graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
+    layers = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in graph.input}
+    assert (layers["kv_cache"], layers["kv_window"]) == (1, 6)
+    places = []
+    for node in (node for node in graph.node if node.op_type == "TreeAttention"):
+        found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        places.append((node.input[4], found["layer"], found["window"], found.get("ring")))
+    rings = [("kv_window", place, 6, 1) for place in range(6)]
+    assert places == [*rings[:5], ("kv_cache", 0, 0, 0), rings[5]]
+    spec = Manifest.load(bundle).spec
+    assert (spec.n_window_layers, spec.window) == (6, 6)
+
+
+def test_a_graph_without_windows_has_one_cache(tmp_path: Path) -> None:
+    _, bundle = export(tmp_path)
+    graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
+    assert "kv_window" not in {value.name for value in graph.input}
+    assert {a.i for node in graph.node for a in node.attribute if a.name == "ring"} == {0}
+    assert (Manifest.load(bundle).spec.n_window_layers, Manifest.load(bundle).spec.window) == (0, 0)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_alone(format: str, tmp_path: Path) -> None:
     shape = WIDE if FORMATS[format].block == 256 else TinyShape()

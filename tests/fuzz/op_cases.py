@@ -52,6 +52,8 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=26, kv_heads=1, window=0),
         _attention(heads=4, kv_heads=2, row=9, window=3),
         _attention(heads=4, kv_heads=2, length=(5, 1, 2, 4, 3, 0, 2, 1, 4, 0)),
+        _attention(heads=4, kv_heads=2, window=3, ring=1, capacity=7),
+        _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8),
     ]
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
@@ -60,7 +62,12 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 
 def _attention(
-    heads: int, kv_heads: int, row: int = 16, length: tuple[float, ...] = (20,), **more: float
+    heads: int,
+    kv_heads: int,
+    row: int = 16,
+    length: tuple[float, ...] = (20,),
+    capacity: int = 25,
+    **more: float,
 ) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
     inputs: list[Tensor | None] = [
@@ -68,7 +75,7 @@ def _attention(
         tensor("f32", 5, 16),
         tensor("i64", 5, values=[-1, 0, 1, 1, 3] if len(length) == 1 else [-1]),
         tensor("i64", len(length), values=list(length)),
-        tensor("f16", 2, 2, kv_heads, 25, row),
+        tensor("f16", 2, 2, kv_heads, capacity, row),
         tensor("f32", 16),
         tensor("f32", 16),
     ]

@@ -75,24 +75,26 @@ EXPORT const char* edgedec_model_open(const char* runtime, const char* kernels, 
 // The kernel row that the session's ops run.
 EXPORT const char* edgedec_model_row() { return row ? row() : nullptr; }
 
-// sizes: tokens, rows, k, rows of logits, vocabulary, then the five of the cache. All arrays are the caller's.
+// sizes: tokens, rows, k, rows of logits, vocabulary, then the five of the cache, and of the rings (of 0 layers where the
+// graph has none). All arrays are the caller's.
 EXPORT const char* edgedec_model_run(const int64_t* sizes, int64_t* tokens, int64_t* positions, int64_t* parents,
                                      int64_t* length, int64_t* rows, int64_t* want_logits, uint16_t* kv_cache,
-                                     float* temperature, float* values, int32_t* ids, float* logsumexp,
+                                     float* temperature, uint16_t* kv_window, float* values, int32_t* ids, float* logsumexp,
                                      float* entropy, float* logits) {
   const Shape per_token{sizes[0]}, per_row{sizes[1]}, best{sizes[1], sizes[2]}, one{1};
-  const Shape cache(sizes + 5, sizes + 10);
+  const Shape cache(sizes + 5, sizes + 10), rings(sizes + 10, sizes + 15);
   Values in, out;
   for (const char* wrong : {in.add(tokens, 8, kInt64, per_token), in.add(positions, 8, kInt64, per_token),
                             in.add(parents, 8, kInt64, per_token), in.add(length, 8, kInt64, one),
                             in.add(rows, 8, kInt64, per_row), in.add(want_logits, 8, kInt64, one),
                             in.add(kv_cache, 2, kFloat16, cache), in.add(temperature, 4, kFloat, one),
+                            rings[0] ? in.add(kv_window, 2, kFloat16, rings) : nullptr,
                             out.add(values, 4, kFloat, best),
                             out.add(ids, 4, kInt32, best), out.add(logsumexp, 4, kFloat, per_row),
                             out.add(entropy, 4, kFloat, per_row), out.add(logits, 4, kFloat, {sizes[3], sizes[4]})})
     if (wrong) return wrong;
   static const char* const inputs[] = {"tokens", "positions",   "parents",  "length",
-                                       "rows",   "want_logits", "kv_cache", "temperature"};
+                                       "rows",   "want_logits", "kv_cache", "temperature", "kv_window"};
   static const char* const outputs[] = {"values", "ids", "logsumexp", "entropy", "logits"};
   TRY(Run, session, nullptr, inputs, in.all.data(), in.all.size(), outputs, out.all.size(),
       out.all.data());

@@ -33,7 +33,9 @@ __all__ = ["bundle"]  # a fixture
 
 pytestmark = [needs_arm, pytest.mark.slow]
 
-INPUTS = ("tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache", "temperature")
+INPUTS = (
+    "tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache", "temperature", "kv_window",
+)  # fmt: skip
 CORES = {"max": "neon_i8mm", "cortex-a76": "neon_dotprod", "cortex-a53": "scalar"}
 """Emulated CPU -> the row that its capabilities lead to."""
 REAL = {"smollm2-135m": 32, "gemma3-270m": 8}
@@ -127,9 +129,9 @@ class ArmSession:
         return ArmBinding()
 
     def run_with_iobinding(self, binding: ArmBinding) -> None:
-        arrays = binding.arrays
+        arrays = {"kv_window": np.zeros((0, 2, 1, 1, 1), np.float16), **binding.arrays}
         sizes = (len(arrays["tokens"]), *arrays["values"].shape, *arrays["logits"].shape)
-        shapes = np.array([*sizes, *arrays["kv_cache"].shape], np.int64)
+        shapes = np.array([*sizes, *arrays["kv_cache"].shape, *arrays["kv_window"].shape], np.int64)
         every = [pointer(arrays[name]) for name in INPUTS + OUTPUTS]
         self.check(self.library.edgedec_model_run(pointer(shapes), *every))
 

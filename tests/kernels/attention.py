@@ -27,6 +27,7 @@ class Config(ctypes.Structure):
         ("interleaved", ctypes.c_bool),
         ("epsilon", ctypes.c_float),
         ("softcap", ctypes.c_float),
+        ("ring", ctypes.c_bool),
     )
 
 
@@ -44,11 +45,21 @@ class Model:
     seed: int = 0
     int8: bool = False
     """How the cache keeps keys and values."""
+    ring: bool = False
+    """Whether the cache keeps the newest slots alone."""
 
     def config(self) -> Config:
         scale = 1 / self.dim**0.5
         return Config(
-            self.heads, self.kv_heads, self.dim, scale, self.window, self.interleaved, 1e-6, self.softcap
+            self.heads,
+            self.kv_heads,
+            self.dim,
+            scale,
+            self.window,
+            self.interleaved,
+            1e-6,
+            self.softcap,
+            self.ring,
         )
 
     def norm_weights(self) -> tuple[F32, F32] | tuple[None, None]:

@@ -160,6 +160,8 @@ def attend(
         attention.Model(heads=5, kv_heads=5, dim=80, window=7),
         attention.Model(heads=14, kv_heads=2, dim=64, norms=True, int8=True),
         attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
+        attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),
+        attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True, int8=True),
     ],
     ids=str,
 )
@@ -167,6 +169,8 @@ def test_tree_attention(same_on_arm: Compare, model: attention.Model) -> None:
     for tokens, length in ((1, 0), (1, 37), (2, 1), (5, 16), (16, 50), (40, 130)):
         parents = random_tree(tokens, tokens)
         x, cache = model.tokens(tokens), model.cache(length, length + tokens + 2)
+        if model.ring:
+            cache = model.cache(model.window - 1 + tokens, model.window - 1 + tokens)
 
         same_on_arm(partial(attend, model, x, parents, cache, length))
 

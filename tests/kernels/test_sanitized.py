@@ -23,6 +23,7 @@ PARTS = (
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",
+    "tests/backends/test_rings.py",
 )
 # They build and run another library, for another machine.
 ELSEWHERE = ("--ignore=tests/kernels/test_arm.py", "--ignore=tests/kernels/test_arm_floats.py")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from edgedec.backends.fake import tiny_spec
 from edgedec.core.errors import ContextFullError
 from edgedec.core.types import ModelSpec
-from edgedec.memory import CacheBook, kv_bytes
+from edgedec.memory import CacheBook, KvType, kv_bytes, kv_row_bytes, ring_slots, sizes
 
 TREES = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, i - 1) for i in range(n)))).map(list)
 
@@ -145,6 +147,66 @@ def test_rewind_into_a_tree_only_along_its_chain() -> None:
             with pytest.raises(ValueError, match="inside a tree"):
                 b.rewind(length)
             assert (b.length, b.settled) == (8, False)
+
+
+@given(st.data(), st.integers(2, 12), st.integers(1, 6), st.integers(0, 8))
+def test_rings_can_go_back_where_nothing_that_is_seen_is_gone(
+    data: st.DataObject, window: int, longest: int, slack: int
+) -> None:
+    """Of each row of a ring the slot that was written last is noted, for any history of passes."""
+    ring = window + longest + slack
+    b, rows = CacheBook(1000, window=window, ring=ring), [-1] * ring
+
+    def whole(length: int) -> bool:
+        return all(rows[slot % ring] == slot for slot in range(max(length - window + 1, 0), length))
+
+    for _ in range(data.draw(st.integers(1, 40))):
+        tokens = data.draw(st.integers(1, longest))
+        planned = b.plan(tokens, data.draw(st.sampled_from([None, [-1] * tokens])))
+        for slot in range(planned.start, planned.start + tokens):
+            rows[slot % ring] = slot
+        if data.draw(st.integers(0, 9)):  # else it fails
+            b.append(planned)
+        if not b.settled:
+            b.keep([0])
+        assert b.reachable(b.length) == b.length
+        expected = [length if whole(length) else 0 for length in range(b.length + 1)]
+        assert [b.reachable(length) for length in range(b.length + 1)] == expected
+        if not data.draw(st.integers(0, 3)):
+            length = data.draw(st.integers(0, b.length))
+            b.rewind(length)
+            assert b.length == expected[length]
+
+
+def test_the_last_slot_that_is_gone_counts() -> None:
+    b = CacheBook(100, window=5, ring=12)
+    b.append(b.plan(8, None))
+    b.append(b.plan(4, None))
+    assert b.reachable(1) == 1  # nothing is gone yet
+    b.append(b.plan(1, None))  # over slot 0
+    assert [b.reachable(length) for length in (4, 5)] == [0, 5]
+    b.rewind(5)
+    b.rewind(4)
+    b.append(b.plan(10, None))
+    assert b.reachable(2) == 2
+
+
+def test_kv_bytes_counts_windows() -> None:
+    spec = replace(tiny_spec(8, 1000), n_layers=3, n_window_layers=2, window=10)
+    assert kv_bytes(spec, 1000, ring=50) == 2 * 2 * spec.n_kv_heads * spec.head_dim * (1000 + 2 * 50)
+    assert kv_bytes(spec, 1000) == kv_bytes(replace(spec, n_window_layers=0, window=0), 1000)
+
+
+@given(st.integers(1, 5000), st.integers(1, 512), st.sampled_from(["fp16", "int8"]))
+def test_rings_hold_what_they_must_in_whole_pages(capacity: int, longest: int, kv: KvType) -> None:
+    spec = replace(tiny_spec(8, 5000), head_dim=96, n_layers=3, n_window_layers=2, window=100)
+    slots, row = ring_slots(spec, capacity, longest, kv), kv_row_bytes(96, kv)
+    least = 100 + longest + sizes.RING_SLACK
+    assert min(least, capacity) <= slots <= capacity
+    if slots < capacity:
+        assert 0 <= -slots * row % 4096 < row
+        assert (slots - least) * row < 4096
+    assert ring_slots(replace(spec, n_window_layers=0, window=0), capacity, longest, kv) == 0
 
 
 def test_kv_bytes_counts_keys_and_values_in_fp16() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.types import ModelSpec
-from edgedec.memory import KvType, kv_row_bytes
+from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, longest_pass
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned
@@ -19,6 +19,9 @@ from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, plann
 MB = 1_000_000
 SMALL = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
 LARGE = ModelSpec("large", "qwen2", 151936, 28, 12, 2, 128, 1536, 32768, ffn_size=8960)
+GEMMA = ModelSpec(
+    "gemma", "gemma3", 262144, 18, 4, 1, 256, 640, 32768, ffn_size=2048, n_window_layers=15, window=512
+)
 ALONE = Known(Weighty(SMALL, 98 * MB, 2), process=85 * MB)
 PAIR = Known(
     Weighty(LARGE, 1110 * MB, 2), process=150 * MB, full_rows=True, drafter=Weighty(SMALL, 98 * MB, 2)
@@ -115,10 +118,28 @@ def test_without_a_wish_the_context_takes_what_is_left() -> None:
 def test_cache_bytes_are_whole_pages_and_enough(context: int) -> None:
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     for kv in kinds:
-        count, row = cache_bytes(SMALL, context, kv), kv_row_bytes(SMALL.head_dim, kv)
+        count, row = cache_bytes(SMALL, context, kv, 128), kv_row_bytes(SMALL.head_dim, kv)
         runs = 2 * 30 * 3
         assert runs * context * row <= count < runs * (context * row + 4096)
         assert count % (runs * 4096) == 0
+
+
+@given(st.integers(1, 40_000), st.sampled_from(["fp16", "int8"]), st.integers(1, 512))
+def test_layers_with_a_window_take_no_more_than_their_rings(context: int, kv: KvType, longest: int) -> None:
+    counted, longer = (cache_bytes(GEMMA, n, kv, longest) for n in (context, context + 32))
+    assert counted <= longer  # plans look for the longest context that fits by halving
+    whole = cache_bytes(replace(GEMMA, n_window_layers=0, window=0), context, kv, longest)
+    ring = ring_slots(GEMMA, context, longest, kv)
+    assert kv_bytes(GEMMA, context, kv, ring) <= counted <= whole
+    if context > 512 + 512 + 256 + 256:
+        assert longer - counted <= 3 * 2 * (32 * kv_row_bytes(256, kv) + 4096)
+        assert counted < whole
+
+
+def test_the_pass_counts_for_rings() -> None:
+    known = Known(Weighty(GEMMA, 247 * MB, 2), process=120 * MB)
+    wide, short = (footprint(known, Choice(32768, prompt_pass=n)) for n in (512, 16))
+    assert wide["kv_cache"] - short["kv_cache"] == 2 * 15 * (512 - 16) * 512
 
 
 def test_a_graph_for_fp16_is_not_given_another_cache() -> None:

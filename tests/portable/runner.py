@@ -29,7 +29,9 @@ def options(*, kernels: bool = False, rounded: bool = False) -> ort.SessionOptio
 
 
 class Runner:
-    """A session and its cache; ``length`` tokens are resident."""
+    """A session and its caches, of ``capacity`` slots and, where layers have a window, of ``ring``;
+    ``length`` tokens are resident.
+    """
 
     def __init__(
         self,
@@ -37,14 +39,21 @@ class Runner:
         chosen: ort.SessionOptions | None = None,
         *,
         capacity: int = 64,
+        ring: int = 64,
         model: str = "model.onnx",
     ) -> None:
         providers = {} if chosen and chosen.has_providers() else {"providers": ["CPUExecutionProvider"]}
         self.session = ort.InferenceSession(str(bundle / model), chosen or options(), **providers)
-        cache = {node.name: node for node in self.session.get_inputs()}["kv_cache"]
-        dtype = np.float16 if cache.type == "tensor(float16)" else np.float32
         head_dim = Manifest.load(bundle).spec.head_dim
-        self.cache = np.zeros([*cache.shape[:3], capacity, head_dim], dtype=dtype)
+        slots = {"kv_cache": capacity, "kv_window": ring}
+        self.caches = {
+            node.name: np.zeros(
+                [*node.shape[:3], slots[node.name], head_dim],
+                dtype=np.float16 if node.type == "tensor(float16)" else np.float32,
+            )
+            for node in self.session.get_inputs()
+            if node.name in slots
+        }
         self.length = 0
 
     def run(
@@ -62,11 +71,14 @@ class Runner:
             "length": np.array([self.length], dtype=np.int64),
             "rows": np.arange(len(tokens), dtype=np.int64),
             "want_logits": np.array([int(want_logits)], dtype=np.int64),
-            "kv_cache": self.cache,
+            **self.caches,
         }
         names = [node.name for node in self.session.get_outputs()]
         out = dict(zip(names, self.session.run(names, feeds), strict=True))
-        new = out["kv_new"]  # empty from kernels, which write the cache themselves
-        self.cache[:, :, :, self.length : self.length + new.shape[3]] = new
+        new = out["kv_new"]  # empty from kernels, which write the caches themselves
+        slots = np.arange(self.length, self.length + new.shape[3])
+        for cache in self.caches.values():
+            cache[:, :, :, slots % cache.shape[3]] = new[: len(cache)]
+            new = new[len(cache) :]
         self.length += len(tokens)
         return out

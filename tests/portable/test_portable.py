@@ -50,7 +50,7 @@ def make(tmp_path: Path, architecture: str, **choices: Any) -> tuple[Path, Path]
 def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_path: Path) -> None:
     shape = WIDE if FORMATS[format].block == 256 else TinyShape(layers=1)
     gguf, bundle = make(tmp_path, architecture, formats=format, shape=shape, tied=False)
-    runner = Runner(bundle)
+    runner = Runner(bundle, ring=TinyShape().window - 1 + 6)  # as few as the longest pass allows
     prompt = runner.run(TOKENS[:6])["logits"]
     steps = [runner.run([token])["logits"] for token in TOKENS[6:]]
     got, expected = np.concatenate([prompt, *steps]), reference_logits(gguf, TOKENS, dtype=np.float64)
@@ -69,14 +69,15 @@ def test_every_node_of_a_tree_sees_its_own_path(architecture: str, tmp_path: Pat
     _, bundle = make(tmp_path, architecture, shape=TinyShape(layers=layers, window=4))
     runner = Runner(bundle)
     runner.run(TOKENS[:3])
-    resident = runner.cache.copy()
+    resident = {name: cache.copy() for name, cache in runner.caches.items()}
     got = runner.run(TOKENS[4:14], TREE)["logits"]
     for leaf in range(len(TREE)):
         path, node = [], leaf
         while node >= 0:
             path.insert(0, TOKENS[4 + node])
             node = TREE[node]
-        runner.cache[:], runner.length = resident, 3
+        runner.caches.update((name, cache.copy()) for name, cache in resident.items())
+        runner.length = 3
         chain = runner.run(path)["logits"][-1]
         np.testing.assert_allclose(got[leaf], chain, atol=1e-4 * np.abs(chain).max())
 
@@ -91,6 +92,21 @@ def test_the_kernels_agree_up_to_their_rounding(architecture: str, tmp_path: Pat
     assert rows.logits is not None
     np.testing.assert_allclose(got, rows.logits, atol=INT8_ROUNDING * np.abs(got).max())
     assert np.abs(got - rows.logits).max() > 0  # else the kernels ran both
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "gemma3"])
+def test_rings_go_round_without_a_trace(architecture: str, tmp_path: Path) -> None:
+    """In bodies and in kernels, with chains and trees: as in rings so large that none begins anew."""
+    _, bundle = make(tmp_path, architecture, shape=TinyShape(layers=6, window=4))
+    passes = [(TOKENS, None), (TOKENS[:10], TREE), *[([token], None) for token in TOKENS], (TOKENS[4:], TREE)]
+    for kernels in (False, True):
+        small, large = (Runner(bundle, options(kernels=kernels), ring=ring) for ring in (3 + 14, 64))
+        for tokens, parents in passes:
+            got, expected = small.run(tokens, parents), large.run(tokens, parents)
+            for name, array in expected.items():
+                np.testing.assert_array_equal(got[name], array)
+        assert small.length > 2 * 17
+        assert small.caches["kv_cache"].shape[0] > 0
 
 
 @pytest.mark.parametrize("format", ["q4_0", "q4_1", "q6_k", "iq4_nl"])
@@ -111,7 +127,7 @@ def test_registered_kernels_are_preferred_and_write_the_cache_themselves(tmp_pat
     np.testing.assert_array_equal(out["values"], rows.values)
     assert out["kv_new"].shape[3] == 0
     plain.run(TOKENS)
-    written, expected = (runner.cache.astype(np.float32) for runner in (kernels, plain))
+    written, expected = (runner.caches["kv_cache"].astype(np.float32) for runner in (kernels, plain))
     assert np.abs(written[:, :, :, : len(TOKENS)]).max(axis=(1, 2, 3, 4)).min() > 0
     np.testing.assert_allclose(written, expected, atol=INT8_ROUNDING * np.abs(expected).max())
 

@@ -21,7 +21,16 @@ EXPORTED = {
         "export_huggingface",
         "huggingface_files",
     ],
-    "edgedec.memory": ["CacheBook", "KvType", "Pass", "kv_bytes", "kv_row_bytes", "kv_row_name"],
+    "edgedec.memory": [
+        "CacheBook",
+        "KvType",
+        "Pass",
+        "kv_bytes",
+        "kv_row_bytes",
+        "kv_row_name",
+        "ring_kept",
+        "ring_slots",
+    ],
     "edgedec.models": (
         [
             "DEFAULT_MODEL",

@@ -32,7 +32,7 @@ def graph_logits(bundle: Path, tokens: Sequence[int], *, cache: type[np.floating
     values["tokens"] = np.asarray(tokens, dtype=np.int64)
     values["positions"] = values["rows"] = np.arange(count, dtype=np.int64)
     values |= {"parents": values["rows"] - 1, "length": np.zeros(1), "want_logits": np.ones(1)}
-    values["kv_cache"] = np.zeros(0, dtype=cache)
+    values["kv_cache"] = values["kv_window"] = np.zeros(0, dtype=cache)
     for node in graph.node:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         if node.name == "kv_new":

@@ -73,6 +73,9 @@ class Parrot:
         chosen = [self._speak(self.cache[: start + int(row) + 1]) for row in rows.resolve(len(tokens))]
         return self._rows(chosen, rows.full)
 
+    def reachable(self, length: int) -> int:
+        return length
+
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind to {length}")

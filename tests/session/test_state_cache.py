@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from edgedec.backends import onnx
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.types import HeadRows, PortableCache, Rows
 from edgedec.draft import Lookup, Recycling
+from edgedec.memory import sizes
 from edgedec.sampling import SamplingParams
 from edgedec.session import state
 from edgedec.session.chat import Session
@@ -53,11 +55,24 @@ def logits_of(session: Session, bundle_model: Any) -> bytes:
     return bytes(rows.logits.tobytes())
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize(("architecture", "small"), [("llama", False), ("gemma3", False), ("gemma3", True)])
 @pytest.mark.parametrize("settings", [GREEDY, SEEDED], ids=["greedy", "seeded"])
 def test_the_next_reply_is_the_one_that_would_have_come(
-    folder: Path, tmp_path: Path, architecture: str, settings: Settings
+    folder: Path,
+    tmp_path: Path,
+    architecture: str,
+    small: bool,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also when rings have gone round since the conversation began."""
+    if small:
+        for module, constant, value in (
+            (sizes, "RING_SLACK", 16),
+            (sizes, "PAGE", 2),
+            (onnx, "MAX_PASS", 16),
+        ):
+            monkeypatch.setattr(module, constant, value)
     bundle, path = tiny_bundle(folder, architecture), tmp_path / "talk"
     first, model_id = opened(bundle)
     going_on = session_of(first, settings, system="Be brief.")
@@ -72,6 +87,7 @@ def test_the_next_reply_is_the_one_that_would_have_come(
     assert saved.cache is not None
     assert restored.engine.committed == list(saved.cache.tokens)
     assert len(saved.cache.tokens) == second.forward.length > 60
+    assert small == (second.forward.reachable(30) == 0)
     first.forward.rewind(second.forward.length)
     assert logits_of(going_on, first) == logits_of(restored, second)
 
@@ -344,7 +360,7 @@ path, slots = Path(sys.argv[1]), 2048
 spec = replace(tiny_spec(8, slots), n_layers=16, n_kv_heads=4, head_dim=128)
 memory = KvMemory(spec, slots)
 if sys.argv[2] == "save":
-    memory.array[:] = 1.5
+    memory.arrays["kv_cache"][:] = 1.5
     before = peak_rss_bytes()
     write_state(path, {"format": "edgedec-session"}, lambda sink: memory.write(sink, slots))
     print(memory.nbytes(slots), peak_rss_bytes() - before)
@@ -353,7 +369,7 @@ else:
     with open_state(path) as stored:
         memory.read(stored.body, slots)
     print(memory.nbytes(slots), peak_rss_bytes() - before - memory.nbytes(slots))
-    assert all((layer == 1.5).all() for layer in memory.array)
+    assert all((layer == 1.5).all() for layer in memory.arrays["kv_cache"])
 """
 
 

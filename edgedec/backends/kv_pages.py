@@ -1,0 +1,88 @@
+"""Page-aligned memory for keys and values: reserved at once, committed by the system as it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class KvPages:
+    """Keys and values f16[layers, 2, kv heads, rows, row], zero at first; slot s lies in row s modulo rows.
+
+    Raises what ``mmap`` does when the address space cannot be had.
+    """
+
+    def __init__(self, shape: tuple[int, int, int, int, int]) -> None:
+        elements = math.prod(shape)
+        self._first = 0
+        self._pages = _private_pages(max(2 * elements, mmap.PAGESIZE))  # a model may have no such layer
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
+            with contextlib.suppress(OSError):
+                self._pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self.array: NDArray[np.float16] = np.frombuffer(self._pages, np.float16, elements).reshape(shape)
+
+    @property
+    def rows(self) -> int:
+        """Slots that it holds at a time."""
+        return int(self.array.shape[3])
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot in all layers."""
+        return self.array.nbytes // self.rows
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
+        rows = self.rows
+        self.array[:, :, :, [to % rows for to in targets]] = self.array[
+            :, :, :, [at % rows for at in sources]
+        ]
+
+    def part(self, place: int, places: int) -> KvPages:
+        """The rows of one of ``places`` places that share all of it evenly, in the same memory."""
+        rows = self.rows // places
+        mine = copy(self)
+        mine._first = self._first + place * rows
+        mine.array = self.array[:, :, :, place * rows : (place + 1) * rows]
+        return mine
+
+    def give_back(self, first: int) -> None:
+        """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
+
+        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head,
+        or another place, begins stays: it is that one's too.
+        """
+        whole = not first and self.array.flags.c_contiguous
+        for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):
+            begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - begin) > 0:
+                self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
+
+    def _runs(self, first: int) -> Iterator[tuple[int, int]]:
+        """Bytes of the rows from ``first`` on, of each head of keys or values: where they begin and end."""
+        head, row = (int(step) for step in self.array.strides[2:4])
+        for number in range(math.prod(self.array.shape[:3])):
+            start = number * head + self._first * row
+            yield start + first * row, start + self.rows * row
+
+    def heads(self, first: int, end: int) -> Iterator[list[memoryview]]:
+        """Of each head of keys or values the memory of slots [first, end): one piece, or in a ring two."""
+        row = first % self.rows if first < end else 0
+        count = end - first
+        heads = math.prod(self.array.shape[:3])
+        for head in self.array.reshape(heads, *self.array.shape[3:]):
+            parts = (head[row : row + count], head[: max(row + count - self.rows, 0)])
+            yield [part.reshape(-1).view(np.uint8).data for part in parts if len(part)]
+
+
+def _private_pages(size: int) -> mmap.mmap:
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)

@@ -1,0 +1,333 @@
+"""Layers with a window in rings: the bits of the whole cache after any history, and what cannot be gone back
+to. Rings are made as small as they can be, so that they go round often."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.backends import kv_memory, onnx
+from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx_pass import BoundPass
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import Manifest
+from edgedec.core.types import HeadRows, Rows
+from edgedec.draft import Lookup, Recycling
+from edgedec.engine import Engine, PassRecord
+from edgedec.export import export_gguf
+from edgedec.memory import KvType, sizes
+from edgedec.sampling import SamplingParams
+from edgedec.speculation import Speculation
+from tests.backends.earlier import without_rings
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+
+WINDOW, SLACK, LONGEST = 8, 6, 9
+RING = WINDOW + SLACK + LONGEST
+FULL = Rows(full=True)
+MODELS = {"gemma2": 2, "gemma3": 7, "gemma3-windows-alone": 2}
+"""Name -> layers. Of gemma2 every second one has a window, of gemma3 five of six."""
+KINDS = [(name, kv) for name in MODELS for kv in ("fp16", "int8")]
+Bundles = Callable[[str], tuple[Path, Path]]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """(with rings, as earlier versions made it) of a tiny model, made once."""
+    made: dict[str, tuple[Path, Path]] = {}
+
+    def make(name: str) -> tuple[Path, Path]:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            shape = TinyShape(layers=MODELS[name], window=WINDOW, context=1024)
+            export_gguf(write_tiny(folder / "tiny.gguf", name.split("-")[0], shape=shape), folder / "bundle")
+            made[name] = folder / "bundle", without_rings(folder / "bundle", folder / "earlier")
+        return made[name]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
+    monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
+    monkeypatch.setattr(onnx, "MAX_PASS", LONGEST)
+
+
+def opened(bundle: Path, kv: KvType = "fp16", capacity: int = 400) -> OnnxForward:
+    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
+
+
+def both(bundles: Bundles, name: str, kv: KvType = "fp16") -> tuple[OnnxForward, OnnxForward]:
+    """With rings, and without."""
+    with_rings, earlier = bundles(name)
+    return opened(with_rings, kv), opened(earlier, kv)
+
+
+def bits(rows: HeadRows) -> bytes:
+    assert rows.logits is not None
+    parts = (rows.values, rows.ids, rows.logsumexp, rows.entropy, rows.logits)
+    return b"".join(part.tobytes() for part in parts)
+
+
+def feed(forward: OnnxForward, tokens: list[int]) -> bytes:
+    """In passes as long as they may be; the bits of all rows."""
+    pieces = [tokens[i : i + LONGEST] for i in range(0, len(tokens), LONGEST)]
+    return b"".join(bits(forward.extend(piece, rows=FULL)) for piece in pieces)
+
+
+def text(count: int, seed: int = 0) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 250, count)]
+
+
+def test_manifest_and_ring_say_how_large_they_are(bundles: Bundles) -> None:
+    forward = opened(bundles("gemma3")[0])
+    assert (forward.spec.n_layers, forward.spec.n_window_layers, forward.spec.window) == (7, 6, WINDOW)
+    arrays = forward._kv.arrays
+    assert arrays["kv_cache"].shape == (1, 2, 2, 400, 16)
+    assert arrays["kv_window"].shape == (6, 2, 2, RING, 16)
+    assert forward.nbytes()["kv_cache"] == sum(array.nbytes for array in arrays.values())
+    forward.reserve(400, "fp16", 4)
+    assert forward._kv.arrays["kv_window"].shape[3] == RING - LONGEST + 4
+    forward.reserve(12, "fp16", 4)
+    assert forward._kv.arrays["kv_window"].shape[3] == 12
+    earlier = Manifest.load(bundles("gemma3")[1])
+    assert (earlier.spec.n_window_layers, earlier.spec.window) == (0, 0)
+
+
+@pytest.mark.parametrize(("name", "kv"), KINDS)
+def test_many_rounds_have_the_bits_of_the_whole_cache(name: str, kv: KvType, bundles: Bundles) -> None:
+    ring, whole = both(bundles, name, kv)
+    tokens = text(200)
+    assert feed(ring, tokens) == feed(whole, tokens)
+    for token in text(2 * RING, 1):
+        assert bits(ring.extend([token], rows=FULL)) == bits(whole.extend([token], rows=FULL))
+    assert ring.length > 10 * RING
+
+
+@pytest.mark.parametrize(("name", "kv"), KINDS)
+def test_random_histories_of_every_verb(name: str, kv: KvType, bundles: Bundles) -> None:
+    rng = np.random.default_rng(7)
+    ring, whole = both(bundles, name, kv)
+    from_nothing = 0
+    for _ in range(250):
+        if ring.length > 350 or rng.random() < 0.2:
+            length = max(ring.length - int(rng.integers(0, 30 if rng.random() < 0.2 else SLACK)), 0)
+            expected = ring.reachable(length)
+            ring.rewind(length)
+            assert ring.length == expected
+            from_nothing += expected != length
+            whole.rewind(ring.length)
+        size = int(rng.integers(1, LONGEST + 1))
+        tokens = text(size, int(rng.integers(1 << 30)))
+        if rng.random() < 0.5:
+            assert bits(ring.extend(tokens, rows=FULL)) == bits(whole.extend(tokens, rows=FULL))
+            continue
+        parents = [int(rng.integers(-1, i)) for i in range(size)]
+        found = [bits(forward.extend(tokens, parents=parents, rows=FULL)) for forward in (ring, whole)]
+        assert found[0] == found[1]
+        path, node = [], int(rng.integers(-1, size))
+        while node >= 0:
+            path.insert(0, node)
+            node = parents[node]
+        for forward in (ring, whole):
+            forward.keep_path(path)
+    assert 0 < from_nothing < 30
+
+
+def test_one_can_go_back_as_far_as_the_window_is_whole(bundles: Bundles) -> None:
+    ring, whole = both(bundles, "gemma3")
+    tokens = text(100)
+    for forward in (ring, whole):
+        feed(forward, tokens)
+    floor = 100 - RING + WINDOW - 1
+    assert [ring.reachable(length) for length in (100, floor, floor - 1, 1, 0)] == [100, floor, 0, 0, 0]
+    assert floor <= 100 - SLACK - LONGEST
+    for forward in (ring, whole):
+        forward.rewind(floor)
+    assert feed(ring, tokens[floor:]) == feed(whole, tokens[floor:])
+    ring.rewind(floor - 1)
+    whole.rewind(0)
+    assert ring.length == 0
+    assert feed(ring, tokens) == feed(whole, tokens)
+    with pytest.raises(ValueError, match="cannot rewind to 101"):
+        ring.rewind(101)
+
+
+def test_slots_are_gone_although_the_tokens_in_their_place_are_taken_back(bundles: Bundles) -> None:
+    ring, _ = both(bundles, "gemma3")
+    feed(ring, text(100))
+    floor = 100 - RING + WINDOW - 1
+    ring.rewind(floor + 1)
+    assert ring.reachable(floor) == floor
+    assert ring.reachable(floor - 1) == 0
+    ring.extend([1])
+    assert ring.reachable(floor - 1) == 0
+
+
+def test_no_pass_overwrites_what_dropping_it_needs(bundles: Bundles) -> None:
+    """The longest passes, trees all of which is dropped, from every row of the ring."""
+    ring, whole = both(bundles, "gemma2")
+    for token in text(2 * RING, 3):
+        for forward in (ring, whole):
+            forward.extend(text(LONGEST, token), parents=[-1] * LONGEST)
+            forward.keep_path([])
+        assert bits(ring.extend([token], rows=FULL)) == bits(whole.extend([token], rows=FULL))
+
+
+def test_a_pass_that_fails_midway_leaves_what_was_there(
+    bundles: Bundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring, whole = both(bundles, "gemma3")
+    tokens = text(60)
+    for forward in (ring, whole):
+        feed(forward, tokens)
+    run = BoundPass.run
+
+    def fails(*arguments: object) -> HeadRows:
+        run(*arguments)  # type: ignore[arg-type]
+        raise BadFileError("no number")
+
+    floor = 60 - RING + WINDOW - 1
+    assert ring.reachable(floor) == floor
+    with monkeypatch.context() as patch:
+        patch.setattr(BoundPass, "run", fails)
+        with pytest.raises(BadFileError):
+            ring.extend(text(LONGEST))
+    assert (ring.length, ring.reachable(floor), ring.reachable(60)) == (60, 0, 60)
+    assert feed(ring, text(20, 2)) == feed(whole, text(20, 2))
+
+
+@pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=0.8, top_k=20, seed=3)])
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_replies_with_drafts_are_those_without(kv: KvType, params: SamplingParams, bundles: Bundles) -> None:
+    prompt = [5, 17, 3, 3, 42, 8, 5, 17, 3, 3, 42]
+    found: list[list[int]] = []
+    passes: list[list[PassRecord]] = [[], [], []]
+    for at, drafters in enumerate(([], [], [Lookup(), Recycling(memory=1 << 16)])):
+        forward = opened(bundles("gemma3")[at == 0], kv)
+        speculation = Speculation(list(drafters), limit=LONGEST - 1) if drafters else None
+        engine = Engine(forward, speculation=speculation, observe=passes[at].append)
+        found.append([s.token for s in engine.generate(prompt, params, max_tokens=150, stop_ids=())])
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 150
+    assert sum(record.drafted > record.committed for record in passes[2]) > 5  # some are taken back
+    if not params.temperature:
+        assert len(passes[2]) < len(passes[1])
+
+
+def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -> None:
+    with_rings, earlier = bundles("gemma3")
+    prompt = text(40)
+    replies, fed = [], []
+    for bundle in (with_rings, earlier):
+        records: list[PassRecord] = []
+        engine = Engine(opened(bundle), observe=records.append)
+        for tokens in (prompt, [*prompt, 7], [*prompt[:20], 9]):  # regenerated otherwise; begun otherwise
+            reusable, before = engine.reusable(tokens), len(records)
+            reply = engine.generate(tokens, SamplingParams(), max_tokens=30, stop_ids=())
+            replies.append([step.token for step in reply])
+            fed.append((reusable, records[before].start))
+        short = engine.generate(
+            [*prompt[:20], 9, *replies[-1], 3], SamplingParams(), max_tokens=3, stop_ids=()
+        )
+        replies.append([step.token for step in short])
+        fed.append((0, len(engine.committed) - 4))
+    assert replies[:4] == replies[4:]
+    assert fed[:3] == [(0, 0)] * 3
+    assert fed[4:] == [(0, 0), (40, 40), (20, 20), (0, 51)]
+
+
+@pytest.mark.parametrize(("name", "kv"), KINDS)
+def test_a_cache_read_is_a_cache_computed(name: str, kv: KvType, bundles: Bundles) -> None:
+    """Into rings of another size, of the newest slots and no more."""
+    first, second = opened(bundles(name)[0], kv), opened(bundles(name)[0], kv, capacity=300)
+    second.reserve(200, kv, 3)
+    second.extend([1, 2, 3])
+    tokens = text(110)
+    feed(first, tokens)
+    sink = io.BytesIO()
+    first.write_cache(sink, 108)
+    assert first.cache_layout == second.cache_layout
+    assert len(sink.getvalue()) == first.cache_bytes(108) == second.cache_bytes(108)
+    slot = first.cache_bytes(2) - first.cache_bytes(1)
+    windowed = slot * first.spec.n_window_layers // first.spec.n_layers
+    assert len(sink.getvalue()) == 8 + (slot - windowed) * 108 + windowed * (WINDOW + SLACK)
+    sink.seek(0)
+    second.read_cache(sink, 108)
+    assert second.length == second.reachable(108) == 108
+    oldest = 108 - WINDOW - SLACK
+    assert [second.reachable(at) for at in (oldest + WINDOW - 1, oldest + WINDOW - 2)] == [108 - SLACK - 1, 0]
+    for length in (108, 108 - SLACK - 1):
+        for forward in (first, second):
+            forward.rewind(length)
+        assert bits(first.extend([8, 9], rows=FULL)) == bits(second.extend([8, 9], rows=FULL))
+
+
+def test_a_saved_cache_knows_which_of_its_slots_were_gone(bundles: Bundles) -> None:
+    first, second = opened(bundles("gemma3")[0]), opened(bundles("gemma3")[0])
+    feed(first, text(100))
+    floor = 100 - RING + WINDOW - 1
+    first.rewind(floor + 1)
+    sink = io.BytesIO()
+    with pytest.raises(ValueError, match="cannot write"):
+        first.write_cache(sink, floor - 1)
+    first.write_cache(sink, floor + 1)
+    saved = sink.getvalue()
+    second.read_cache(io.BytesIO(saved), floor + 1)
+    assert [second.reachable(length) for length in (floor + 1, floor, floor - 1)] == [floor + 1, floor, 0]
+    assert bits(second.extend([4], rows=FULL)) == bits(first.extend([4], rows=FULL))
+    at = (floor + 1) * 2 * 2 * 16 * 2  # behind the one layer that sees all
+    for oldest in (0, floor - WINDOW + 3, floor + 1, floor + 2, 1 << 63):
+        damaged = saved[:at] + oldest.to_bytes(8, "little") + saved[at + 8 :]
+        with pytest.raises(BadFileError, match="saved cache"):
+            second.read_cache(io.BytesIO(damaged), floor + 1)
+        assert second.length == 0
+    with pytest.raises(EOFError):
+        second.read_cache(io.BytesIO(saved[:-1]), floor + 1)
+
+
+def test_a_short_cache_needs_no_ring(bundles: Bundles) -> None:
+    first, second = opened(bundles("gemma2")[0]), opened(bundles("gemma2")[0], capacity=7)
+    first.extend([1, 2, 3])
+    for length in (0, 3):
+        sink = io.BytesIO()
+        first.write_cache(sink, length)
+        assert len(sink.getvalue()) == first.cache_bytes(length)
+        sink.seek(0)
+        second.read_cache(sink, length)
+        assert second.length == length
+    assert bits(first.extend([8], rows=FULL)) == bits(second.extend([8], rows=FULL))
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_results_are_the_same_after_memory_was_given_back(
+    kv: KvType, bundles: Bundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for least in ("_WORTHWHILE_BYTES", "_WORTHWHILE_SLOTS"):
+        monkeypatch.setattr(kv_memory, least, 1)
+    monkeypatch.setattr(sizes, "RING_SLACK", 200)  # several pages
+    ring, whole = both(bundles, "gemma3", kv)
+    for count, length in ((210, 180), (210, 15), (390, 330), (390, 200), (220, 0), (20, 0)):
+        for forward in (ring, whole):
+            feed(forward, text(count - forward.length))
+            forward.rewind(length)
+            assert forward.length == length
+        tokens = text(LONGEST, count)
+        assert bits(ring.extend(tokens, rows=FULL)) == bits(whole.extend(tokens, rows=FULL))
+
+
+def test_a_graph_whose_rings_are_not_the_manifests_is_refused(bundles: Bundles) -> None:
+    with_rings, earlier = bundles("gemma3")
+    for bundle, other in ((with_rings, earlier), (earlier, with_rings)):
+        with pytest.raises(BadFileError, match="not the model that its manifest describes"):
+            OnnxForward(bundle, Manifest.load(other), threads=1, capacity=50)
+
+
+def test_files_of_whole_caches_are_another_kind(bundles: Bundles) -> None:
+    ring, whole = both(bundles, "gemma3")
+    assert whole.cache_layout == "fp16 7x2x2x32"
+    assert ring.cache_layout == f"fp16 1x2x2x32 6x2x2x32x{WINDOW + SLACK}"
