@@ -56,8 +56,8 @@ class KvPages:
     def give_back(self, first: int) -> None:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
-        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next head,
-        or another place, begins stays: it is that one's too.
+        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next
+        head, or another place, begins stays: it is that one's too.
         """
         whole = not first and self.array.flags.c_contiguous
         for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):
