@@ -62,7 +62,7 @@ def open_for_several(
     from edgedec.session.conversations import check_several
 
     model = open_model(ctx, name, threads=options["threads"], context=options["context"], kv=options["kv"])
-    check_several(model, count)
+    check_several(model, count, drafting)
     memory = options["memory"]
     if memory is None:
         return Opened(model, None, None), drafting

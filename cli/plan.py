@@ -47,10 +47,22 @@ _UNLIMITED = 1 << 50
 )
 @opt.model_option
 @opt.reply_options
+@click.option(
+    "--at-once", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Plan for so many conversations at once, as generate --lines has them.",
+)  # fmt: skip
 @opt.json_option
 @opt.plot_option
 @click.pass_context
-def command(ctx: click.Context, /, model: str, as_json: bool, plot: Path | None, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    model: str,
+    at_once: int,
+    as_json: bool,
+    plot: Path | None,
+    **options: Any,
+) -> None:
     """Say what a session with these options takes, and what fits into --memory.
 
     The options are those of chat and generate. Without --memory nothing is given up. The model is loaded, for
@@ -62,6 +74,7 @@ def command(ctx: click.Context, /, model: str, as_json: bool, plot: Path | None,
     right.
     """
     from edgedec.bench.plot import check_plot
+    from edgedec.session.conversations import check_several
 
     if plot:
         check_plot(plot)
@@ -69,6 +82,8 @@ def command(ctx: click.Context, /, model: str, as_json: bool, plot: Path | None,
     drafting = opt.take_drafting(options)
     fetch_drafts(ctx, drafting)
     loaded = open_model(ctx, model, threads=options["threads"], context=options["context"], kv=options["kv"])
+    if at_once > 1:
+        check_several(loaded, at_once, drafting)
     memory = options["memory"]
     budget, _ = within_memory(
         ctx,
@@ -77,6 +92,7 @@ def command(ctx: click.Context, /, model: str, as_json: bool, plot: Path | None,
         drafting,
         elastic=options["context"] is None,
         full_rows=params.temperature > 0.0,
+        conversations=at_once,
     )
     if plot:
         _draw(ctx, model, loaded, budget, options, plot)
@@ -120,13 +136,16 @@ def _draw(
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:
-    plan = budget.plan
-    longest = max(plan.choice.prompt_pass, 1 + plan.choice.drafted)
-    words = {"context": plan.choice.context, "kv": plan.choice.kv, "longest": longest}
+    from edgedec.memory.footprint import longest_pass
+
+    plan, count = budget.plan, budget.known.conversations
+    longest = longest_pass(plan.choice, count)
+    context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
+    words = {"context": context, "kv": plan.choice.kv, "longest": longest}
     promised = f" of {size(memory)}" if memory else ""
     click.echo(f"{name}: {size(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
-        why = WHY[part].format(**words, rows=1 + plan.choice.drafted)
+        why = WHY[part].format(**words, rows=count * (1 + plan.choice.drafted))
         click.echo(f"{part.replace('_', ' '):<10}{size(nbytes):>10}  {why}")
     if plan.given_up:
         click.echo("\nGiven up to fit:")

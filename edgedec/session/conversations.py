@@ -23,7 +23,7 @@ from edgedec.engine import LONGEST_PASS
 from edgedec.memory.footprint import Choice, longest_pass
 from edgedec.session.chat import Session
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.speculate import OFF, Drafting, speculations_for
+from edgedec.session.speculate import AUTO, OFF, Drafting, speculations_for
 from edgedec.speculation import Notice, Speculation
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ class Conversations:
     ) -> None:
         from edgedec.backends.batcher import Batcher
 
-        check_several(model, count)
         drafting = drafting or Drafting(OFF)
-        if drafting.history:
-            raise UsageError("--history is for one conversation at a time", hint="leave it out")
+        check_several(model, count, drafting)
         if drafting.names != OFF and costs is None:
             raise ValueError("drafts need a folder for what passes cost")
         made = speculations_for(model, drafting, count, costs, notice=notice) if costs else None
@@ -175,8 +173,10 @@ class Conversations:
             self._company.passed({one.place: len(one.tokens) for one in requests}, seconds)
 
 
-def check_several(model: LoadedModel, count: int) -> None:
-    """Raises UsageError or UnsupportedError unless ``model`` can have ``count`` conversations at once."""
+def check_several(model: LoadedModel, count: int, drafting: Drafting) -> None:
+    """Raises UsageError or UnsupportedError unless ``model`` can have ``count`` conversations at once, with
+    these drafts.
+    """
     if not 1 <= count <= MOST:
         raise UsageError(f"{count} conversations at once are not possible", hint=f"use 1 to {MOST}")
     if not hasattr(model.forward, "places"):
@@ -184,6 +184,13 @@ def check_several(model: LoadedModel, count: int) -> None:
             f"{model.manifest.name} runs in {model.isa}, one conversation at a time",
             hint="export the model for EdgeDec's kernels, or do without --at-once",
         )
+    if drafting.models:
+        raise UsageError(
+            "no model can draft for several conversations at once",
+            hint=f"use --draft {AUTO} or {OFF}, or one at a time",
+        )
+    if drafting.history:
+        raise UsageError("--history is for one conversation at a time", hint="leave it out")
 
 
 class _Work:

@@ -124,13 +124,8 @@ def speculations_for(
 ) -> tuple[list[Speculation], Company] | None:
     """As ``speculation_for``, for ``count`` conversations in each other's company: drafters of their own, one
     table of what passes cost. What drafting takes is counted in the time of the conversation's own thread.
-    Raises UsageError for a model that drafts: each would need one of its own.
+    No model drafts: each conversation would need one of its own.
     """
-    if drafting.models:
-        raise UsageError(
-            "no model can draft for several conversations at once",
-            hint=f"use --draft {AUTO} or {OFF}, or one at a time",
-        )
     if not _can_draft(model, drafting, notice):
         return None
     file = CostFile.of(model, costs)

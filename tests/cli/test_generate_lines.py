@@ -131,6 +131,23 @@ def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
     assert [one["tokens"] for one in fitted] == [one["tokens"] for one in free]
 
 
+def test_the_plan_of_several(home: Home, bundle: Path) -> None:
+    home.path.mkdir(exist_ok=True)
+    given = ("-m", str(bundle), "--context", "256", "--threads", "1", "--temperature", "0.5")
+    one, four = (
+        json.loads(run(real(home), "plan", *given, "--at-once", count, "--json").stdout)["parts"]
+        for count in ("1", "4")
+    )
+    assert four["rows"] == 4 * one["rows"]
+    assert four["weights"] == one["weights"]
+    assert four["kv_cache"] > 3 * one["kv_cache"]
+    told = run(real(home), "plan", *given, "--at-once", "4").stdout
+    assert "keys and values of 4 times 256 tokens in fp16" in told
+    assert "passes over up to 176 tokens" in told
+    wrong = run(real(home), "plan", *given, "--at-once", "4", "--history")
+    assert_one_line(wrong, 2, "--history")
+
+
 def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "lines.txt"
     path.write_text("Hello\n" * 5000, encoding="utf-8")

@@ -141,6 +141,13 @@ def test_windows_are_those_of_each_sequence(window: int) -> None:
         check(session(False, window=window, softcap=20.0), mix, False)
 
 
+@pytest.mark.parametrize("int8", [False, True])
+def test_each_place_of_a_ring_is_a_ring_of_its_own(int8: bool) -> None:
+    """Long after all of them have gone round."""
+    mix = [One(3, 2, 1700), One(128, 0, 5003), One(1, 1, PART), One(20, 3, 2 * PART - 4)]
+    check(session(int8, window=70, ring=1), mix, int8)
+
+
 BIG = 2**62
 WRONG = [
     ([4, 3], "length must have"),

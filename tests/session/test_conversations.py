@@ -110,9 +110,12 @@ def test_drafts_in_company_whatever_passes_cost(model: LoadedModel, tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_short_passes_and_no_drafts_of_a_plan_change_nothing(model: LoadedModel) -> None:
-    settings = Settings(max_tokens=20)
-    choice = Choice(256, prompt_pass=16, drafted=0)
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) -> None:
+    """Layers with a window keep little more than that window then."""
+    model = load_model(tiny_bundle(folder, architecture), threads=1, context=400)
+    settings = Settings(SamplingParams(temperature=0.9, seed=1), max_tokens=150)
+    choice = Choice(400, prompt_pass=16, drafted=0)
     assert together(Conversations(model, 4, settings, choice=choice)) == alone(model, settings)
 
 
