@@ -16,7 +16,7 @@ from edgedec.cli import bench_common as common
 from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import fetch_drafts, seams
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import SamplingParams, needs_logits
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
@@ -212,7 +212,7 @@ def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, long
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
     if not wanted.levels:
         everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
-    settings |= {"context": wanted.context or longest, "full_rows": wanted.params.temperature > 0.0}
+    settings |= {"context": wanted.context or longest, "full_rows": needs_logits(wanted.params)}
     for draft, level in wanted.within:
         name = f"{PLAIN}+{draft} at {level.name}"
         side = ours_within(bundle, name=name, level=level, draft=draft, **settings)

@@ -92,6 +92,7 @@ def command(
     Replies come in the order of the lines, each as soon as it and those before it are done; with --json one
     object a line. What they say does not depend on --at-once.
     """
+    from edgedec.sampling import needs_logits
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
 
@@ -110,8 +111,7 @@ def command(
         )
         return
     text = _prompt_text(prompt)
-    sampled = settings.params.temperature > 0.0
-    opened = open_for_replies(ctx, model, drafting, options, full_rows=sampled)
+    opened = open_for_replies(ctx, model, drafting, options, full_rows=needs_logits(settings.params))
     loaded, speculation = opened.model, opened.speculation
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

@@ -74,6 +74,7 @@ def command(
     right.
     """
     from edgedec.bench.plot import check_plot
+    from edgedec.sampling import needs_logits
     from edgedec.session.conversations import check_several
 
     if plot:
@@ -91,7 +92,7 @@ def command(
         loaded,
         drafting,
         elastic=options["context"] is None,
-        full_rows=params.temperature > 0.0,
+        full_rows=needs_logits(params),
         conversations=at_once,
     )
     if plot:
