@@ -42,6 +42,7 @@ class Wanted:
     params: SamplingParams
     levels: Sequence[Level] = ()
     context: int | None = None
+    chat_context: bool = False
 
     @property
     def specs(self) -> list[str]:
@@ -59,8 +60,13 @@ class Wanted:
 
 def is_wanted(shared: Shared, prompts: Path | None, wanted: Wanted) -> bool:
     """Whether there is anything to do that plain runs do not: drafts, categories, peers that draft."""
-    if wanted.context and not wanted.levels:
-        raise UsageError("--context belongs to a run with --memory", hint="add --memory full, for example")
+    if (wanted.context or wanted.chat_context) and not wanted.levels:
+        raise UsageError(
+            "--context and --chat-context belong to a run with --memory",
+            hint="add --memory full, for example",
+        )
+    if wanted.context and wanted.chat_context:
+        raise UsageError("--chat-context goes without --context", hint="leave one out")
     names = [name.strip() for name in (shared.peers or "").split(",")]
     if wanted.drafts or wanted.categories or wanted.per_category or wanted.levels:
         return True
@@ -212,7 +218,8 @@ def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, long
     everyone = [Contestant(PLAIN, own, OFF, arguments)]
     if not wanted.levels:
         everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
-    settings |= {"context": wanted.context or longest, "full_rows": needs_logits(wanted.params)}
+    settings |= {"context": _memory_context(wanted, longest), "elastic": wanted.chat_context}
+    settings |= {"full_rows": needs_logits(wanted.params)}
     for draft, level in wanted.within:
         name = f"{PLAIN}+{draft} at {level.name}"
         side = ours_within(bundle, name=name, level=level, draft=draft, **settings)
@@ -246,5 +253,12 @@ def _conditions(
         "cold": wanted.cold,
         "sampling": asdict(wanted.params),
         **({"kv": shared.kv} if shared.kv != "fp16" else {}),
-        **({"memory_context": wanted.context or longest} if wanted.levels else {}),
+        **({"memory_context": _memory_context(wanted, longest)} if wanted.levels else {}),
     }
+
+
+def _memory_context(wanted: Wanted, longest: int) -> int | None:
+    """Tokens of context that sessions within budgets would like; None: what a chat has, and budgets may
+    shorten first.
+    """
+    return None if wanted.chat_context else wanted.context or longest

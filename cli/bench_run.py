@@ -83,6 +83,10 @@ _WIDTH = 120
     "--context", type=click.IntRange(min=2), metavar="N",
     help="With --memory: tokens of context that sessions would like (default: what the questions need).",
 )  # fmt: skip
+@click.option(
+    "--chat-context", is_flag=True,
+    help="With --memory: the context that chat has without --context, which gets shorter before all else.",
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -112,7 +116,8 @@ def command(
 
     With --memory every way to draft (default: auto) answers within each budget, in a process per budget, and
     beside one that gives nothing up, to which speeds are compared. Sessions want the context that the longest
-    conversation needs, or --context. What they take beside the weights and the loaded process is called
+    conversation needs, or --context, or with --chat-context what a chat has, down to 1024 tokens before
+    anything else is given up. What they take beside the weights and the loaded process is called
     generation memory: cache, scratch, rows, tables, the model that drafts, slack. "generation" is what was
     planned, "measured" the peak less the process as loaded and the weights that are resident; "+ process"
     adds the process to the planned, for those who count it. Where a context is shorter, the oldest turns are
@@ -152,6 +157,7 @@ def _wanted(given: dict[str, Any], limit: int | None, max_tokens: int) -> contes
         "save",
         "levels",
         "context",
+        "chat_context",
     )
     taken = {name: given.pop(name) for name in names}
     return contest.Wanted(limit=limit, max_tokens=max_tokens, params=params, **taken)

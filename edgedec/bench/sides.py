@@ -100,24 +100,29 @@ def ours_drafting(
 
 
 def ours_within(
-    bundle: Path, *, name: str, level: Level, draft: str, full_rows: bool, **settings: Any
+    bundle: Path,
+    *,
+    name: str,
+    level: Level,
+    draft: str,
+    full_rows: bool,
+    elastic: bool = False,
+    **settings: Any,
 ) -> Side:
     """EdgeDec drafting as ``draft`` says within the memory of ``level``; the other settings are those of
     ``ours_drafting``. ``full_rows``: whether replies are drawn, so that whole rows of logits may be needed.
+    ``elastic``: the context may be as long as the budget allows.
     """
     side = ours_drafting(bundle, **settings)
-    more = {"level": asdict(level), "draft": draft, "full_rows": full_rows}
+    more = {"level": asdict(level), "draft": draft, "full_rows": full_rows, "elastic": elastic}
     program = _PROGRAMS / "edgedec_memory_peer.py"
     return replace(side, name=name, program=program, settings={**side.settings, **more})
 
 
-def ours_chatting(bundle: Path, *, max_tokens: int, elastic: bool, **settings: Any) -> Side:
-    """EdgeDec in one chat, with replies of at most ``max_tokens``; see ``ours_within`` for the others.
-
-    ``elastic``: the context may be as long as the budget allows.
-    """
+def ours_chatting(bundle: Path, *, max_tokens: int, **settings: Any) -> Side:
+    """EdgeDec in one chat, with replies of at most ``max_tokens``; see ``ours_within`` for the others."""
     side = ours_within(bundle, **settings)
-    more = {"max_tokens": max_tokens, "elastic": elastic}
+    more = {"max_tokens": max_tokens}
     return replace(side, program=_PROGRAMS / "edgedec_chat_peer.py", settings={**side.settings, **more})
 
 

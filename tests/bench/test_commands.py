@@ -115,7 +115,7 @@ def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -
         assert set(facts["ratios"][name]) == {"decode", "prefill", "load", "peak_rss"}
         assert "memory_bytes" not in facts["sides"][name]
     memory = facts["sides"]["edgedec"]["memory_bytes"]
-    assert memory["weights"] == (folder / "bundle" / "weights.bin").stat().st_size
+    assert memory["weights"] >= (folder / "bundle" / "weights.bin").stat().st_size  # whole pages
     assert sum(memory.values()) == facts["sides"]["edgedec"]["peak_rss_bytes"]
     assert len(fake_peers.asked("generate")) == (1 + 2) * len(sides.PEERS)
     table = bench(folder, "run", *args).stdout

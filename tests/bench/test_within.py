@@ -106,6 +106,17 @@ def test_every_level_answers_or_says_why_not(folder: Path, tmp_path: Path) -> No
     assert again["within"] == facts["within"]  # nothing was measured a second time
 
 
+def test_sessions_as_a_chat_has_them_want_more_context_than_the_questions(folder: Path) -> None:
+    least, chat = (
+        report(bench(folder, *arguments(folder, "--memory", "full", *more, "--json")))["within"]
+        for more in ((), ("--chat-context",))
+    )
+    asked, wanted = (one["edgedec+auto at full"]["generation_bytes"] for one in (least, chat))
+    assert wanted > asked
+    for wrong in (("--chat-context",), ("--memory", "full", "--chat-context", "--context", "100")):
+        assert_one_line(bench(folder, *arguments(folder, *wrong)), 2, "--chat-context")
+
+
 def test_a_context_too_short_is_counted_and_old_turns_are_dropped(folder: Path) -> None:
     longest = 128
     given = ["--memory", "full", "--context", str(longest), "--draft", "off"]
