@@ -1,7 +1,6 @@
-"""Writes ``docs/help.md`` from the commands themselves: ``python -m edgedec.cli.helpdoc docs/help.md``.
+"""Writes the help in ``docs`` from the commands themselves: ``python -m edgedec.cli.helpdoc docs``.
 
-Without an argument the text goes to standard output. The text does not depend on click's own layout, so it
-is the same with every version of it.
+The text does not depend on click's own layout, so it is the same with every version of it.
 """
 
 from __future__ import annotations
@@ -17,26 +16,41 @@ from edgedec.cli.main import COMMANDS, app
 from edgedec.cli.slash import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
+_MAIN = "help.md"
+_OWN = {"bench": "help-bench.md"}
+"""Commands with a file of their own: they have so many parts."""
+_WRITTEN = "<!-- Written by `python -m edgedec.cli.helpdoc docs`; do not edit. -->"
 
-def document() -> str:
-    """All of the help as Markdown."""
-    return "\n".join(_lines()).rstrip("\n") + "\n"
+
+def documents() -> dict[str, str]:
+    """All of the help as Markdown, by file."""
+    found = {_MAIN: _lines()}
+    found |= {file: _own(name) for name, file in _OWN.items()}
+    return {file: "\n".join(lines).rstrip("\n") + "\n" for file, lines in found.items()}
 
 
 def _lines() -> Iterator[str]:
-    yield "# Commands"
-    yield ""
-    yield "<!-- Written by `python -m edgedec.cli.helpdoc docs/help.md`; do not edit. -->"
-    yield ""
-    yield from (f"- [`edgedec {name}`](#edgedec-{name}): {summary}" for name, summary in COMMANDS.items())
+    yield from ("# Commands", "", _WRITTEN, "")
+    for name, summary in COMMANDS.items():
+        yield f"- [`edgedec {name}`]({_OWN.get(name, '')}#edgedec-{name}): {summary}"
     yield ""
     yield str(app.epilog)
     for name in COMMANDS:
-        command = app.get_command(click.Context(app), name)
-        assert command is not None
-        yield from _command(name, command)
+        if name not in _OWN:
+            yield from _command(name, _found(name))
         if name == "chat":
             yield from _slash()
+
+
+def _own(name: str) -> Iterator[str]:
+    yield from (f"# {COMMANDS[name]}", "", _WRITTEN, "", f"Other commands: [{_MAIN}]({_MAIN}).")
+    yield from _command(name, _found(name))
+
+
+def _found(name: str) -> click.Command:
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    return command
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
@@ -72,11 +86,10 @@ def _slash() -> Iterator[str]:
 
 
 def main() -> None:
-    if len(sys.argv) < 2:
-        click.echo(document(), nl=False)
-        return
-    with atomic_path(Path(sys.argv[1])) as temporary:
-        temporary.write_text(document(), encoding="utf-8")
+    """Write into the folder named."""
+    for file, text in documents().items():
+        with atomic_path(Path(sys.argv[1]) / file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
