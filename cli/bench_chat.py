@@ -127,7 +127,7 @@ def _side(
         name="edgedec",
         level=Level("size", memory, size(memory)) if memory else FULL,
         draft=draft,
-        full_rows=False,
+        drawing=0,
         threads=threads or physical_cores(),
         context=context,
         costs=seams(ctx).store().home / "costs",

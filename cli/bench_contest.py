@@ -16,7 +16,7 @@ from edgedec.cli import bench_common as common
 from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import fetch_drafts, seams
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
-from edgedec.sampling import SamplingParams, needs_logits
+from edgedec.sampling import SamplingParams, drawing_bytes
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
@@ -219,7 +219,7 @@ def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, long
     if not wanted.levels:
         everyone += [Contestant(f"{PLAIN}+{spec}", own, spec, arguments) for spec in wanted.specs]
     settings |= {"context": _memory_context(wanted, longest), "elastic": wanted.chat_context}
-    settings |= {"full_rows": needs_logits(wanted.params)}
+    settings |= {"drawing": drawing_bytes(wanted.params)}
     for draft, level in wanted.within:
         name = f"{PLAIN}+{draft} at {level.name}"
         side = ours_within(bundle, name=name, level=level, draft=draft, **settings)

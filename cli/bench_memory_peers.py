@@ -75,7 +75,7 @@ def _ours(
     asked = []
     for name, draft, level in wanted:
         side = ours_within(
-            bundle, name=name, level=level, draft=draft, full_rows=False, threads=shared.chosen_threads,
+            bundle, name=name, level=level, draft=draft, drawing=0, threads=shared.chosen_threads,
             context=context, costs=seams(ctx).store().home / "costs", draft_models={}, isa=shared.isa,
             kv=shared.kv,
         )  # fmt: skip

@@ -73,12 +73,13 @@ def command(
     not those of a model that sees the whole conversation; a file keeps what was said then, without the cache.
     Where the model's own context ends, turns are dropped.
     """
+    from edgedec.sampling import MOST_DRAWING
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
-    opened = open_for_replies(ctx, model, drafting, options, full_rows=True)  # /set may ask for sampling
+    opened = open_for_replies(ctx, model, drafting, options, drawing=MOST_DRAWING)  # /set may ask for it
     loaded = opened.model
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

@@ -92,7 +92,7 @@ def command(
     Replies come in the order of the lines, each as soon as it and those before it are done; with --json one
     object a line. What they say does not depend on --at-once.
     """
-    from edgedec.sampling import needs_logits
+    from edgedec.sampling import drawing_bytes
     from edgedec.session.chat import Session
     from edgedec.session.reply import Settings
 
@@ -111,7 +111,7 @@ def command(
         )
         return
     text = _prompt_text(prompt)
-    opened = open_for_replies(ctx, model, drafting, options, full_rows=needs_logits(settings.params))
+    opened = open_for_replies(ctx, model, drafting, options, drawing=drawing_bytes(settings.params))
     loaded, speculation = opened.model, opened.speculation
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

@@ -39,14 +39,14 @@ def run(
     ctx: click.Context, model: str, lines: Path, at_once: int, wanted: Wanted, options: dict[str, Any]
 ) -> None:
     """Answer every line that is not empty. Raises the first error of a line once all are answered."""
-    from edgedec.sampling import needs_logits
+    from edgedec.sampling import drawing_bytes
     from edgedec.session.conversations import Conversations
 
     texts = [text for text in _read(lines).splitlines() if text.strip()]
     if not texts:
         raise UsageError("there is no prompt", hint="put one on each line")
-    rows = needs_logits(wanted.settings.params)
-    opened, drafting = open_for_several(ctx, model, wanted.drafting, options, at_once, full_rows=rows)
+    drawing = drawing_bytes(wanted.settings.params)
+    opened, drafting = open_for_several(ctx, model, wanted.drafting, options, at_once, drawing=drawing)
     raw, system = wanted.raw, options["system"]
     if opened.model.template is None and not raw:
         name = opened.model.manifest.name

@@ -34,11 +34,11 @@ class Opened:
 
 
 def open_for_replies(
-    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], *, full_rows: bool
+    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], *, drawing: int
 ) -> Opened:
     """Load ``name`` with the ``options`` of a reply; what had to be given up to fit is said, a line each.
 
-    ``full_rows``: whole rows of logits may be asked for.
+    ``drawing``: see ``sampling.drawing_bytes``.
     """
     fetch_drafts(ctx, drafting)
     model = open_model(ctx, name, threads=options["threads"], context=options["context"], kv=options["kv"])
@@ -46,7 +46,7 @@ def open_for_replies(
     if memory is None:
         return Opened(model, open_speculation(ctx, model, drafting), None)
     elastic = options["context"] is None
-    budget, drafter = within_memory(ctx, memory, model, drafting, elastic=elastic, full_rows=full_rows)
+    budget, drafter = within_memory(ctx, memory, model, drafting, elastic=elastic, drawing=drawing)
     for line in budget.plan.given_up:
         notice(f"--memory {size(memory)}, {line}")
     model = replace(model, kv=budget.plan.choice.kv)
@@ -54,7 +54,7 @@ def open_for_replies(
 
 
 def open_for_several(
-    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], count: int, *, full_rows: bool
+    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], count: int, *, drawing: int
 ) -> tuple[Opened, Drafting]:
     """As ``open_for_replies``, for ``count`` conversations at once, which bring their own drafters; and who
     may draft.
@@ -68,7 +68,7 @@ def open_for_several(
         return Opened(model, None, None), drafting
     elastic = options["context"] is None
     budget, _ = within_memory(
-        ctx, memory, model, drafting, elastic=elastic, full_rows=full_rows, conversations=count
+        ctx, memory, model, drafting, elastic=elastic, drawing=drawing, conversations=count
     )
     for line in budget.plan.given_up:
         notice(f"--memory {size(memory)}, {line}")
@@ -82,7 +82,7 @@ def within_memory(
     drafting: Drafting,
     *,
     elastic: bool,
-    full_rows: bool,
+    drawing: int,
     conversations: int = 1,
 ) -> tuple[Budget, LoadedModel | None]:
     """See ``session.budget.within``; and the model that drafts, loaded, if one was asked for and fits."""
@@ -96,7 +96,7 @@ def within_memory(
         model,
         drafting,
         elastic=elastic,
-        full_rows=full_rows,
+        drawing=drawing,
         drafter=drafter,
         conversations=conversations,
     )

@@ -74,7 +74,7 @@ def command(
     right.
     """
     from edgedec.bench.plot import check_plot
-    from edgedec.sampling import needs_logits
+    from edgedec.sampling import drawing_bytes
     from edgedec.session.conversations import check_several
 
     if plot:
@@ -92,7 +92,7 @@ def command(
         loaded,
         drafting,
         elastic=options["context"] is None,
-        full_rows=needs_logits(params),
+        drawing=drawing_bytes(params),
         conversations=at_once,
     )
     if plot:

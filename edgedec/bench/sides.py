@@ -105,16 +105,16 @@ def ours_within(
     name: str,
     level: Level,
     draft: str,
-    full_rows: bool,
+    drawing: int,
     elastic: bool = False,
     **settings: Any,
 ) -> Side:
     """EdgeDec drafting as ``draft`` says within the memory of ``level``; the other settings are those of
-    ``ours_drafting``. ``full_rows``: whether replies are drawn, so that whole rows of logits may be needed.
-    ``elastic``: the context may be as long as the budget allows.
+    ``ours_drafting``. ``drawing``: see ``Known``. ``elastic``: the context may be as long as the budget
+    allows.
     """
     side = ours_drafting(bundle, **settings)
-    more = {"level": asdict(level), "draft": draft, "full_rows": full_rows, "elastic": elastic}
+    more = {"level": asdict(level), "draft": draft, "drawing": drawing, "elastic": elastic}
     program = _PROGRAMS / "edgedec_memory_peer.py"
     return replace(side, name=name, program=program, settings={**side.settings, **more})
 

@@ -14,12 +14,13 @@ width, H the heads' width:
     scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: what the tensors of a layer and
               the kernels' buffers hold at once; the arena rounds up by up to half; 24 queries share a block
               of attention, each with a float per key
-    rows      4 V (1 + g) + 120 V, where whole rows of logits may be asked for (sampling), else 0: drawing
-              from one takes arrays as long in float64, as measured, and conversations draw at the same time
+    rows      4 V (1 + g) + s V, where whole rows of logits may be asked for (sampling), else 0: drawing from
+              one takes s bytes for each entry, next to none or some arrays in float64, and conversations
+              draw at the same time
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
-    slack     5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need in a
-              session, as measured
+    slack     6.5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need
+              in a session, as measured
 
 With k conversations at once, n is the context of each: cache, rows, tables and what slack has per token are k
 times as large, P is (k - 1) (1 + g) longer, and slack has 1 MB for each conversation but one.
@@ -33,11 +34,9 @@ from edgedec.core.types import ModelSpec
 from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
 
 _ARENA = 1.5
-_SLACK, _SLACK_PER_TOKEN = 5_000_000, 1_500
+_SLACK, _SLACK_PER_TOKEN = 6_500_000, 1_500
 _SLACK_PER_CONVERSATION = 1_000_000
 """Of each one more: its thread, what it knows of its text, and its part of a pass."""
-_DRAWING = 120
-"""Bytes for each entry of a whole row that is drawn from."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_READING = 128
@@ -71,13 +70,14 @@ class Weighty:
 class Known:
     """What no plan changes. ``process``: bytes resident with the models loaded, without their weights.
 
-    ``full_rows``: whether whole rows of logits may be asked for. ``drafter``: the model that may draft.
+    ``drawing``: bytes for each entry of a whole row of logits that drawing from it takes, 0 where none is
+    asked for. ``drafter``: the model that may draft.
     ``kinds``: how the model's cache can be kept.
     """
 
     target: Weighty
     process: int
-    full_rows: bool = False
+    drawing: int = 0
     drafter: Weighty | None = None
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     conversations: int = 1
@@ -99,7 +99,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "weights": known.target.weights,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
-        "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + _DRAWING) if known.full_rows else 0,
+        "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + known.drawing) if known.drawing else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
         "slack": slack + _SLACK_PER_TOKEN * count * choice.context,

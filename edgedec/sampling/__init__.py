@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.sampling.draw import draw, head_temperature, law, needs_logits
+from edgedec.sampling.draw import MOST_DRAWING, draw, drawing_bytes, head_temperature, law, needs_logits
 from edgedec.sampling.params import SamplingParams
 
-__all__ = ["SamplingParams", "draw", "head_temperature", "law", "needs_logits"]
+__all__ = [
+    "MOST_DRAWING", "SamplingParams", "draw", "drawing_bytes", "head_temperature", "law", "needs_logits",
+]  # fmt: skip

@@ -20,6 +20,8 @@ from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.params import SamplingParams
 
 _LEADERS = 64
+MOST_DRAWING = 120
+"""Bytes: what the longest lists take, sorted and weighed in float64, and what the allocator keeps."""
 _TEMPERATURES = 0.1, 10.0
 """Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
@@ -37,6 +39,15 @@ def needs_logits(params: SamplingParams, head_k: int = 64) -> bool:
     if params.greedy:
         return False
     return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
+
+
+def drawing_bytes(params: SamplingParams, head_k: int = 64) -> int:
+    """Bytes for each entry of a whole row that ``draw`` takes besides the row, at most, as measured; 0 where
+    it needs none.
+    """
+    if not needs_logits(params, head_k):
+        return 0
+    return 8 if _uncut(params) else MOST_DRAWING
 
 
 def head_temperature(params: SamplingParams) -> float:

@@ -76,16 +76,16 @@ def within(
     drafting: Drafting,
     *,
     elastic: bool,
-    full_rows: bool,
+    drawing: int,
     drafter: LoadedModel | None = None,
     conversations: int = 1,
 ) -> Budget:
     """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
 
     ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
-    ``full_rows``: whole rows of logits may be asked for. ``conversations``: so many at once, each with the
-    context that the plan has; see ``Conversations``. Raises MemoryBudgetError for a budget too small,
-    UnsupportedError for a model whose memory is not ours to plan.
+    ``drawing``: see ``Known``. ``conversations``: so many at once, each with the context that the plan has;
+    see ``Conversations``. Raises MemoryBudgetError for a budget too small, UnsupportedError for a model whose
+    memory is not ours to plan.
     """
     models = [one for one in (model, drafter) if one is not None]
     for one in models:
@@ -99,7 +99,7 @@ def within(
     known = Known(
         _weighty(model),
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0),
-        full_rows=full_rows,
+        drawing=drawing,
         drafter=_weighty(drafter) if drafter else None,
         kinds=tuple(kv for kv in KINDS if all(cast("Reserving", one.forward).takes(kv) for one in models)),
         conversations=conversations,

@@ -58,7 +58,7 @@ def test_turns_that_do_not_fit_and_a_restart_that_forgets(
     assert "too long for the context: 1\n" in told
     chatting = sides.ours_chatting(
         folder / "bundle", max_tokens=8, elastic=False, name="edgedec", level=sides.Level("full"),
-        draft="off", full_rows=False, threads=1, context=160, costs=tmp_path, draft_models={},
+        draft="off", drawing=0, threads=1, context=160, costs=tmp_path, draft_models={},
     )  # fmt: skip
     peer = chatting.program.read_text(encoding="utf-8")
     forgetful = tmp_path / "forgetful.py"

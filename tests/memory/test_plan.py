@@ -23,9 +23,7 @@ GEMMA = ModelSpec(
     "gemma", "gemma3", 262144, 18, 4, 1, 256, 640, 32768, ffn_size=2048, n_window_layers=15, window=512
 )
 ALONE = Known(Weighty(SMALL, 98 * MB, 2), process=85 * MB)
-PAIR = Known(
-    Weighty(LARGE, 1110 * MB, 2), process=150 * MB, full_rows=True, drafter=Weighty(SMALL, 98 * MB, 2)
-)
+PAIR = Known(Weighty(LARGE, 1110 * MB, 2), process=150 * MB, drawing=120, drafter=Weighty(SMALL, 98 * MB, 2))
 WANTED = Choice(4096, tables=3 * MB)
 BOTH = replace(WANTED, model_drafts=True)
 
@@ -211,7 +209,7 @@ def test_a_ledger_never_gives_more_than_it_has() -> None:
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_several_conversations_share_weights_and_nothing_else(count: int) -> None:
     choice = Choice(1024, tables=3 * MB)
-    one, several = (footprint(replace(ALONE, conversations=n, full_rows=True), choice) for n in (1, count))
+    one, several = (footprint(replace(ALONE, conversations=n, drawing=120), choice) for n in (1, count))
     assert {several[part] for part in ("process", "weights")} == {
         one[part] for part in ("process", "weights")
     }

@@ -37,7 +37,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fitted(bundle: Path, memory: int, *, elastic: bool = True) -> tuple[LoadedModel, Budget]:
     model = load_model(bundle, threads=1, context=256)
-    return model, within(memory, model, Drafting(), elastic=elastic, full_rows=False)
+    return model, within(memory, model, Drafting(), elastic=elastic, drawing=0)
 
 
 def reply(model: LoadedModel, budget: Budget) -> tuple[str, list[str]]:
@@ -96,20 +96,20 @@ def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
 def test_a_model_that_drafts_shares_the_budget(bundle: Path) -> None:
     target, drafter = (load_model(bundle, threads=1, context=256) for _ in range(2))
     drafting = Drafting("auto,other")
-    free = within(PLENTY, target, drafting, elastic=True, full_rows=True, drafter=drafter)
+    free = within(PLENTY, target, drafting, elastic=True, drawing=120, drafter=drafter)
     parts = free.plan.parts
     assert parts["drafter"] > drafter.manifest.files["weights.bin"].bytes
     assert free.drafting(drafting).names == "auto,other"
     needed = {what: memory for memory, what in milestones(free.known, free.wanted)}
     too_little = needed["drafter: no model drafts"] - 1
-    poor = within(too_little, target, drafting, elastic=True, full_rows=True, drafter=drafter)
+    poor = within(too_little, target, drafting, elastic=True, drawing=120, drafter=drafter)
     assert "drafter: no model drafts" in poor.plan.given_up
     assert not poor.drafting(drafting).models
 
 
 def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
     model = load_model(bundle, threads=1, context=256)
-    budget = within(PLENTY, model, Drafting("off"), elastic=False, full_rows=False)
+    budget = within(PLENTY, model, Drafting("off"), elastic=False, drawing=0)
     assert budget.plan.choice == Choice(256, "fp16", 128, 0, 0, False)
     assert budget.drafting(Drafting("off")) == replace(Drafting("off"), tokens=1, tables=0)
 
@@ -117,4 +117,4 @@ def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:
     parrot = load_parrot(tmp_path, "Hello.")
     with pytest.raises(UnsupportedError, match="whose memory EdgeDec cannot bound"):
-        within(PLENTY, parrot, Drafting(), elastic=True, full_rows=False)
+        within(PLENTY, parrot, Drafting(), elastic=True, drawing=0)

@@ -23,14 +23,14 @@ from edgedec.telemetry.process import mapped_rss_bytes
 class Peer(unbounded.Peer):
     def open(self, **settings: Any) -> dict[str, Any]:
         """Load the model and plan for the memory of ``level`` (the fields of a ``Level``), in which it drafts
-        as ``draft`` says; ``full_rows`` and ``elastic`` as for ``within``. Other settings are
+        as ``draft`` says; ``drawing`` and ``elastic`` as for ``within``. Other settings are
         those of sides without a budget.
 
         Of the answer: ``capacity``, ``memory`` (the plan) and ``drafts_end`` (see ``levels``), or ``refused``
         when the budget is too small for anything.
         """
-        names = ("level", "draft", "full_rows", "elastic")
-        level, draft, full_rows, elastic = (settings.pop(name) for name in names)
+        names = ("level", "draft", "drawing", "elastic")
+        level, draft, drawing, elastic = (settings.pop(name) for name in names)
         facts = self.load(**settings)
         self._bundle = Path(settings["model"]).resolve().name
         asked = Drafting(draft, self.most)
@@ -39,7 +39,7 @@ class Peer(unbounded.Peer):
         try:
             budget = within(
                 Level(**level).budget, self.model, asked,
-                elastic=elastic, full_rows=full_rows, drafter=self._drafter,
+                elastic=elastic, drawing=drawing, drafter=self._drafter,
             )  # fmt: skip
         except MemoryBudgetError as error:
             return {**facts, "refused": error.message}
