@@ -45,7 +45,15 @@ EXPORTED = {
             "Wheel",
         ]
     ),
-    "edgedec.sampling": ["SamplingParams", "draw", "head_temperature", "law", "needs_logits"],
+    "edgedec.sampling": [
+        "MOST_DRAWING",
+        "SamplingParams",
+        "draw",
+        "drawing_bytes",
+        "head_temperature",
+        "law",
+        "needs_logits",
+    ],
 }
 DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>\w+Error)\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE)
 
