@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgedec.bench.contest import PLAIN
 from edgedec.bench.contest_report import LLAMA
 from edgedec.bench.within import within
-from edgedec.cli.bench_table import new_table, number, quartiles
+from edgedec.cli.bench_table import new_table, number, quartiles, wide_console
 from edgedec.cli.bench_within_table import show_within
 from edgedec.core.units import size
 
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
     from edgedec.bench.contest_report import ContestReport, Score
 
-_WIDTH = 1000
-"""More than any line has: a column cut short would be no figure, a terminal wraps what it cannot show."""
 _DEPTHS = 8
 
 
 def show(report: ContestReport, title: str, max_tokens: int) -> None:
     """Print what there is to know, on standard output."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, width=_WIDTH)
+    console = wide_console()
     turns = sum(len(one.turns) for one in report.questions)
     console.print(
         f"{title}: {len(report.questions)} questions, {turns} turns, at most {max_tokens} tokens each",

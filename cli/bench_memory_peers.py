@@ -105,9 +105,7 @@ def _by_base(found: dict[str, Held], name: str) -> float:
 
 
 def _show(found: dict[str, Held], title: str) -> None:
-    from rich.console import Console
-
-    from edgedec.cli.bench_table import megabytes, new_table, number
+    from edgedec.cli.bench_table import megabytes, new_table, number, wide_console
 
     table = new_table(("", "peak", f"x {BASE}", "mapped", "private", "loading", "charged", "tok/s"))
     for name, held in found.items():
@@ -115,7 +113,7 @@ def _show(found: dict[str, Held], title: str) -> None:
         sizes = [megabytes(count) for count in (held.mapped, held.private, held.loaded)]
         ratio = number(_by_base(found, name), 2)
         table.add_row(name, megabytes(held.peak), ratio, *sizes, charged, number(held.tokens_per_s, 1))
-    console = Console(highlight=False, markup=False, width=1000)
+    console = wide_console()
     console.print(title, soft_wrap=True)
     console.print(table)
     for name, held in found.items():

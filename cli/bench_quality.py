@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from edgedec.memory import KvType
     from edgedec.session.tokenizer import Tokenizer
 
-_WIDTH = 1000
-"""More than any line has: a column cut short would be no figure."""
-
 
 @click.command(
     "quality",
@@ -249,13 +246,10 @@ def _measured(everyone: Sequence[Contestant], plan: Plan, journal: Journal) -> b
 
 
 def _print(title: str, sides: Mapping[Way, SideQuality], manifest: Manifest) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from edgedec.cli.bench_table import new_table, wide_console
 
-    table = Table(box=None, pad_edge=False)
     headings = ("", "right", "both", "only base", "only this", "neither", "p", "same reply", "cut", "cache")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    table = new_table(headings)
     for number, (way, side) in enumerate(sides.items()):
         pair = side.paired
         counts = pair.both, pair.base_only, pair.side_only, pair.neither
@@ -263,6 +257,6 @@ def _print(title: str, sides: Mapping[Way, SideQuality], manifest: Manifest) -> 
         share = f"{sum(side.right) / max(len(side.right), 1):.1%} ({sum(side.right)})"
         held = size(way.nbytes(manifest)["kv_cache_bytes"])
         table.add_row(way.label, share, *(compared if number else [""] * 6), str(side.cut), held)
-    console = Console(highlight=False, markup=False, width=_WIDTH)
+    console = wide_console()
     console.print(f"{title}; compared with the first, p: McNemar, exact; cut: not ended by itself")
     console.print(table)

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from edgedec.bench.contest_report import Ratio
+
+
+_WIDTH = 1000
+"""More than any line has: a column cut short would be no figure, a terminal wraps what it cannot show."""
+
+
+def wide_console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, width=_WIDTH)
 
 
 def new_table(headings: Sequence[str]) -> Table:

@@ -47,9 +47,7 @@ def open_for_replies(
         return Opened(model, open_speculation(ctx, model, drafting), None)
     elastic = options["context"] is None
     budget, drafter = within_memory(ctx, memory, model, drafting, elastic=elastic, drawing=drawing)
-    for line in budget.plan.given_up:
-        notice(f"--memory {size(memory)}, {line}")
-    model = replace(model, kv=budget.plan.choice.kv)
+    model = _told(budget, model)
     return Opened(model, open_speculation(ctx, model, budget.drafting(drafting), drafter), budget)
 
 
@@ -70,9 +68,14 @@ def open_for_several(
     budget, _ = within_memory(
         ctx, memory, model, drafting, elastic=elastic, drawing=drawing, conversations=count
     )
+    return Opened(_told(budget, model), None, budget), budget.drafting(drafting)
+
+
+def _told(budget: Budget, model: LoadedModel) -> LoadedModel:
+    """``model`` as it is within ``budget``, after what was given up for that has been said."""
     for line in budget.plan.given_up:
-        notice(f"--memory {size(memory)}, {line}")
-    return Opened(replace(model, kv=budget.plan.choice.kv), None, budget), budget.drafting(drafting)
+        notice(f"--memory {size(budget.plan.budget)}, {line}")
+    return replace(model, kv=budget.plan.choice.kv)
 
 
 def within_memory(
