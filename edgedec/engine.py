@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, PortableCache, Rows, Source
+from edgedec.memory.ledger import ledger_of
 from edgedec.memory.sliding import Sliding
-from edgedec.sampling import SamplingParams, draw, head_temperature, law, needs_logits
+from edgedec.sampling import SamplingParams, draw, drawing_bytes, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
 from edgedec.verify import KEYED, Choose, SeededChance, Verdict, classical, keyed
 
@@ -82,6 +83,7 @@ class Engine:
         sliding: Sliding | None = None,
     ) -> None:
         self._forward = forward
+        self._ledger = ledger_of(forward)
         self._speculation = speculation
         self._observe = observe
         self._clock = clock
@@ -193,7 +195,9 @@ class Engine:
         )
         head, seconds = self._pass(waiting, tree, rows, progress)
         try:
-            verdict = self._verdict(tree, head, params)
+            drawing = self.spec.vocab_size * drawing_bytes(params, self.spec.head_k)
+            with self._ledger.lease("rows", drawing):
+                verdict = self._verdict(tree, head, params)
             if len(tree):
                 self._forward.keep_path((*range(last + 1), *(last + 1 + node for node in verdict.path)))
         except BaseException:

@@ -8,7 +8,7 @@ from edgedec.backends.booked import Booked
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.core.errors import BadFileError
 from edgedec.core.types import Capabilities, ModelSpec, Sink, Source
-from edgedec.memory import CacheBook
+from edgedec.memory import CacheBook, Pass
 
 
 class Cached(Booked):
@@ -23,6 +23,12 @@ class Cached(Booked):
         self._book = CacheBook(kv.capacity, window=self._spec.window, ring=kv.ring)
         self._kv = kv
         self._reached = 0
+
+    def _plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
+        """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
+        planned = self._book.plan(tokens, parents)
+        self._kv.use()
+        return planned
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
@@ -62,7 +68,7 @@ class Cached(Booked):
         """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if length:
-            planned = self._book.plan(length, None)
+            planned = self._plan(length, None)
             self._book.lose(self._kv.read(source, length))
             self._book.append(planned)
             if self.reachable(length) != length:

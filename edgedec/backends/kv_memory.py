@@ -13,6 +13,7 @@ from edgedec.backends.kv_pages import KvPages
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.types import ModelSpec, Sink, Source
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
+from edgedec.memory.ledger import SLACK, Ledger
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
@@ -26,10 +27,12 @@ class KvMemory:
 
     ``arrays`` has them by the names of the graph's inputs, see ``KvPages``. A row is head_dim fp16 numbers,
     or, with ``kv`` "int8", head_dim bytes and their scales (see ``kv_row_bytes``). Raises BackendError when
-    the address space cannot be had.
+    the address space cannot be had. The bytes are leased from ``ledger`` by ``use``.
     """
 
-    def __init__(self, spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> None:
+    def __init__(
+        self, spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0, ledger: Ledger | None = None
+    ) -> None:
         row = kv_row_bytes(spec.head_dim, kv) // 2
         rest = (2, spec.n_kv_heads)
         try:
@@ -44,6 +47,12 @@ class KvMemory:
         self._kv = kv
         self._kept = ring_kept(spec)
         self._parts = [part for part in (self._whole, self._rings) if part is not None]
+        self._ledger = ledger or Ledger()
+        self._lease = self._ledger.lease("kv_cache", self.reserved)
+
+    def use(self) -> None:
+        """To be called before slots are written. Raises MemoryBudgetError."""
+        self._lease.take()
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float16]]:
@@ -71,12 +80,13 @@ class KvMemory:
         mine._whole = self._whole.part(place, places)
         mine._rings = self._rings and self._rings.part(place, places)
         mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
+        mine._lease = self._ledger.lease("kv_cache", mine.reserved)
         return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
-        if sources:
-            for part in self._parts:
+        for part in self._parts if sources else ():
+            with self._ledger.lease(SLACK, part.slot_bytes * len(sources)):
                 part.move(sources, targets)
 
     def close(self, first: int, count: int, slots: int) -> None:
@@ -87,16 +97,18 @@ class KvMemory:
 
     def release(self, length: int, reached: int) -> bool:
         """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
-        and slots up to ``reached`` are worth it; whether it was done. The slots given back hold anything.
+        and slots up to ``reached`` are worth it, or all; whether it was done. The slots given back hold
+        anything.
         """
         slots = reached - length
         freed = sum(max(min(reached, part.rows) - length, 0) * part.slot_bytes for part in self._parts)
-        if slots <= _WORTHWHILE_SLOTS or freed < _WORTHWHILE_BYTES:
-            return False
-        if not hasattr(mmap, "MADV_DONTNEED"):
+        few = slots <= _WORTHWHILE_SLOTS or freed < _WORTHWHILE_BYTES
+        if not slots or (few and length) or not hasattr(mmap, "MADV_DONTNEED"):
             return False
         for part in self._parts:
             part.give_back(length)
+        if not length:
+            self._lease.release()
         return True
 
     @property

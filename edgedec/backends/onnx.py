@@ -10,12 +10,14 @@ from edgedec.backends.cached import Cached
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import Fed, Passes
-from edgedec.backends.onnx_session import check_places, check_shapes, open_session
+from edgedec.backends.onnx_session import check_places, check_shapes, open_session, physical_cores
 from edgedec.backends.places import Places
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
+from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
 from edgedec.memory import KvType, ring_slots
+from edgedec.memory.footprint import scratch_bytes
+from edgedec.memory.ledger import Ledger
 from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS = 512
@@ -44,15 +46,17 @@ class OnnxForward(Cached):
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
         caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
-        ring = ring_slots(manifest.spec, chosen, caps.max_pass, kv)
-        super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv, ring))
+        self.ledger = Ledger()
+        super().__init__(manifest.spec, caps, self._memory(manifest.spec, chosen, kv, caps.max_pass))
         self._kind: KvType = kv
+        self._threads = threads or physical_cores()
         before = mapped_bytes(bundle / WEIGHTS)
         self._session = open_session(bundle, threads, spin=spin)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
         self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
         check_shapes(self._session, self._spec, kv)
-        self._passes = Passes(self._session, self._spec, self._kv.arrays)
+        self._scratch = self.ledger.lease("scratch", 0)
+        self._passes = self._passes_over(self._kv, caps.max_pass)
 
     def takes(self, kv: KvType) -> bool:
         """Whether the graph has a cache in ``kv``: bundles of earlier versions know fp16 alone."""
@@ -62,16 +66,19 @@ class OnnxForward(Cached):
             return False
         return True
 
-    def reserve(self, capacity: int, kv: KvType, max_pass: int) -> None:
+    def reserve(self, capacity: int, kv: KvType, max_pass: int, ledger: Ledger | None = None) -> None:
         """Start over with an empty cache of ``capacity`` tokens, kept in ``kv``, and passes over at most
-        ``max_pass`` tokens. Raises what the constructor does for these.
+        ``max_pass`` tokens; what they take is leased from ``ledger``. Raises what the constructor does for
+        these.
         """
         chosen = checked_capacity(self._spec, capacity)
         check_shapes(self._session, self._spec, kv)
         self._caps = replace(self._caps, max_pass=min(max_pass, MAX_PASS, chosen))
         self._kind = kv
-        self._hold(KvMemory(self._spec, chosen, kv, ring_slots(self._spec, chosen, self._caps.max_pass, kv)))
-        self._passes = Passes(self._session, self._spec, self._kv.arrays)
+        self.ledger = ledger or Ledger()
+        self._scratch = self.ledger.lease("scratch", 0)
+        self._hold(self._memory(self._spec, chosen, kv, self._caps.max_pass))
+        self._passes = self._passes_over(self._kv, self._caps.max_pass)
 
     def places(self, count: int, *, piece: int, most: int) -> Places:
         """``count`` conversations side by side, in a cache of their own, each with the capacity of this one.
@@ -81,10 +88,25 @@ class OnnxForward(Cached):
         """
         check_places(self._session)
         caps = replace(self._caps, max_pass=min(piece, MAX_PASS, self.capacity))
-        ring = ring_slots(self._spec, self.capacity, caps.max_pass, self._kind)
-        kv = KvMemory(self._spec, count * self.capacity, self._kind, count * ring)
-        passes = Passes(self._session, self._spec, kv.arrays)
-        return Places(passes, kv, self._spec, caps, count=count, most=most, weights=self._weight_bytes)
+        kv = self._memory(self._spec, self.capacity, self._kind, caps.max_pass, count)
+        return Places(
+            self._passes_over(kv, max(most, caps.max_pass)),
+            kv,
+            self._spec,
+            caps,
+            count=count,
+            most=most,
+            weights=self._weight_bytes,
+        )
+
+    def _memory(self, spec: ModelSpec, capacity: int, kv: KvType, longest: int, places: int = 1) -> KvMemory:
+        ring = ring_slots(spec, capacity, longest, kv)
+        return KvMemory(spec, places * capacity, kv, places * ring, self.ledger)
+
+    def _passes_over(self, kv: KvMemory, longest: int) -> Passes:
+        """Passes over at most ``longest`` tokens. The runtime keeps what it needed for one."""
+        self._scratch.grow(scratch_bytes(self._spec, self._threads, longest, self.capacity))
+        return Passes(self._session, self._spec, kv.arrays, self.ledger)
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -94,7 +116,7 @@ class OnnxForward(Cached):
         """
         count = len(tokens)
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._book.plan(count, parents)
+        planned = self._plan(count, parents)
         chosen = rows.resolve(count)
         lengths = (planned.start,)
         fed = Fed(tokens, planned.positions, planned.parents, lengths, chosen, rows.full, rows.temperature)

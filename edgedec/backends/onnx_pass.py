@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from edgedec.backends.head import check_finite
 from edgedec.backends.onnx_session import has_temperature, one_line_errors
 from edgedec.core.types import HeadRows, ModelSpec
+from edgedec.memory.ledger import SLACK, Ledger
 
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
 _MOST_KEPT = 128
+_WITH_RESULTS = 2
+"""Head results are handed out as copies of what a pass keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +45,27 @@ class Fed:
 
 
 class Passes:
-    """Passes over one cache, by the names of the graph's inputs, with the buffers of those that recur."""
+    """Passes over one cache, by the names of the graph's inputs, with the buffers of those that recur.
+
+    Buffers, and whole rows for as long as anyone has them, are leased from ``ledger``.
+    """
 
     def __init__(
-        self, session: ort.InferenceSession, spec: ModelSpec, caches: Mapping[str, NDArray[np.float16]]
+        self,
+        session: ort.InferenceSession,
+        spec: ModelSpec,
+        caches: Mapping[str, NDArray[np.float16]],
+        ledger: Ledger,
     ) -> None:
-        self._session, self._spec, self._caches = session, spec, caches
+        self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger
         self._tempered = has_temperature(session)
         self._bound: dict[tuple[int, int, int, bool], BoundPass] = {}
 
     def run(self, fed: Fed) -> HeadRows:
         """Compute a pass; keys and values go into the cache, head results into fresh arrays.
 
-        Raises BackendError when the runtime fails, BadFileError when the logits are not numbers.
+        Raises BackendError when the runtime fails, BadFileError when the logits are not numbers,
+        MemoryBudgetError.
         """
         with one_line_errors():
             return self._bound_for(fed.shape).run(fed)
@@ -62,7 +73,9 @@ class Passes:
     def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
-            bound = BoundPass(self._session, self._caches, self._spec, shape, tempered=self._tempered)
+            bound = BoundPass(
+                self._session, self._caches, self._spec, shape, self._ledger, tempered=self._tempered
+            )
             if shape[0] <= _SHORT:
                 if len(self._bound) == _MOST_KEPT:
                     self._bound.clear()
@@ -83,6 +96,7 @@ class BoundPass:
         caches: Mapping[str, NDArray[np.float16]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
+        ledger: Ledger,
         *,
         tempered: bool,
     ) -> None:
@@ -101,6 +115,7 @@ class BoundPass:
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
         self._caches = caches  # the binding holds bare pointers: keep their owners
+        self._ledger = ledger
         self._bind()
         if not full:
             self._bind_output("logits", self._no_logits)
@@ -123,6 +138,8 @@ class BoundPass:
             "logsumexp": self._logsumexp,
             "entropy": self._entropy,
         }
+        own = [array for name, array in (inputs | outputs).items() if name not in self._caches]
+        self._ledger.hold(self, SLACK, _WITH_RESULTS * sum(array.nbytes for array in own))
         for name, array in inputs.items():
             self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         for name, array in outputs.items():
@@ -143,6 +160,7 @@ class BoundPass:
         logits = None
         if self._full:
             logits = np.empty(self._logits_shape, dtype=np.float32)
+            self._ledger.hold(logits, "rows", logits.nbytes)
             self._bind_output("logits", logits)
         self._session.run_with_iobinding(self._binding)
         check_finite(self._logsumexp)

@@ -131,7 +131,7 @@ class PlaceForward(Cached):
         """Where its tokens would go; nothing changes. Raises what ``extend`` does for a wrong request."""
         check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
         request.rows.resolve(len(request.tokens))
-        return self._book.plan(len(request.tokens), request.parents)
+        return self._plan(len(request.tokens), request.parents)
 
     def append(self, done: Pass) -> None:
         """It was computed."""

@@ -98,7 +98,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "process": known.process,
         "weights": known.target.weights,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
-        "scratch": scratch_bytes(known.target, longest_pass(choice, count), choice.context),
+        "scratch": _scratch_bytes(known.target, longest_pass(choice, count), choice.context),
         "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + known.drawing) if known.drawing else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
@@ -115,20 +115,23 @@ def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, convers
     return 2 * spec.n_kv_heads * ((spec.n_layers - windowed) * whole + windowed * rings) * PAGE
 
 
-def scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
+def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int) -> int:
     """Bytes that a pass over ``tokens`` tokens holds for a moment beside its results."""
-    spec = model.spec
     hidden, ffn = spec.hidden_size, spec.ffn_size or 4 * spec.hidden_size
     heads = spec.n_heads * spec.head_dim
     qkv = heads + 2 * spec.n_kv_heads * spec.head_dim
     tensors = 4 * (3 * hidden + ffn + qkv)
     buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
-    scores = 4 * _BLOCK_QUERIES * context * model.threads
+    scores = 4 * _BLOCK_QUERIES * context * threads
     return int(_ARENA * tokens * (tensors + buffers)) + scores
+
+
+def _scratch_bytes(model: Weighty, tokens: int, context: int) -> int:
+    return scratch_bytes(model.spec, model.threads, tokens, context)
 
 
 def _drafter_bytes(model: Weighty, choice: Choice) -> int:
     context = min(choice.context, model.spec.context_length)
     longest = min(_DRAFT_READING, choice.context)
     cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
-    return model.weights + cache + scratch_bytes(model, longest, context)
+    return model.weights + cache + _scratch_bytes(model, longest, context)

@@ -1,65 +1,164 @@
-"""One ledger for every byte: who holds how much of a budget."""
+"""One ledger for every byte: who holds how much of a budget.
+
+Whatever allocates more than a page in a session takes a lease first, and gives it back when the memory is
+free: caches, what a pass needs, whole rows of logits, tables of drafters. Within a budget every name has a
+share, so that nothing takes what was planned for something else. What Python and libraries take in small
+pieces has a share too, of which nobody leases all.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gc
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
 
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.units import size
 
+SLACK = "slack"
+"""What small things come from."""
 
-@dataclass(slots=True)
+
 class Lease:
-    """``nbytes`` bytes for ``name``; give them back once, with ``release``."""
+    """``nbytes`` bytes for ``name``, held from ``take`` to ``release``, both as often as one likes.
 
-    name: str
-    nbytes: int
-    _ledger: Ledger | None
+    As a context manager it is held inside; one that nobody refers to any more is released.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, nbytes: int) -> None:
+        """Raises ValueError for less than no bytes."""
+        self._held = False
+        if nbytes < 0:
+            raise ValueError(f"{nbytes} bytes for {name}")
+        self.name = name
+        self.nbytes = nbytes
+        self._ledger = ledger
+
+    def take(self) -> None:
+        """Raises MemoryBudgetError, which says what is missing, when it does not fit."""
+        if not self._held:
+            self._ledger.taken(self.name, self.nbytes)
+            self._held = True
 
     def release(self) -> None:
-        """Raises ValueError when it was given back before."""
-        if self._ledger is None:
-            raise ValueError(f"the lease of {self.name} was given back before")
-        ledger, self._ledger = self._ledger, None
-        ledger.returned(self)
+        held, self._held = self._held, False
+        if held:
+            self._ledger.returned(self.name, self.nbytes)
+
+    def grow(self, nbytes: int) -> None:
+        """Take at least ``nbytes`` from now on. Raises MemoryBudgetError."""
+        if nbytes > self.nbytes:
+            if self._held:
+                self._ledger.taken(self.name, nbytes - self.nbytes)
+            self.nbytes = nbytes
+        self.take()
+
+    def __enter__(self) -> Lease:
+        self.take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
 
 
 class Ledger:
-    """Leases against ``limit`` bytes; their sum never exceeds it."""
+    """Leases, by name, each within its share of ``shares``; None: whatever is asked for, only counted.
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._leases: list[Lease] = []
+    For several threads.
+    """
 
-    @property
-    def leased(self) -> int:
-        return sum(lease.nbytes for lease in self._leases)
-
-    @property
-    def free(self) -> int:
-        return self.limit - self.leased
+    def __init__(self, shares: Mapping[str, int] | None = None) -> None:
+        self.shares = shares
+        self._lock = threading.Lock()
+        self._held: dict[str, int] = {}
+        self._most: dict[str, int] = {}
+        self._returned: deque[tuple[str, int]] = deque()
+        """Booked at the next occasion: a lease may be collected anywhere, even inside of this class."""
 
     def lease(self, name: str, nbytes: int) -> Lease:
-        """Raises MemoryBudgetError, which says what is missing, when it does not fit."""
-        if nbytes < 0:
-            raise ValueError(f"{nbytes} bytes for {name}")
-        if nbytes > self.free:
-            left = f"{size(self.free)} of {size(self.limit)} are left"
-            raise MemoryBudgetError(
-                f"no memory for {name}: it takes {size(nbytes)}, and {left}",
-                hint=f"use --memory {-(-(self.leased + nbytes) // 1_000_000)}MB or more",
-            )
-        lease = Lease(name, nbytes, self)
-        self._leases.append(lease)
-        return lease
+        """To be taken. Raises ValueError."""
+        return Lease(self, name, nbytes)
 
-    def returned(self, lease: Lease) -> None:
-        """``lease`` holds nothing any more."""
-        self._leases = [other for other in self._leases if other is not lease]
+    def hold(self, owner: object, name: str, nbytes: int) -> None:
+        """Lease ``nbytes`` for as long as ``owner`` is there. Raises MemoryBudgetError."""
+        lease = self.lease(name, nbytes)
+        lease.take()
+        weakref.finalize(owner, lease.release)
+
+    def under(self, name: str) -> Ledger:
+        """A ledger whose leases are booked here as ``name``, but for ``SLACK``, which stays that."""
+        return _Under(self, name)
+
+    def taken(self, name: str, nbytes: int) -> None:
+        """See ``Lease.take``."""
+        if not self._booked(name, nbytes):
+            gc.collect()  # what waits to be collected holds leases, and memory
+            if not self._booked(name, nbytes):
+                raise self._no_room(name, nbytes)
+
+    def returned(self, name: str, nbytes: int) -> None:
+        """See ``Lease.release``."""
+        self._returned.append((name, nbytes))
 
     def by_name(self) -> dict[str, int]:
-        """Bytes leased, by who holds them."""
-        held: dict[str, int] = {}
-        for lease in self._leases:
-            held[lease.name] = held.get(lease.name, 0) + lease.nbytes
-        return held
+        """Bytes leased now."""
+        with self._lock:
+            self._settle()
+            return {name: held for name, held in self._held.items() if held}
+
+    def most(self) -> dict[str, int]:
+        """The most bytes that each name had leased at once."""
+        with self._lock:
+            return dict(self._most)
+
+    def _booked(self, name: str, nbytes: int) -> bool:
+        with self._lock:
+            self._settle()
+            held = self._held.get(name, 0) + nbytes
+            if self.shares is not None and held > self.shares.get(name, 0):
+                return False
+            self._held[name] = held
+            if held > self._most.get(name, 0):
+                self._most[name] = held
+            return True
+
+    def _settle(self) -> None:
+        while self._returned:
+            name, nbytes = self._returned.popleft()
+            self._held[name] -= nbytes
+
+    def _no_room(self, name: str, nbytes: int) -> MemoryBudgetError:
+        shares, held = self.shares or {}, self.by_name().get(name, 0)
+        share, budget = shares.get(name, 0), sum(shares.values())
+        return MemoryBudgetError(
+            f"no memory for {name}: it takes {size(nbytes)} more, and {size(share - held)} of the "
+            f"{size(share)} planned for it are left",
+            hint=f"use --memory {-(-(budget + held + nbytes - share) // 1_000_000)}MB or more",
+        )
+
+
+class _Under(Ledger):
+    def __init__(self, above: Ledger, name: str) -> None:
+        super().__init__()
+        self._above = above
+        self._name = name
+
+    def taken(self, name: str, nbytes: int) -> None:
+        self._above.taken(SLACK if name == SLACK else self._name, nbytes)
+
+    def returned(self, name: str, nbytes: int) -> None:
+        self._above.returned(SLACK if name == SLACK else self._name, nbytes)
+
+
+def ledger_of(holder: object) -> Ledger:
+    """The ledger that ``holder``, a Forward, leases from; of one that has none another, without shares."""
+    found = getattr(holder, "ledger", None)
+    return found if isinstance(found, Ledger) else Ledger()

@@ -15,7 +15,7 @@ from edgedec.core.manifest import WEIGHTS
 from edgedec.engine import LONGEST_PASS
 from edgedec.memory import KvType
 from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
-from edgedec.memory.ledger import Ledger
+from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import Plan, planned
 from edgedec.memory.release import release_freed
 from edgedec.session.speculate import OFF, Drafting
@@ -34,17 +34,18 @@ class Reserving(Protocol):
 
     def takes(self, kv: KvType) -> bool: ...
 
-    def reserve(self, capacity: int, kv: KvType, max_pass: int) -> None: ...
+    def reserve(self, capacity: int, kv: KvType, max_pass: int, ledger: Ledger) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What fits, and the ledger in which all of it is leased."""
+    """What fits, the ledger in which all of it is leased, and the leases of what was there before."""
 
     known: Known
     wanted: Choice
     plan: Plan
     ledger: Ledger
+    held: tuple[Lease, ...]
 
     def drafting(self, asked: Drafting) -> Drafting:
         """Of the drafts asked for those that fit."""
@@ -63,6 +64,7 @@ class Budget:
             "parts": plan.parts,
             "choice": asdict(plan.choice),
             "given_up": list(plan.given_up),
+            "most_leased": self.ledger.most(),
         }
 
     def overrun(self) -> int:
@@ -115,13 +117,16 @@ def within(
     )
     nbytes = budget if isinstance(budget, int) else budget(known, wanted)
     plan = planned(known, wanted, nbytes, elastic=elastic)
-    ledger = Ledger(nbytes)
-    for name, part in plan.parts.items():
-        ledger.lease(name, part)
-    _reserve(model, plan.choice, longest_pass(plan.choice, conversations))
-    if drafter and plan.choice.model_drafts:
-        _reserve(drafter, plan.choice, longest_pass(plan.choice))
-    return Budget(known, wanted, plan, ledger)
+    ledger = Ledger(plan.parts)
+    held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
+    _reserve(model, plan.choice, longest_pass(plan.choice, conversations), ledger)
+    if drafter and known.drafter and plan.choice.model_drafts:
+        its_own = ledger.under("drafter")
+        held.append(its_own.lease("weights", known.drafter.weights))
+        _reserve(drafter, plan.choice, longest_pass(plan.choice), its_own)
+    for lease in held:
+        lease.take()
+    return Budget(known, wanted, plan, ledger, tuple(held))
 
 
 def _weighty(model: LoadedModel) -> Weighty:
@@ -130,7 +135,7 @@ def _weighty(model: LoadedModel) -> Weighty:
     return Weighty(spec, model.forward.nbytes()["weights"] - copied, model.threads)
 
 
-def _reserve(model: LoadedModel, choice: Choice, longest: int) -> None:
+def _reserve(model: LoadedModel, choice: Choice, longest: int, ledger: Ledger) -> None:
     forward = model.forward
     context = min(choice.context, forward.spec.context_length)
-    cast("Reserving", forward).reserve(context, choice.kv, longest)
+    cast("Reserving", forward).reserve(context, choice.kv, longest, ledger)

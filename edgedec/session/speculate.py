@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgedec.control import Company
 from edgedec.core.errors import UsageError
 from edgedec.draft import Drafter, Lookup, Recycling
+from edgedec.memory.ledger import Ledger, ledger_of
 from edgedec.session.costs import CostFile, known_costs
 from edgedec.session.pairing import model_drafter
 from edgedec.speculation import Notice, Speculation
@@ -103,7 +104,7 @@ def speculation_for(
     """
     if not _can_draft(model, drafting, notice):
         return None
-    drafters = _drafters(drafting)
+    drafters = _drafters(drafting, ledger_of(model.forward))
     if open_draft is not None:
         drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
     file = CostFile.of(model, costs)
@@ -129,12 +130,12 @@ def speculations_for(
     if not _can_draft(model, drafting, notice):
         return None
     file = CostFile.of(model, costs)
-    longest = count * (1 + drafting.tokens)
+    longest, ledger = count * (1 + drafting.tokens), ledger_of(model.forward)
     table = known_costs(model, file, clock=time.perf_counter, notice=notice, longest=longest)
     company = Company(table, count)
     found = [
         Speculation(
-            _drafters(drafting),
+            _drafters(drafting, ledger),
             view,
             limit=drafting.tokens,
             rule=drafting.rule,
@@ -158,8 +159,13 @@ def _can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
     return False
 
 
-def _drafters(drafting: Drafting) -> list[Drafter]:
-    """Those without a model, with an even share of the bytes that there are."""
+def _drafters(drafting: Drafting, ledger: Ledger) -> list[Drafter]:
+    """Those without a model, with an even share of the bytes that there are, leased from ``ledger``."""
     most = drafting.most_tables
     share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
-    return [DRAFTERS[name](int(share * TABLE_BYTES[name])) for name in drafting.chosen]
+    found = []
+    for name in drafting.chosen:
+        nbytes = int(share * TABLE_BYTES[name])
+        found.append(DRAFTERS[name](nbytes))
+        ledger.hold(found[-1], "tables", nbytes)
+    return found
