@@ -11,8 +11,9 @@ import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from edgedec.core.files import atomic_path
 
@@ -22,23 +23,44 @@ MOST_BYTES = 8 << 20
 _MAGIC = b"edgedec drafts 1\n"
 _LENGTH = struct.Struct("<I")
 _HASH_BYTES = 32
+_CHUNK = 1 << 16
 
 
-def write_history(file: Path, key: str, knowledge: Mapping[str, bytes]) -> None:
+def write_history(file: Path, key: str, knowledge: Iterable[tuple[str, bytes]]) -> None:
     """Replace ``file`` by what drafters, by name, ``saved``; ``key`` says for which model.
 
-    Drafters that do not fit ``MOST_BYTES`` are left out. Raises StorageError.
+    Of ``knowledge`` one after the other is asked for, compressed and let go: all of it at once would be many
+    times what drafters hold. Those that do not fit ``MOST_BYTES`` are left out. Raises StorageError.
     """
-    parts, room = [_packed(key.encode())], MOST_BYTES - 4096
-    for name, data in knowledge.items():
-        if len(data) <= room:
-            room -= len(data)
-            parts += [_packed(name.encode()), _packed(data)]
-    body = zlib.compress(b"".join(parts), 1)
     with atomic_path(file) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(_MAGIC + hashlib.sha256(body).digest() + body)
+            stream.write(_MAGIC + bytes(_HASH_BYTES))
+            packer, digest = zlib.compressobj(1), hashlib.sha256()
+            for piece in _pieces(key, knowledge):
+                for start in range(0, len(piece), _CHUNK):
+                    _write(stream, digest, packer.compress(piece[start : start + _CHUNK]))
+                del piece  # before the next one is made
+            _write(stream, digest, packer.flush())
+            stream.seek(len(_MAGIC))
+            stream.write(digest.digest())
+
+
+def _pieces(key: str, knowledge: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    yield _packed(key.encode())
+    room = MOST_BYTES - 4096
+    for name, data in knowledge:
+        if len(data) <= room:
+            room -= len(data)
+            yield _packed(name.encode())
+            yield _LENGTH.pack(len(data))
+            yield data
+        del data
+
+
+def _write(stream: BinaryIO, digest: hashlib._Hash, data: bytes) -> None:
+    digest.update(data)
+    stream.write(data)
 
 
 def read_history(file: Path, key: str) -> dict[str, bytes]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import StorageError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.draft.history import read_history, write_history
+from edgedec.memory.ledger import SLACK, ledger_of
 from edgedec.speculation import Notice, Speculation
 
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
+
+_COPIES = 2
+"""The library's, and Python's."""
 
 
 def with_history(
@@ -35,11 +39,19 @@ def with_history(
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
 
+    ledger = ledger_of(model.forward)
+
+    def all_known() -> Iterator[tuple[str, bytes]]:
+        for name, drafter in speculation.remembering.items():
+            with ledger.lease(SLACK, _COPIES * drafter.nbytes()):
+                yield name, drafter.saved()
+        yield from knowledge.items()  # of drafters that were not chosen today
+
     def save() -> None:
-        saved = {name: drafter.saved() for name, drafter in speculation.remembering.items()}
         try:
-            write_history(file, key, {**knowledge, **saved})  # also of drafters that were not chosen today
+            write_history(file, key, all_known())
         except (StorageError, OSError) as error:
             notice(f"note: what the drafters learned is not kept: {error}")
 
+    ledger.hold(save, SLACK, sum(map(len, knowledge.values())))
     return save

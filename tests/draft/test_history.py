@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import stat
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ KNOWN = {"lookup": b"\x01\x02", "recycling": b"", "x": bytes(3000)}
 
 def written(folder: Path) -> Path:
     file = folder / "drafts" / "model.drafts"
-    write_history(file, "key", KNOWN)
+    write_history(file, "key", KNOWN.items())
     return file
 
 
@@ -55,8 +57,20 @@ def test_a_damaged_file_is_refused(tmp_path_factory: pytest.TempPathFactory, dat
 
 def test_what_is_too_long_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "model.drafts"
-    write_history(file, "key", {"long": bytes(MOST_BYTES), "short": b"1"})
+    write_history(file, "key", [("long", bytes(MOST_BYTES)), ("short", b"1")])
     assert read_history(file, "key") == {"short": b"1"}
+
+
+def test_writing_takes_little_beside_one_drafter(tmp_path: Path) -> None:
+    size = 1 << 20
+    tracemalloc.start()
+    try:
+        write_history(tmp_path / "model.drafts", "key", ((str(at), os.urandom(size)) for at in range(5)))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [len(data) for data in read_history(tmp_path / "model.drafts", "key").values()] == [size] * 5
+    assert most < 1.5 * size
 
 
 def test_drafters_fit() -> None:

@@ -24,7 +24,7 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         drafter.begin([token % 7 for token in range(60)], 0)
         out[drafter.name] = drafter.saved()
     file = folder / "seed.drafts"
-    write_history(file, "key", out)
+    write_history(file, "key", out.items())
     return [(out, {}), ({"file": file.read_bytes()}, {})]
 
 
@@ -38,7 +38,7 @@ def read(folder: Path) -> None:
     file = folder / "file"
     if not file.exists():
         names = [drafter.name for drafter in _drafters()]
-        write_history(file, "key", {name: (folder / name).read_bytes() for name in names})
+        write_history(file, "key", ((name, (folder / name).read_bytes()) for name in names))
     refused: list[ValueError] = []
     knowledge: dict[str, bytes] = {}
     try:
