@@ -42,8 +42,9 @@ def with_history(
     ledger = ledger_of(model.forward)
 
     def all_known() -> Iterator[tuple[str, bytes]]:
+        sizes = speculation.nbytes()
         for name, drafter in speculation.remembering.items():
-            with ledger.lease(SLACK, _COPIES * drafter.nbytes()):
+            with ledger.lease(SLACK, _COPIES * sizes[name]):
                 yield name, drafter.saved()
         yield from knowledge.items()  # of drafters that were not chosen today
 
