@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.head import check_finite
 from edgedec.backends.onnx_session import has_temperature, one_line_errors
-from edgedec.core.types import HeadRows, ModelSpec
+from edgedec.core.types import FloatArray, HeadRows, ModelSpec
 from edgedec.memory.ledger import SLACK, Ledger
 
 _SHORT = 32
@@ -70,30 +70,45 @@ class Passes:
         with one_line_errors():
             return self._bound_for(fed.shape).run(fed)
 
+    def attention(self, fed: Fed) -> FloatArray:
+        """Compute a pass over one sequence, and say what its attention fell on: f32[layers, kv heads, slots].
+
+        The graph must have that input (``check_attention``). Raises BackendError when the runtime fails, and
+        MemoryBudgetError: the array is leased for as long as anyone has it.
+        """
+        slots = fed.lengths[0] + len(fed.tokens)
+        found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
+        self._ledger.hold(found, "attention", found.nbytes)
+        caches = {**self._caches, "attention": found}
+        with one_line_errors():
+            self._bind(fed.shape, caches).run(fed)
+        return found
+
     def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
-            bound = BoundPass(
-                self._session, self._caches, self._spec, shape, self._ledger, tempered=self._tempered
-            )
+            bound = self._bind(shape, self._caches)
             if shape[0] <= _SHORT:
                 if len(self._bound) == _MOST_KEPT:
                     self._bound.clear()
                 self._bound[shape] = bound
         return bound
 
+    def _bind(self, shape: tuple[int, int, int, bool], caches: Mapping[str, NDArray[Any]]) -> BoundPass:
+        return BoundPass(self._session, caches, self._spec, shape, self._ledger, tempered=self._tempered)
+
 
 class BoundPass:
     """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
-    ``caches``: keys and values, by the names of the graph's inputs.
+    ``caches``: keys and values, and what else the kernels write, by the names of the graph's inputs.
     ``tempered``: the graph has the input ``temperature``.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        caches: Mapping[str, NDArray[np.float16]],
+        caches: Mapping[str, NDArray[Any]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
         ledger: Ledger,
