@@ -204,16 +204,45 @@ class Evicting(Protocol):
     """
 
     @property
+    def resident(self) -> int:
+        """Slots taken: ``length`` less the tokens that have left."""
+        ...
+
+    @property
     def evicted(self) -> range:
-        """Positions of the tokens that have left, empty after a rewind to before them; ``rewind`` to one of
-        these positions, but the first, is not possible.
+        """Positions from which tokens have left, all of them unless some stayed (``Selecting``); empty after
+        a rewind to before them. ``rewind`` to one of these positions, but the first, is not possible.
         """
         ...
 
     def evict(self, first: int, count: int) -> None:
         """Let ``count`` more tokens go, those behind the first ``first`` of the cache. What stays keeps its
         keys, values and position. Raises ValueError unless so many are resident, while a tree waits to be
-        settled, and for another ``first`` than that of tokens that have left.
+        settled, for another ``first`` than that of tokens that have left, and for a part of those that stayed
+        there.
+        """
+        ...
+
+
+@runtime_checkable
+class Selecting(Evicting, Protocol):
+    """An ``Evicting`` one that says what attention falls on, and whose heads can keep tokens of their own.
+
+    Optional.
+    """
+
+    def attention(self, tokens: Sequence[int]) -> FloatArray:
+        """Feed ``tokens``, a chain, and say what they looked at: f32[layers, kv heads, slots], of the slots
+        resident before and of their own. Each is the greatest weight that a query of these tokens, of a head
+        that reads that key, gave it. Raises what ``extend`` does, and UnsupportedError for a bundle of an
+        earlier version.
+        """
+        ...
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """Of the slots [first, end) every head keeps its own, kept[layers, kv heads, n], ascending; these and
+        what is behind ``end`` move down, in that order. Raises ValueError where ``evict`` does, and for slots
+        that are not ascending within [first, end).
         """
         ...
 

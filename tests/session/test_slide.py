@@ -37,7 +37,7 @@ def sliding_session(
 def test_a_chat_goes_on_without_reading_again(tmp_path: Path, kv: KvType) -> None:
     plain, lines = sliding_session(tmp_path, kv=kv)
     drafting, _ = sliding_session(tmp_path, kv=kv, drafts=True)
-    assert plain.sliding is not None
+    assert plain.policy is not None
     slid = 0
     for turn in range(40):
         told = len(lines)
@@ -46,14 +46,14 @@ def test_a_chat_goes_on_without_reading_again(tmp_path: Path, kv: KvType) -> Non
         assert plain.last is not None
         assert drafting.last is not None
         assert drafting.last.tokens == plain.last.tokens
-        assert len(plain.engine.committed) - len(plain.sliding.gap) <= SLOTS + 1  # the last one is not fed
+        assert len(plain.engine.committed) - len(plain.policy.gap) <= SLOTS + 1  # the last one is not fed
         if len(lines) == told:
             assert len(plain.last.prompt) - plain.last.reused < 60  # one turn
-            slid += bool(plain.sliding.gap)
+            slid += bool(plain.policy.gap)
     assert slid > 20
     assert 1 <= len(lines) < 8  # where the model's own context ended
     assert "dropped the oldest" in lines[0]
-    assert plain.sliding.tokens > 600
+    assert plain.policy.tokens > 600
     assert plain.system == "Be brief."
 
 
@@ -63,10 +63,10 @@ def test_the_system_message_stays_where_that_leaves_room(tmp_path: Path) -> None
         ids = session.tokenizer.encode("brief " * words, add_bos=False)
         for turn in range(6):
             list(session.reply(f"number {turn}, hello world, hello world"))
-        assert session.sliding is not None
-        assert session.sliding.gap
-        assert (session.sliding.gap.start > len(ids)) is stays
-        assert session.sliding.gap.start >= 4
+        assert session.policy is not None
+        assert session.policy.gap
+        assert (session.policy.gap.start > len(ids)) is stays
+        assert session.policy.gap.start >= 4
 
 
 def test_the_preamble_is_what_another_first_turn_would_share(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_file_keeps_what_was_said_and_the_next_reply_reads_it(tmp_path: Path) 
     assert SLOTS < len(again.last.prompt) < CONTEXT
     assert again.last.tokens
     restore_session(tmp_path / "early", again, model_id, lines.append)  # into a session whose cache has a gap
-    assert again.sliding is not None
-    assert again.sliding.gap == range(0)
+    assert again.policy is not None
+    assert again.policy.gap == range(0)
     list(again.reply("more"))
     assert again.last.reused > 0
     assert lines == []
