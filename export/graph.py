@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from edgedec.core.errors import BadFileError
 from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import CACHE, DOMAIN, RINGS, ExportModel, VectorWeight
+from edgedec.export.model import ATTENTION, CACHE, DOMAIN, RINGS, ExportModel, VectorWeight
 from edgedec.export.tensors import Part, Tensors
 from edgedec.memory import kv_row_name
 
@@ -67,10 +67,17 @@ class _Builder:
         head = table if tied else self.matrix("output", self.vocab, hyper.hidden)
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **_cap(hyper.final_softcap)}
         outputs = [value.name for value in self.model.outputs]
-        self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
+        self.defaults()
         self.node("HeadTopK", "head", [x, head, "want_logits", "", "temperature"], outputs, **attrs)
         self.tensors.require_all_taken()
         return self.model
+
+    def defaults(self) -> None:
+        """Inputs that a caller may leave out are weights too, whose values are their defaults."""
+        self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
+        if layers := self.hyper.windows.count(0):
+            nothing = np.empty((layers, self.hyper.kv_heads, 0), dtype=np.float32)
+            self.model.weights[ATTENTION] = VectorWeight(nothing)
 
     def layer(self, block: str, place: int, x: str, rotary: str, window: int) -> str:
         attention = self.attention(block, place, self.norm(block + "attn_norm", x), rotary, window)
@@ -90,6 +97,8 @@ class _Builder:
         inputs = [qkv, rotary, "parents", "length", RINGS if window else CACHE]
         if self.arch.qk_norm:
             inputs += [self.vector(f"{block}attn_{n}_norm.weight", hyper.head_dim) for n in ("q", "k")]
+        if not window:
+            inputs += [*([] if self.arch.qk_norm else ["", ""]), ATTENTION]
         heads = self.op(
             "TreeAttention",
             block + "attention",
@@ -211,6 +220,9 @@ def _cap(softcap: float) -> dict[str, Any]:
 def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
     windows = sum(window > 0 for window in hyper.windows)
     rings = [_cache(hyper, RINGS, windows, "ring")] if windows else []
+    layers = hyper.layers - windows
+    shape = [layers, hyper.kv_heads, "attended"]
+    looked = [helper.make_tensor_value_info(ATTENTION, TensorProto.FLOAT, shape)] if layers else []
     return [
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
@@ -219,10 +231,11 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("length", TensorProto.INT64, ["lengths"]),
         helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
-        _cache(hyper, CACHE, hyper.layers - windows, "capacity"),
+        _cache(hyper, CACHE, layers, "capacity"),
         *rings,
-        # Also a weight, so that its value is a default, which a caller may override.
+        # Of these two a caller may leave out either.
         helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]),
+        *looked,
     ]
 
 

@@ -10,12 +10,12 @@ from edgedec.backends.cached import Cached
 from edgedec.backends.kv_memory import KvMemory
 from edgedec.backends.limits import check_threads, check_tokens, checked_capacity
 from edgedec.backends.onnx_pass import Fed, Passes
-from edgedec.backends.onnx_session import check_places, check_shapes, open_session
+from edgedec.backends.onnx_session import check_attention, check_places, check_shapes, open_session
 from edgedec.backends.places import Places
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, Rows
-from edgedec.memory import KvType, ring_slots
+from edgedec.core.types import LAST_ROW, Capabilities, FloatArray, HeadRows, Rows
+from edgedec.memory import KvType, Pass, ring_slots
 from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS = 512
@@ -92,15 +92,30 @@ class OnnxForward(Cached):
         """See ``Forward.extend``. Raises BackendError when the runtime fails and BadFileError when the
         logits are not numbers; nothing is appended then.
         """
+        planned, fed = self._planned(tokens, parents, rows)
+        result = self._passes.run(fed)
+        self._book.append(planned)
+        return result
+
+    def attention(self, tokens: Sequence[int]) -> FloatArray:
+        """See ``Selecting.attention``; computes no logits. Raises UnsupportedError also for a model with layers
+        that see a window.
+        """
+        check_attention(self._session, self._spec)
+        planned, fed = self._planned(tokens, None, Rows(()))
+        found = self._passes.attention(fed)
+        self._book.append(planned)
+        return found
+
+    def _planned(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> tuple[Pass, Fed]:
         count = len(tokens)
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._book.plan(count, parents)
         chosen = rows.resolve(count)
         lengths = (planned.start,)
-        fed = Fed(tokens, planned.positions, planned.parents, lengths, chosen, rows.full, rows.temperature)
-        result = self._passes.run(fed)
-        self._book.append(planned)
-        return result
+        return planned, Fed(
+            tokens, planned.positions, planned.parents, lengths, chosen, rows.full, rows.temperature
+        )
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped from the bundle; ``kv_cache``: reserved, committed page by page as it fills."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.head import check_finite
 from edgedec.backends.onnx_session import has_temperature, one_line_errors
-from edgedec.core.types import HeadRows, ModelSpec
+from edgedec.core.types import FloatArray, HeadRows, ModelSpec
 
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
@@ -59,6 +59,18 @@ class Passes:
         with one_line_errors():
             return self._bound_for(fed.shape).run(fed)
 
+    def attention(self, fed: Fed) -> FloatArray:
+        """Compute a pass over one sequence, and say what its attention fell on: f32[layers, kv heads, slots].
+
+        The graph must have that input (``check_attention``). Raises BackendError when the runtime fails.
+        """
+        slots = fed.lengths[0] + len(fed.tokens)
+        found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
+        written = {**self._caches, "attention": found}
+        with one_line_errors():
+            BoundPass(self._session, written, self._spec, fed.shape, tempered=self._tempered).run(fed)
+        return found
+
     def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
@@ -73,14 +85,14 @@ class Passes:
 class BoundPass:
     """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
-    ``caches``: keys and values, by the names of the graph's inputs.
+    ``written``: what the kernels write besides outputs, by the names of the graph's inputs: keys and values.
     ``tempered``: the graph has the input ``temperature``.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        caches: Mapping[str, NDArray[np.float16]],
+        written: Mapping[str, NDArray[Any]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
         *,
@@ -100,7 +112,7 @@ class BoundPass:
         self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
-        self._caches = caches  # the binding holds bare pointers: keep their owners
+        self._written = written  # the binding holds bare pointers: keep their owners
         self._bind()
         if not full:
             self._bind_output("logits", self._no_logits)
@@ -113,7 +125,7 @@ class BoundPass:
             "length": self._length,
             "rows": self._rows,
             "want_logits": self._want,
-            **self._caches,
+            **self._written,
         }
         if self._temperature is not None:
             inputs["temperature"] = self._temperature

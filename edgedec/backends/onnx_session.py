@@ -128,11 +128,26 @@ def check_places(session: ort.InferenceSession) -> None:
 
 
 def has_temperature(session: ort.InferenceSession) -> bool:
-    """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input.
+    """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input."""
+    return "temperature" in _with_default(session)
 
-    It has a default, which a caller may override: ONNX Runtime lists such inputs apart from the others.
-    """
-    return any(node.name == "temperature" for node in session.get_overridable_initializers())
+
+def check_attention(session: ort.InferenceSession, spec: ModelSpec) -> None:
+    """Raise UnsupportedError unless all layers of the graph can say what attention fell on."""
+    if spec.n_window_layers:
+        raise UnsupportedError(
+            f"{spec.name} has layers that keep the newest tokens alone, and do not say what attention fell on"
+        )
+    if "attention" not in _with_default(session):
+        raise UnsupportedError(
+            "the bundle was made by an earlier version, which does not say what attention fell on",
+            hint="export or pull the model again",
+        )
+
+
+def _with_default(session: ort.InferenceSession) -> set[str]:
+    """Inputs that a caller may leave out: ONNX Runtime lists them apart from the others."""
+    return {node.name for node in session.get_overridable_initializers()}
 
 
 def _check_runtime(version: str) -> None:

@@ -81,7 +81,7 @@ class _Run:
         elif kind == "QuantLinear":
             out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
         elif kind == "TreeAttention":
-            out = self.attention(attrs, self.value(names[0]), self.value(names[1]), names[5:])
+            out = self.attention(attrs, self.value(names[0]), self.value(names[1]), names[5:7])
         else:
             inputs = [self.value(name) for name in names if name != "rows"]
             out = _PLAIN[kind](attrs, *inputs)
@@ -114,7 +114,7 @@ class _Run:
     def attention(self, attrs: dict[str, Any], qkv: F32, rotary: F32, norms: list[str]) -> F32:
         heads, kv, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
         q, k, v = np.split(qkv.reshape(len(qkv), -1, dim), [heads, heads + kv], axis=1)
-        if norms:
+        if any(norms):
             q, k = (_norm(attrs, x, self.value(name)) for x, name in zip((q, k), norms, strict=True))
         q, k = (_rotate(x, rotary, bool(attrs["interleaved"])) for x in (q, k))
         mixed = np.empty((len(qkv), heads, dim), dtype=np.float32)

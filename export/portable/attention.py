@@ -35,9 +35,11 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     """Attention over the resident keys and those of the pass, and the latter's keys and values for the cache.
 
     A function can not write its input: it returns them as kv_new f16[1, 2, Hkv, T, d], which the caller
-    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R.
+    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R. What
+    attention falls on, an input too that kernels write, it does not say.
     """
-    qkv, rotary, parents, length, kv_cache, *norms = inputs
+    qkv, rotary, parents, length, kv_cache, *optional = inputs
+    norms = optional[:2]
     heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
     q, k, v = _heads(body, qkv, [heads, kv_heads, kv_heads], dim)
     if any(norms):

@@ -54,20 +54,45 @@ Block of_unit(Block b, const Units& u, size_t i, float* floats) {
   return b;
 }
 
-// All steps of a block and unit in one task.
+// Raises the weights of a kv head to those of a block of it. The same bits in whatever order blocks come: a maximum
+// rounds nothing, and one with NaN is the other number.
+void look(const Cache& cache, size_t length, const Block& b, float* most) {
+  for (size_t q = 0; q < b.queries(); ++q) {
+    const Path& path = b.paths[q / b.heads()];
+    const float *scores = b.scores + q * b.stride, sum = b.sums[q];
+    for_runs(path, length, cache.capacity, path.first, path.end, [&](size_t slot, size_t index, size_t n) {
+      const float* p = scores + (index - path.first);
+      for (size_t j = 0; j < n; ++j) {
+        const float weight = p[j] / sum;
+        most[slot + j] = weight > most[slot + j] ? weight : most[slot + j];
+      }
+    });
+  }
+}
+
+// All steps of a block and unit in one task; or of all those of a kv head.
 void whole_blocks(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
-                  const float* queries, float* out, size_t tokens) {
+                  const float* queries, float* out, size_t tokens, const Looked& looked) {
   const Units u = units(config);
-  auto body = [&](size_t task) {
-    const size_t m0 = task / u.count * tokens, n = std::min(tokens, pass.tokens - m0);
+  const size_t blocks = (pass.tokens + tokens - 1) / tokens;
+  const auto compute = [&](size_t i, size_t unit, float* most) {
+    const size_t m0 = i * tokens, n = std::min(tokens, pass.tokens - m0);
     const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
     float* room = scratch<float>(Scratch::kScores, unit_floats(u, n, block.stride));
-    const Block b = of_unit(block, u, task % u.count, room);
+    const Block b = of_unit(block, u, unit, room);
     row.score(config, cache, pass.length, b, queries, 0, SIZE_MAX);
     row.weigh(config, b, 0, b.queries());
     row.gather(config, cache, pass.length, b, out, 0, config.dim);
+    if (most) look(cache, pass.length, b, most);
   };
-  parallel_for(threads, (pass.tokens + tokens - 1) / tokens * u.count, body);
+  auto one = [&](size_t task) { compute(task / u.count, task % u.count, nullptr); };
+  auto kv_head = [&](size_t head) {
+    float* most = looked.weights + head * looked.stride;
+    std::fill_n(most, pass.length + pass.tokens, 0.0f);
+    for (size_t i = 0; i < blocks; ++i)
+      for (size_t unit = 0; unit < u.per_kv_head; ++unit) compute(i, head * u.per_kv_head + unit, most);
+  };
+  looked.weights ? parallel_for(threads, config.kv_heads, kv_head) : parallel_for(threads, blocks * u.count, one);
 }
 
 // One block, step by step, each split over its own tasks.
@@ -116,8 +141,9 @@ Split split_for(const Config& config, const Pass& pass) {
 }
 
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
-            const float* queries, float* out, const Split& split) {
-  if (!split.keys) return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens);
+            const float* queries, float* out, const Split& split, const Looked& looked) {
+  if (!split.keys || looked.weights)
+    return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens, looked);
   for (size_t m0 = 0; m0 < pass.tokens; m0 += split.tokens) {
     const size_t n = std::min(split.tokens, pass.tokens - m0);
     const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));

@@ -20,15 +20,15 @@ struct Backwards : edgedec::Parallel {
 
 }  // namespace
 
-// split: as attend() takes it; null for what split_for() says.
+// split: as attend() takes it; null for what split_for() says. attention[Hkv, capacity], or null: what it falls on.
 EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, size_t width, const float* q_norm, const float* k_norm,
-                                       float* out, const size_t* split) {
+                                       float* out, const size_t* split, float* attention) {
   const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
   if (!r) return 1;
   const Pass pass = {parents, tokens, length};
-  if (problem(*config, pass, capacity)) return 2;
+  if (problem(*config, pass, capacity) || (attention && config->ring)) return 2;
   const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass);
   const size_t group = config->heads / config->kv_heads;
   if (!chosen.tokens || (chosen.tokens > 1 && chosen.tokens * group > kMostQueries)) return 2;
@@ -39,7 +39,7 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
   for (size_t m = 0; m < tokens; ++m)
     r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.data(), m, m + 1);
   Backwards threads;
-  attend(*r, threads, *config, layer, pass, queries.data(), out, chosen);
+  attend(*r, threads, *config, layer, pass, queries.data(), out, chosen, {attention, capacity});
   return 0;
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 using tree_attention::Cache;
 using tree_attention::Config;
+using tree_attention::Looked;
 using tree_attention::Pass;
 using tree_attention::Sequence;
 using tree_attention::Sequences;
@@ -15,7 +16,7 @@ using tree_attention::Sequences;
 struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kInt64}, {kInt64}, {kFloat16},
-                                     {kFloat, kOptional}, {kFloat, kOptional}};
+                                     {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}, {kFloat16, kOptional}};
   static constexpr size_t kPrepareRows = 16;
 
@@ -63,6 +64,20 @@ struct TreeAttention {
     return weight;
   }
 
+  // Where to say what this layer's attention falls on: in attention[L, Hkv, slots], written through the input as the
+  // cache is. Nowhere when it is left out or has no elements.
+  Looked looked(const Context& c, const std::vector<Sequence>& all) const {
+    if (!c.has(7) || !c.elements(7)) return {};
+    if (config.ring || all.size() != 1) throw Error("attention is told of one sequence, and not of rings");
+    const std::vector<int64_t> dims = c.shape(7);
+    const size_t head = config.kv_heads, slots = all[0].pass.length + all[0].pass.tokens;
+    if (dims.size() != 3 || dims[0] != c.shape(4)[0] || dims[1] != static_cast<int64_t>(head) ||
+        static_cast<size_t>(dims[2]) < slots)
+      throw Error("attention must be [layers, kv heads, slots], with a slot for all tokens, or without elements");
+    const auto stride = static_cast<size_t>(dims[2]);
+    return {c.data<float>(7) + static_cast<size_t>(layer) * head * stride, stride};
+  }
+
   void compute(Context& c) {
     const int64_t width = static_cast<int64_t>(config.heads * config.dim);
     const auto tokens = static_cast<size_t>(c.rows(0, qkv_width()));
@@ -75,6 +90,7 @@ struct TreeAttention {
                                            tokens, call.capacity, &sequences))
       throw Error(wrong);
     call.places = sequences.places;
+    call.looked = looked(c, sequences.all);
     call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
     call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
     call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
@@ -92,6 +108,7 @@ struct TreeAttention {
     size_t capacity, places;
     const float *qkv, *rotary, *q_norm, *k_norm;
     float *queries, *out;
+    Looked looked;
   };
 
   int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
@@ -123,7 +140,7 @@ struct TreeAttention {
     const size_t width = config.heads * config.dim;
     float* queries = call.queries + one.first * width;
     prepare(threads, call, kv, one, queries);
-    attend(threads, kv, one.pass, queries, call.out + one.first * width);
+    attend(threads, kv, one.pass, queries, call.out + one.first * width, call.looked);
   }
 
   void prepare(Parallel& threads, const Call& call, const Cache& kv, const Sequence& one, float* queries) const {
@@ -136,12 +153,14 @@ struct TreeAttention {
     parallel_for(threads, (one.pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
   }
 
-  void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out) const {
+  void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out,
+              const Looked& looked) const {
     // A short context is done sooner than a second thread wakes.
     constexpr size_t kWorthSharing = 1 << 15;
     Serial serial;
     Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
-    tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass));
+    tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass),
+                           looked);
   }
 
   const tree_attention::Row* row;

@@ -16,6 +16,8 @@
 //            p[j]   = exp(s[j] - max s)
 //            sum    = sum of p                           lane j mod 16, j counted from the first key that takes part
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
+//   look     a[s]   = max of p[j] / sum                  of slot s: over all tokens, and heads that read its kv head;
+//                                                        only when asked for
 //
 // So an output depends on its path alone: not on slots, siblings, the number of tokens, blocks or threads, nor on the
 // instruction set. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); tree masks: Miao et al., "SpecInfer".
@@ -116,9 +118,17 @@ struct Split {
 // context) keys and columns. Results do not depend on it.
 Split split_for(const Config& config, const Pass& pass);
 
-// Attention of a prepared pass: out[tokens, heads * dim].
+// What attention falls on: kv head h's weight of slot s at [h * stride + s], for all s in [0, length + tokens). It is 0
+// where no token sees it; a query whose weights are no numbers does not count.
+struct Looked {
+  float* weights;  // null: not asked for
+  size_t stride;
+};
+
+// Attention of a prepared pass: out[tokens, heads * dim]. When asked what it falls on, which is not for rings, a task
+// takes all steps of all blocks of a kv head, since they all write the same numbers.
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
-            const float* queries, float* out, const Split& split);
+            const float* queries, float* out, const Split& split, const Looked& looked);
 
 // What is wrong with the arguments in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and
 // the window - 1 slots before it, or else the pass would overwrite what its tokens see.

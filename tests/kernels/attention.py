@@ -147,8 +147,11 @@ def run(
     cache: F16,
     length: int,
     split: tuple[int, int, int] | None = None,
+    attention: F32 | None = None,
 ) -> F32:
-    """One pass; `cache` is written in place. split: how it is shared out (tokens, keys, columns)."""
+    """One pass; `cache` is written in place. split: how it is shared out (tokens, keys, columns). `attention`
+    [kv heads, capacity] is written too.
+    """
     out = np.full((len(tokens), model.heads * model.dim), np.float32(np.nan))
     rotary = model.rotary([length + depth for depth in depths(parents)])
     q_norm, k_norm = model.norm_weights()
@@ -168,6 +171,7 @@ def run(
         k_norm,
         out,
         None if split is None else np.array(split, np.uint64),
+        attention,
     )
     assert status == 0
     return out
@@ -189,6 +193,30 @@ def turned(model: Model, x: F32, rotary: F32, weight: F32 | None) -> F64:
     return out
 
 
+def visible(model: Model, parents: Sequence[int], token: int, length: int) -> list[int]:
+    """Slots that a token attends to, in path order."""
+    slots = [*range(length), *(length + node for node in path(parents, token))]
+    return slots[-model.window :] if model.window else slots
+
+
+def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int) -> F64:
+    """What each token and head gives to each slot [T, heads, capacity], in float64, from the keys in `cache`."""
+    rotary = model.rotary([length + depth for depth in depths(parents)])
+    q = tokens[:, : model.heads * model.dim].reshape(len(tokens), model.heads, model.dim)
+    q = turned(model, q, rotary, model.norm_weights()[0]) / model.dim**0.5
+    found = np.zeros((len(tokens), model.heads, cache.shape[2]))
+    for token in range(len(tokens)):
+        slots = visible(model, parents, token, length)
+        for head in range(model.heads):
+            keys = model.widened(cache[0, head // (model.heads // model.kv_heads), slots])
+            scores = keys @ q[token, head]
+            if model.softcap:
+                scores = model.softcap * np.tanh(scores / model.softcap)
+            exponentials = np.exp(scores - scores.max())
+            found[token, head, slots] = exponentials / exponentials.sum()
+    return found
+
+
 def reference(
     model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int
 ) -> tuple[F64, F64, F64]:
@@ -198,20 +226,14 @@ def reference(
     """
     count, heads, kv_heads, dim = len(tokens), model.heads, model.kv_heads, model.dim
     rotary = model.rotary([length + depth for depth in depths(parents)])
-    q_norm, k_norm = model.norm_weights()
     split = tokens.reshape(count, heads + 2 * kv_heads, dim)
-    q = turned(model, split[:, :heads], rotary, q_norm) / dim**0.5
-    k = turned(model, split[:, heads : heads + kv_heads], rotary, k_norm)
+    k = turned(model, split[:, heads : heads + kv_heads], rotary, model.norm_weights()[1])
     v = split[:, heads + kv_heads :].astype(np.float64)
+    given = weights(model, tokens, parents, cache, length)
     out = np.empty((count, heads, dim))
     for token in range(count):
-        slots = [*range(length), *(length + node for node in path(parents, token))]
-        slots = slots[-model.window :] if model.window else slots
+        slots = visible(model, parents, token, length)
         for head in range(heads):
-            keys, values = model.widened(cache[:, head // (heads // kv_heads), slots])
-            scores = keys @ q[token, head]
-            if model.softcap:
-                scores = model.softcap * np.tanh(scores / model.softcap)
-            weights = np.exp(scores - scores.max())
-            out[token, head] = weights @ values / weights.sum()
+            values = model.widened(cache[1, head // (heads // kv_heads), slots])
+            out[token, head] = given[token, head, slots] @ values
     return out.reshape(count, -1), k, v

@@ -143,11 +143,12 @@ MODEL = attention.Model()
 def attend(
     model: attention.Model, x: Array, parents: list[int], cache: Array, length: int, row: str
 ) -> Array:
-    """Outputs, then what was written into the cache, which stays as it is."""
-    written = cache.copy()
-    out = attention.run(row, model, x, parents, written, length)
-    rows = attention.bits(written[:, :, length : length + len(x)])
-    return np.concatenate([out.ravel(), rows.ravel().astype(np.float32)])
+    """Outputs, then what was written into the cache, which stays as it is, and what attention fell on."""
+    written, looked = cache.copy(), None if model.ring else np.zeros(cache.shape[1:3], np.float32)
+    out = attention.run(row, model, x, parents, written, length, None, looked)
+    rows = attention.bits(written[:, :, length : length + len(x)]).astype(np.float32)
+    parts = [out, rows] if looked is None else [out, rows, looked]
+    return np.concatenate([part.ravel() for part in parts])
 
 
 @pytest.mark.parametrize(

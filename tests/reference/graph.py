@@ -25,6 +25,25 @@ def graph_logits(bundle: Path, tokens: Sequence[int], *, cache: type[np.floating
 
     Keys and values are rounded to ``cache``: not at all by default.
     """
+    return _run(bundle, tokens, cache)[0]["logits"]
+
+
+def graph_attention(bundle: Path, tokens: Sequence[int]) -> Array:
+    """Softmax weights f32[L, heads, T, T] that each token (third axis) of ``tokens`` gives to each."""
+    values, nodes = _run(bundle, tokens, np.float16)
+    return np.stack(
+        [
+            _weights(_attributes(node), *[values[name] for name in node.input])[0]
+            for node in nodes
+            if node.op_type == "TreeAttention"
+        ]
+    )
+
+
+def _run(
+    bundle: Path, tokens: Sequence[int], cache: type[np.floating[Any]]
+) -> tuple[dict[str, Array], list[onnx.NodeProto]]:
+    """All values of the graph by name, and its nodes."""
     graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
     values: dict[str, Array] = {"": np.zeros(0, dtype=np.float32)}
     values.update({tensor.name: load_initialiser(bundle, tensor) for tensor in graph.initializer})
@@ -34,12 +53,15 @@ def graph_logits(bundle: Path, tokens: Sequence[int], *, cache: type[np.floating
     values |= {"parents": values["rows"] - 1, "length": np.zeros(1), "want_logits": np.ones(1)}
     values["kv_cache"] = values["kv_window"] = np.zeros(0, dtype=cache)
     for node in graph.node:
-        attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         if node.name == "kv_new":
             continue  # what a caller without kernels would put into its cache
         output = node.output[0 if node.op_type == "TreeAttention" else -1]
-        values[output] = OPS[node.op_type](attrs, *[values[name] for name in node.input])
-    return values["logits"]
+        values[output] = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
+    return values, list(graph.node)
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
 def load_initialiser(bundle: Path, tensor: onnx.TensorProto) -> Array:
@@ -96,15 +118,23 @@ def _rotary(_attrs: dict[str, Any], positions: Array, frequencies: Array) -> Arr
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def _attention(
+def _attention(attrs: dict[str, Any], *inputs: Array) -> Array:
+    weights, v = _weights(attrs, *inputs)
+    mixed: Array = np.einsum("hij,jhd->ihd", weights, v).reshape(len(v), -1).astype(np.float32)
+    return mixed
+
+
+def _weights(
     attrs: dict[str, Any],
     qkv: Array,
     rotary: Array,
     parents: Array,
     _length: Array,
     cache: Array,
-    *norms: Array,
-) -> Array:
+    *optional: Array,
+) -> tuple[Array, Array]:
+    """Softmax weights [heads, T, T], and the values [T, heads, d] that they are for."""
+    norms = [norm for norm in optional[:2] if norm.size]
     heads, kv, dim, count = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"], len(qkv)
     q, k, v = np.split(qkv.reshape(count, -1, dim), [heads, heads + kv], axis=1)
     if norms:
@@ -118,8 +148,7 @@ def _attention(
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     assert (parents == np.arange(count) - 1).all()
-    mixed: Array = np.einsum("hij,jhd->ihd", weights, v).reshape(count, -1).astype(np.float32)
-    return mixed
+    return weights, v
 
 
 def _rotate(x: Array, rotary: Array, interleaved: bool) -> Array:
