@@ -247,29 +247,6 @@ class Selecting(Evicting, Protocol):
         ...
 
 
-@runtime_checkable
-class Selecting(Evicting, Protocol):
-    """An ``Evicting`` one that says what attention falls on, and whose heads can keep tokens of their own.
-
-    Optional.
-    """
-
-    def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """Feed ``tokens``, a chain, and say what they looked at: f32[layers, kv heads, slots], of the slots
-        resident before and of their own. Each is the greatest weight that a query of these tokens, of a head
-        that reads that key, gave it. Raises what ``extend`` does, and UnsupportedError for a bundle of an
-        earlier version.
-        """
-        ...
-
-    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """Of the slots [first, end) every head keeps its own, kept[layers, kv heads, n], ascending; these and
-        what is behind ``end`` move down, in that order. Raises ValueError where ``evict`` does, and for slots
-        that are not ascending within [first, end).
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """One committed token as it becomes visible. ``text`` may be empty while a character is incomplete."""

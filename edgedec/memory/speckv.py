@@ -26,8 +26,10 @@ WINDOW = 32
 """Newest tokens that are queries, and stay; at most a quarter of the cache."""
 LOOKAHEAD = 16
 """Tokens of the lookahead, and slots that are kept free for them; at most a quarter of the cache."""
-NEIGHBOURS = 7
-"""Slots over which the maximum is taken, as in the paper."""
+NEIGHBOURS = 13
+"""Slots over which the maximum is taken. The paper has 7; but a question looks at the words before a number,
+and every digit of that may be a token: with 7 the first digits were found again and the last ones were not.
+"""
 LEAST = 16
 """Slots of the smallest cache for this."""
 
@@ -35,11 +37,11 @@ LEAST = 16
 class SpecKV(Policy):
     """What the window and the lookahead attend to least, leaves. ``ahead`` drafts.
 
-    Of a prompt that is being read all is known: its end is the lookahead, for that is what the reply will be
-    about. Within a reply the token that has no slot is, and what ``ahead`` says may follow it. The window is
-    fed once more, with the lookahead behind it, and the cache is taken back to where it was: the same bits
-    come back, since the window's tokens have been fed after what left before did (a block that leaves is at
-    least as long as a window).
+    Of a prompt that is being read all is known: its end is the lookahead, the question rather than what comes
+    next, for that is what the reply will be about. Within a reply the token that has no slot is known, and
+    ``ahead`` says what may follow it. The window is fed once more, with the lookahead behind it, and the cache
+    is taken back to where it was: the same bits come back, since all the window was fed after the last block
+    had left (a block is at least as long as a window).
 
     Begins with an empty cache. Raises UnsupportedError also for a bundle that cannot say what attention falls
     on, UsageError for a cache of less than ``LEAST`` slots.

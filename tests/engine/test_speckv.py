@@ -16,15 +16,16 @@ from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import FloatArray, Rows
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary, lookup_ahead
 from edgedec.engine import Engine
-from edgedec.memory.speckv import SpecKV
+from edgedec.memory.speckv import NEIGHBOURS, SpecKV
 from edgedec.sampling import SamplingParams, draw
 from edgedec.speculation import Speculation
 from tests.engine.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.engine.test_speculation import VOCAB, random_trees
 from tests.session.parrot import Parrot
 
-CAPACITY, CONTEXT, SINKS, QUARTER = 32, 300, 4, 8
-PROMPTS = [[5, 1, 4], list(range(24)), [*range(20)] * 4]
+CAPACITY, CONTEXT, SINKS, QUARTER = 64, 500, 4, 16
+REACH = NEIGHBOURS // 2
+PROMPTS = [[5, 1, 4], [*range(24)] * 2, [*range(20)] * 6]
 
 
 def speckv(*drafters: Drafter, capacity: int = CAPACITY, max_pass: int = 64, limit: int = 15) -> Engine:
@@ -49,7 +50,9 @@ def make_room(forward: MarkovForward, sequence: Sequence[int]) -> None:
     forward.rewind(length - QUARTER)
     scores = dict(enumerate(forward.attention([*sequence[length - QUARTER : length], *ahead])[0, 0]))
     forward.rewind(length)
-    pooled = {slot: max(scores[at] for at in range(slot - 3, slot + 4) if at in zone) for slot in zone}
+    pooled = {
+        slot: max(scores[at] for at in range(slot - REACH, slot + REACH + 1) if at in zone) for slot in zone
+    }
     kept = sorted(sorted(zone, key=lambda slot: (-pooled[slot], slot))[: len(zone) - QUARTER])
     forward.select(zone.start, zone.stop, np.array(kept, dtype=np.intp).reshape(1, 1, -1))
 
@@ -70,12 +73,12 @@ def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: SamplingParams) -> None:
-    expected = plainly(prompt, params, 60)
+    expected = plainly(prompt, params, 120)
     for max_pass in (1, 3, 64):
         engine = speckv(max_pass=max_pass)
-        assert tokens(engine, prompt, params, 60) == expected
-        assert policy_of(engine).tokens >= 60 - CAPACITY
-    exact = tokens(Engine(MarkovForward()), prompt, params, 60)
+        assert tokens(engine, prompt, params, 120) == expected
+        assert policy_of(engine).tokens >= 120 - CAPACITY
+    exact = tokens(Engine(MarkovForward()), prompt, params, 120)
     kept = max(CAPACITY - QUARTER + 1 - len(prompt), 0)
     assert exact[:kept] == expected[:kept]
     assert exact != expected
@@ -84,10 +87,10 @@ def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: Sampl
 @pytest.mark.parametrize("params", EVERY_KIND)
 def test_drafts_change_no_token(params: SamplingParams) -> None:
     prompt = [1, 2, 1, 2, 1]
-    expected = plainly(prompt, params, 80)
+    expected = plainly(prompt, params, 130)
     for drafters in ([random_trees(1)], [Lookup()], [Recycling(memory=1 << 16)], [random_trees(2), Lookup()]):
         for limit in (2, 15):
-            assert tokens(speckv(*drafters, limit=limit), prompt, params, 80) == expected
+            assert tokens(speckv(*drafters, limit=limit), prompt, params, 130) == expected
 
 
 class Seldom(ModelDrafter):
@@ -109,22 +112,22 @@ def small(kind: type[ModelDrafter] = ModelDrafter) -> ModelDrafter:
 def test_with_a_model_that_drafts_the_lookahead_is_its_own(params: SamplingParams) -> None:
     """Whoever drafts beside it, however much, and however often it is asked for drafts."""
     prompt = [1, 2, 1, 2, 1]
-    expected = tokens(speckv(small()), prompt, params, 80)
-    assert params != GREEDY or expected != plainly(prompt, params, 80)
+    expected = tokens(speckv(small()), prompt, params, 130)
+    assert params != GREEDY or expected != plainly(prompt, params, 130)
     for drafters, limit in (([small()], 1), ([small(Seldom)], 15), ([Lookup(), small()], 15)):
-        assert tokens(speckv(*drafters, limit=limit), prompt, params, 80) == expected
+        assert tokens(speckv(*drafters, limit=limit), prompt, params, 130) == expected
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     turns=st.lists(
         st.tuples(
-            st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(0, 40), st.integers(1, 30)
+            st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 50), st.integers(1, 40)
         ),
         min_size=1, max_size=5,
     ),
     seed=st.integers(0, 9),
-    capacity=st.integers(16, 48),
+    capacity=st.integers(16, 80),
 )  # fmt: skip
 def test_over_turns_that_go_back_anywhere(
     turns: list[tuple[list[int], int, int]], seed: int, capacity: int
@@ -164,18 +167,18 @@ class Watched(MarkovForward):
 def test_stopped_while_it_looks(max_pass: int) -> None:
     """The reply goes on afterwards as if nothing had happened."""
     prompt = [1, 2, 1, 2, 1]
-    expected = tokens(speckv(), prompt, n=100)
-    for stops in range(2, 12):
+    expected = tokens(speckv(), prompt, n=150)
+    for stops in (2, 4, 7):
         forward = Watched(capacity=CAPACITY, max_pass=max_pass, context=CONTEXT)
         forward.stops = stops
         engine = Engine(forward, policy=SpecKV(forward, lookup_ahead))
         said: list[int] = []
-        steps = engine.generate(prompt, GREEDY, max_tokens=100, stop_ids=())
+        steps = engine.generate(prompt, GREEDY, max_tokens=150, stop_ids=())
         with pytest.raises(KeyboardInterrupt):
             said.extend(step.token for step in steps)
         assert said == expected[: len(said)]
         assert forward.length <= len(engine.committed) == len(prompt) + len(said)
-        rest = tokens(engine, engine.committed, n=100 - len(said))
+        rest = tokens(engine, engine.committed, n=150 - len(said))
         assert [*said, *rest] == expected
 
 
@@ -185,24 +188,24 @@ def test_the_end_of_a_prompt_is_what_is_looked_from() -> None:
             asked.append((self.length, list(tokens)))
             return super().attention(tokens)
 
-    prompt, asked = [n % VOCAB for n in range(53)], list[tuple[int, list[int]]]()
+    prompt, asked = [n % VOCAB for n in range(101)], list[tuple[int, list[int]]]()
     forward = Asked(capacity=CAPACITY, context=CONTEXT)
     engine = Engine(forward, policy=SpecKV(forward, lambda text, limit: [len(text) % VOCAB] * limit))
     tokens(engine, prompt, n=2)
     last = len(prompt) - QUARTER
     assert asked[1:] == [
-        *((start, prompt[start : start + QUARTER] + prompt[last:]) for start in (16, 24, 32)),
-        (40, prompt[40:] + [53 % VOCAB] * 3),
+        *((start, prompt[start : start + QUARTER] + prompt[last:]) for start in (32, 48, 64)),
+        (80, prompt[80:] + [101 % VOCAB] * 11),
     ]
 
 
 def test_what_is_resident_is_not_fed_again() -> None:
     engine = speckv()
-    said = [1, 2, 3, *tokens(engine, [1, 2, 3], n=40)]
+    said = [1, 2, 3, *tokens(engine, [1, 2, 3], n=80)]
     gap = policy_of(engine).gap
-    assert gap == range(SINKS, 32)  # of the 24 slots the last 8 tokens are the window, when the 41st comes
-    assert (policy_of(engine).missing, policy_of(engine).tokens) == (24, 24)
-    assert engine.reusable([*said, 7]) == 42
+    assert gap == range(SINKS, 64)  # when the 81st came, the last 16 of 48 slots were the window
+    assert (policy_of(engine).missing, policy_of(engine).tokens) == (48, 48)
+    assert engine.reusable([*said, 7]) == 82
     assert engine.reusable(said[: gap.stop + 1]) == gap.stop
     assert engine.reusable(said[: gap.stop]) == gap.start
     assert tokens(engine, said[:4], n=10) == tokens(Engine(MarkovForward()), said[:4], n=10)
@@ -213,7 +216,7 @@ def test_it_is_said_once() -> None:
     engine = speckv()
     tokens(engine, [1, 2, 3], n=20)
     assert policy_of(engine).news() is None
-    tokens(engine, [1, 2, 3], n=40)
+    tokens(engine, [1, 2, 3], n=60)
     line = policy_of(engine).news()
     assert line is not None
     assert line.startswith("lossy (speckv): the context was full; ")
