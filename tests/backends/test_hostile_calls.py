@@ -104,3 +104,68 @@ def run_whole(model: Any) -> None:
         table = weight("q8_0", 33, 64)
         feeds = {"in0": np.zeros((1, 64), np.float32), "in1": np.zeros(table["shape"], np.uint8)}
         made.run(["out0"], {**feeds, "in2": np.array([0])})
+
+
+ATTENTION: dict[str, Any] = {"layer": 1, "num_heads": 2, "num_kv_heads": 1, "head_dim": 16, "scale": 0.25}
+SHAPES = [("f32", 2, 64), ("f32", 2, 16), ("i64", 2), ("i64", 1), ("f16", 2, 2, 1, 8, 16)]
+
+
+def look(shape: tuple[int, ...], lengths: tuple[int, ...] = (3,), shift: int = 0, **more: Any) -> Any:
+    """Two tokens behind three, in the second of two layers: what was written into ``attention[shape]``."""
+    random = np.random.default_rng(1)
+    inputs: list[Tensor | None] = [*(tensor(kind, *size) for kind, *size in SHAPES), None, None]
+    made = session("TreeAttention", ATTENTION | more, [*inputs, tensor("f32", *shape)])
+    angles = np.concatenate([np.ones((2, 8)), np.zeros((2, 8))], axis=1)
+    arrays = [
+        random.standard_normal((2, 64)).astype(np.float32),
+        angles.astype(np.float32),
+        np.array([-1, 0] if len(lengths) == 1 else [-1, -1]),
+        np.array(lengths),
+        random.standard_normal((2, 2, 1, 8, 16)).astype(np.float16),
+    ]
+    memory = np.full(4 * int(np.prod(shape)) + 8, 7, np.uint8)
+    binding = made.io_binding()
+    for number, array in enumerate(arrays):
+        binding.bind_input(f"in{number}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    binding.bind_input("in7", "cpu", 0, np.float32, shape, memory.ctypes.data + shift)
+    binding.bind_output("out0", "cpu")
+    with one_line_errors():
+        made.run_with_iobinding(binding)
+    assert (memory[len(memory) - 8 :] == 7).all()
+    return memory[:-8].view(np.float32).reshape(shape)
+
+
+def test_attention_is_told_of_the_layer_in_any_number_of_slots_that_is_enough() -> None:
+    untouched = np.frombuffer(b"\7\7\7\7", np.float32)[0]
+    for slots in (5, 8, 9):
+        found = look((2, 1, slots))
+        assert (found[0] == untouched).all()
+        assert ((found[1, 0, :5] > 0) & (found[1, 0, :5] < 1)).all()
+        assert (found[1, 0, 5:] == untouched).all()
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 1, 0), (5, 0, 3)])
+def test_attention_without_elements_is_not_asked_for(shape: tuple[int, ...]) -> None:
+    assert look(shape).size == 0
+    assert look(shape, (2, 1, 0, 3, 1, 1, 2)).size == 0  # nor is there anything wrong with two sequences
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((2, 1, 4), {}, "attention must be"),
+        ((1, 1, 8), {}, "attention must be"),
+        ((3, 1, 8), {}, "attention must be"),
+        ((2, 2, 8), {}, "attention must be"),
+        ((2, 8), {}, "attention must be"),
+        ((8,), {}, "attention must be"),
+        ((2, 1, 8, 1), {}, "attention must be"),
+        ((2, 1, 8), {"shift": 2}, "input 7 does not lie where its type may lie"),
+        ((2, 1, 8), {"ring": 1, "window": 3}, "not of rings"),
+        ((2, 1, 8), {"lengths": (2, 1, 0, 3, 1, 1, 2)}, "of one sequence"),
+    ],
+)
+def test_attention_that_cannot_be_told(shape: tuple[int, ...], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BackendError, match=said) as refused:
+        look(shape, **options)
+    assert "\n" not in refused.value.message

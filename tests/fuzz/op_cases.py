@@ -51,6 +51,8 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=2, kv_heads=1, window=3, interleaved=1, softcap=30.0),
         _attention(heads=26, kv_heads=1, window=0),
         _attention(heads=4, kv_heads=2, row=9, window=3),
+        _attention(heads=4, kv_heads=2, looked=(2, 2, 25)),
+        _attention(heads=26, kv_heads=1, row=9, looked=(2, 1, 26)),
         _attention(heads=4, kv_heads=2, length=(5, 1, 2, 4, 3, 0, 2, 1, 4, 0)),
         _attention(heads=4, kv_heads=2, window=3, ring=1, capacity=7),
         _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8),
@@ -67,6 +69,7 @@ def _attention(
     row: int = 16,
     length: tuple[float, ...] = (20,),
     capacity: int = 25,
+    looked: tuple[int, ...] = (),
     **more: float,
 ) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
@@ -78,6 +81,7 @@ def _attention(
         tensor("f16", 2, 2, kv_heads, capacity, row),
         tensor("f32", 16),
         tensor("f32", 16),
+        *([tensor("f32", *looked)] if looked else []),
     ]
     return "TreeAttention", attributes | more, inputs
 

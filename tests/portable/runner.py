@@ -57,9 +57,16 @@ class Runner:
         self.length = 0
 
     def run(
-        self, tokens: Sequence[int], parents: Sequence[int] | None = None, *, want_logits: bool = True
+        self,
+        tokens: Sequence[int],
+        parents: Sequence[int] | None = None,
+        *,
+        want_logits: bool = True,
+        attention: Array | None = None,
     ) -> dict[str, Array]:
-        """One pass, all rows; a chain unless ``parents`` says otherwise. Its keys and values are appended."""
+        """One pass, all rows; a chain unless ``parents`` says otherwise. Its keys and values are appended.
+        ``attention``: the graph's input of that name, if it is to be given.
+        """
         chosen = list(range(-1, len(tokens) - 1)) if parents is None else parents
         depths = np.zeros(len(tokens), dtype=np.int64)
         for token, parent in enumerate(chosen):
@@ -72,6 +79,7 @@ class Runner:
             "rows": np.arange(len(tokens), dtype=np.int64),
             "want_logits": np.array([int(want_logits)], dtype=np.int64),
             **self.caches,
+            **({} if attention is None else {"attention": attention}),
         }
         names = [node.name for node in self.session.get_outputs()]
         out = dict(zip(names, self.session.run(names, feeds), strict=True))

@@ -132,6 +132,23 @@ def test_registered_kernels_are_preferred_and_write_the_cache_themselves(tmp_pat
     np.testing.assert_allclose(written, expected, atol=INT8_ROUNDING * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_only_kernels_say_what_attention_fell_on(architecture: str, tmp_path: Path) -> None:
+    """Of the layers without a window; all else is as if they were not asked."""
+    _, bundle = make(tmp_path, architecture, shape=TinyShape(layers=6))
+    for kernels in (False, True):
+        asked, plain = (Runner(bundle, options(kernels=kernels)) for _ in range(2))
+        layers, _, heads = asked.caches["kv_cache"].shape[:3]
+        attention = np.full((layers, heads, 64), 7, np.float32)
+        outputs = asked.run(TOKENS[:10], TREE, attention=attention), plain.run(TOKENS[:10], TREE)
+        for name in outputs[0]:
+            np.testing.assert_array_equal(outputs[0][name], outputs[1][name])
+        said, rest = np.split(attention, [10], axis=2)
+        assert (rest == 7).all()
+        assert ((said > 0) & (said <= 1)).all() if kernels else (said == 7).all()
+        assert layers == (1 if architecture == "gemma3" else 6)
+
+
 def test_bodies_cost_little_room(tmp_path: Path) -> None:
     _, bundle = make(tmp_path, "gemma3", shape=TinyShape(layers=6))
     assert (bundle / "model.onnx").stat().st_size < 60_000
