@@ -39,9 +39,9 @@ class SpecKV(Policy):
 
     Of a prompt that is being read all is known: its end is the lookahead, the question rather than what comes
     next, for that is what the reply will be about. Within a reply the token that has no slot is known, and
-    ``ahead`` says what may follow it. The window is fed once more, with the lookahead behind it, and the cache
-    is taken back to where it was: the same bits come back, since all the window was fed after the last block
-    had left (a block is at least as long as a window).
+    ``ahead`` says what may follow it. The window is fed once more, with the lookahead behind it, and the
+    cache is taken back to where it was: the same bits come back, since all of the window was fed after the
+    last block had left (a block is at least as long as a window).
 
     Begins with an empty cache. Raises UnsupportedError also for a bundle that cannot say what attention falls
     on, UsageError for a cache of less than ``LEAST`` slots.
