@@ -66,9 +66,9 @@ class Passes:
         """
         slots = fed.lengths[0] + len(fed.tokens)
         found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
-        written = {**self._caches, "attention": found}
+        caches = {**self._caches, "attention": found}
         with one_line_errors():
-            BoundPass(self._session, written, self._spec, fed.shape, tempered=self._tempered).run(fed)
+            BoundPass(self._session, caches, self._spec, fed.shape, tempered=self._tempered).run(fed)
         return found
 
     def _bound_for(self, shape: tuple[int, int, int, bool]) -> BoundPass:
@@ -85,14 +85,14 @@ class Passes:
 class BoundPass:
     """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
-    ``written``: what the kernels write besides outputs, by the names of the graph's inputs: keys and values.
+    ``caches``: keys and values, and what else the kernels write, by the names of the graph's inputs.
     ``tempered``: the graph has the input ``temperature``.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        written: Mapping[str, NDArray[Any]],
+        caches: Mapping[str, NDArray[Any]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
         *,
@@ -112,7 +112,7 @@ class BoundPass:
         self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
-        self._written = written  # the binding holds bare pointers: keep their owners
+        self._caches = caches  # the binding holds bare pointers: keep their owners
         self._bind()
         if not full:
             self._bind_output("logits", self._no_logits)
@@ -125,7 +125,7 @@ class BoundPass:
             "length": self._length,
             "rows": self._rows,
             "want_logits": self._want,
-            **self._written,
+            **self._caches,
         }
         if self._temperature is not None:
             inputs["temperature"] = self._temperature

@@ -14,6 +14,7 @@ from edgedec.backends.onnx import OnnxForward
 from edgedec.core.errors import ContextFullError, UnsupportedError
 from edgedec.core.manifest import Manifest
 from edgedec.core.types import FloatArray, Rows
+from edgedec.kernels import library
 from edgedec.memory import KvType
 from tests.backends.earlier import without_attention
 from tests.backends.test_onnx import damaged
@@ -75,6 +76,16 @@ def test_all_else_is_as_after_extend(architecture: str, kv: KvType, tiny_bundle:
         greatest[..., : one.length] = np.maximum(greatest[..., : one.length], single)
     assert found.tobytes() == greatest.tobytes()
     assert bits(one, 50) == bits(plain, 50)
+
+
+def test_every_row_of_kernels_says_the_same(tiny_bundle: Bundles, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for row in library.available():
+        monkeypatch.setenv("EDGEDEC_ISA", row)
+        forward = opened(tiny_bundle("llama"))
+        forward.extend(PROMPT[:20])
+        found.add(forward.attention(PROMPT[20:]).tobytes())
+    assert len(found) == 1
 
 
 def test_slots_are_those_resident(tiny_bundle: Bundles) -> None:

@@ -23,6 +23,7 @@ PARTS = (
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",
+    "tests/backends/test_attention.py",
     "tests/backends/test_rings.py",
     "tests/backends/test_ring_places.py",
 )
