@@ -304,7 +304,7 @@ def test_common_length(first: list[int], second: list[int], block: int) -> None:
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_what_it_sees_ahead_does_not_depend_on_what_it_did_before(params: SamplingParams) -> None:
+def test_what_it_sees_ahead_is_a_function_of_the_text(params: SamplingParams) -> None:
     """Its greedy continuation of the text's end, whatever it has read and drafted; it drafts on afterwards."""
     text = [n * n % VOCAB for n in range(60)]
     expected = drafter(max_pass=8).ahead(text, 16)
