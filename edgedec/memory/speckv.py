@@ -11,6 +11,7 @@ whenever the cache is full, also within a prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +98,7 @@ class SpecKV(Policy):
         """The greatest weight that the slots [first, end) are given, f32[layers, kv heads, end - first]."""
         most = self._forward.caps.max_pass
         pieces = (queries[at : at + most] for at in range(0, len(queries), most))
-        found = [self._selecting.attention(piece)[:, :, first:end] for piece in pieces]
-        return np.asarray(np.maximum.reduce(found), dtype=np.float32)
+        return reduce(np.maximum, (self._selecting.attention(piece)[:, :, first:end] for piece in pieces))
 
 
 def best(scores: FloatArray, count: int) -> NDArray[np.intp]:
@@ -106,8 +106,10 @@ def best(scores: FloatArray, count: int) -> NDArray[np.intp]:
 
     A score counts as the greatest among its neighbours'; of equals the first ones are better.
     """
-    ends = [(0, 0), (0, 0), (NEIGHBOURS // 2, NEIGHBOURS // 2)]
-    around = np.pad(scores, ends, constant_values=-np.inf)
-    pooled = np.lib.stride_tricks.sliding_window_view(around, NEIGHBOURS, axis=2).max(axis=3)
-    order = np.argsort(-pooled, axis=2, kind="stable")
-    return np.sort(order[:, :, :count], axis=2)
+    kept = np.empty((*scores.shape[:2], count), dtype=np.intp)
+    reach = NEIGHBOURS // 2
+    for layer, found in zip(scores, kept, strict=True):  # of what this takes, only a layer's at a time
+        around = np.pad(layer, ((0, 0), (reach, reach)), constant_values=-np.inf)
+        pooled = np.lib.stride_tricks.sliding_window_view(around, NEIGHBOURS, axis=1).max(axis=2)
+        found[:] = np.sort(np.argsort(-pooled, axis=1, kind="stable")[:, :count], axis=1)
+    return kept

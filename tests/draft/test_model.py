@@ -305,7 +305,7 @@ def test_common_length(first: list[int], second: list[int], block: int) -> None:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 def test_what_it_sees_ahead_is_a_function_of_the_text(params: SamplingParams) -> None:
-    """Its greedy continuation of the text's end, whatever it has read and drafted; it drafts on afterwards."""
+    """Its greedy continuation of the text's end, whatever it has read and drafted; then it drafts on."""
     text = [n * n % VOCAB for n in range(60)]
     expected = drafter(max_pass=8).ahead(text, 16)
     assert expected == tokens(Engine(MarkovForward()), text[-8:], GREEDY, 16)

@@ -11,7 +11,7 @@ from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabula
 from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Session
-from edgedec.session.fit import LOSSY, SLIDE, SPECKV
+from edgedec.session.fit import DROP, LOSSY, SLIDE, SPECKV
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
 from edgedec.session.state import restore_session, save_session
@@ -165,3 +165,23 @@ def test_replies_can_be_stopped_and_the_chat_goes_on(tmp_path: Path) -> None:
         assert said[0] == said[1]
     assert plain.policy is not None
     assert plain.policy.tokens > 100
+
+
+def test_a_cache_fuller_than_speckv_leaves_it_is_taken_over(tmp_path: Path) -> None:
+    """Saved by a chat that dropped turns: more slots are taken than are left to the text here."""
+    _, model_id = opened(tiny_bundle(tmp_path))
+    saved, _ = lossy_session(tmp_path, when_full=DROP)
+    while saved.engine._forward.length < SLOTS - 12:
+        list(saved.reply("hi"))
+    save_session(tmp_path / "full", saved, model_id)
+    replies = []
+    for drafters in ([], [Lookup(), Recycling()]):
+        session, lines = lossy_session(tmp_path, drafters=drafters, when_full=SPECKV)
+        restore_session(tmp_path / "full", session, model_id, lines.append)
+        list(session.reply("hello"))
+        assert session.last is not None
+        assert session.policy is not None
+        assert session.last.reused > SLOTS - 16
+        assert session.policy.missing > 32
+        replies.append(session.last.tokens)
+    assert replies[0] == replies[1]
