@@ -106,8 +106,8 @@ def command(
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     if lines is not None:
-        if prompt is not None or trace:
-            raise UsageError("--lines goes without --prompt and --trace", hint="leave those out")
+        if prompt is not None or trace or when_full != STOP:
+            raise UsageError("--lines goes without --prompt, --trace and --when-full", hint="leave those out")
         generate_lines.run(
             ctx, model, lines, at_once or 4, generate_lines.Wanted(settings, drafting, raw, as_json), options
         )
