@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UnsupportedError, UsageError
@@ -28,10 +29,27 @@ REACH = NEIGHBOURS // 2
 PROMPTS = [[5, 1, 4], [*range(24)] * 2, [*range(20)] * 6]
 
 
+class Minding(MarkovForward):
+    """Minds that looking leaves the cache as it was."""
+
+    was: tuple[int, list[int]] | None = None
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        assert (self.length, self._slots[: self.resident]) == self.was
+        super().select(first, end, kept)
+
+
+class Noting(SpecKV):
+    def room(self, committed: Sequence[int]) -> int:
+        if isinstance(self._forward, Minding):
+            self._forward.was = self._forward.length, self._forward._slots[: self._forward.resident]
+        return super().room(committed)
+
+
 def speckv(*drafters: Drafter, capacity: int = CAPACITY, max_pass: int = 64, limit: int = 15) -> Engine:
-    forward = MarkovForward(capacity=capacity, max_pass=max_pass, context=CONTEXT)
+    forward = Minding(capacity=capacity, max_pass=max_pass, context=CONTEXT)
     speculation = Speculation(list(drafters), limit=limit) if drafters else None
-    policy = SpecKV(forward, speculation.ahead if speculation else lookup_ahead)
+    policy = Noting(forward, speculation.ahead if speculation else lookup_ahead)
     return Engine(forward, speculation=speculation, policy=policy)
 
 
