@@ -16,6 +16,7 @@ MEASUREMENTS = {
     "conversations": "Tokens per second of several conversations at once, and whether replies differ.",
     "faithful": "Agreement with the exact float32 model on real text.",
     "quality": "Right answers with a lossy choice, beside the exact one.",
+    "needle": "Whether a fact is found in a text that the cache is too small for.",
 }
 """Name to one-line help; each lives in ``edgedec.cli.bench_NAME``."""
 

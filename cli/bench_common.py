@@ -160,3 +160,9 @@ class StepBars:
 
     def close(self) -> None:
         self._bars.stop()
+
+
+def check_when_full(policies: str | Sequence[str] | None, context: int | None) -> None:
+    """Raises UsageError for a policy without a size of the cache, or the other way round."""
+    if bool(policies) != (context is not None):
+        raise UsageError("--when-full and --context belong together", hint="--when-full slide --context 256")

@@ -16,6 +16,7 @@ from edgedec.cli import options as opt
 from edgedec.cli.bench_options import Shared, shared_options
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
+from edgedec.session.fit import LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.faithful import FaithfulReport, Window
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         "edgedec bench faithful -m gemma3-270m --gguf gemma3.gguf --text book.txt --window 1024",
         "edgedec bench faithful -m qwen.gguf --text a.txt --reference transformers --peer llama.cpp --json",
         "edgedec bench faithful -m gemma3-270m --text book.txt --kv int8 --reference fp16",
-        "edgedec bench faithful --text book.txt --window 1024 --slide 256 --reference fp16",
+        "edgedec bench faithful --text book.txt --reference fp16 --when-full speckv --context 256",
     ),
 )
 @shared_options(WITH_LOGITS)
@@ -50,12 +51,15 @@ if TYPE_CHECKING:
     "--reference", type=click.Choice(["numpy", "transformers", "fp16"]), default="numpy",
     show_default=True, metavar="NAME",
     help="What computes the float32 logits from the GGUF file: numpy or transformers. Or fp16: EdgeDec with "
-    "the cache in fp16, to see what --kv int8 or --slide costs.",
+    "the cache in fp16, to see what --kv int8 or --when-full costs.",
 )  # fmt: skip
 @click.option(
-    "--slide", type=click.IntRange(min=16), metavar="N",
-    help="Give EdgeDec a cache of N tokens, less than the window, that slides: see --when-full of generate.",
+    "--when-full", type=click.Choice(LOSSY), metavar="WHAT",
+    help="Give EdgeDec a cache of --context tokens, less than the window: slide or speckv, as with generate.",
 )  # fmt: skip
+@click.option(
+    "--context", type=click.IntRange(min=16), metavar="N", help="Tokens of the cache for --when-full."
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -64,7 +68,8 @@ def command(
     tokens: int,
     window: int,
     reference: str,
-    slide: int | None,
+    when_full: str | None,
+    context: int | None,
     **given: Any,
 ) -> None:
     """Feed real text to EdgeDec and to a float32 run of the same weights, and compare every prediction.
@@ -83,9 +88,15 @@ def command(
     manifest = Manifest.load(bundle)
     threads = shared.chosen_threads
     common.check_context(manifest, window)
+    common.check_when_full(when_full, context)
     windows = _windows(bundle, manifest, texts, tokens, window)
     ours = sides.ours(
-        bundle, threads=threads, context=slide or window, isa=shared.isa, kv=shared.kv, slides=bool(slide)
+        bundle,
+        threads=threads,
+        context=context or window,
+        isa=shared.isa,
+        kv=shared.kv,
+        when_full=when_full,
     )
     if reference == "fp16":
         exact = replace(sides.ours(bundle, threads=threads, context=window, isa=shared.isa), name=reference)
@@ -99,7 +110,8 @@ def command(
         report = faithful.compare(exact, everyone, windows, progress=progress)
     per_token = kv_bytes(manifest.spec, 1, shared.kv)
     if shared.as_json:
-        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token, "slide": slide}
+        facts = {"model": manifest.name, "kv": shared.kv, "kv_bytes_per_token": per_token}
+        facts |= {"when_full": when_full, "context": context}
         click.echo(json.dumps({**facts, **report.as_json()}, ensure_ascii=False))
     else:
         _print(report, manifest.name)

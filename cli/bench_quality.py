@@ -17,7 +17,7 @@ from edgedec.cli.seams import fetch_drafts, seams
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
-from edgedec.session.fit import DROP, SLIDE
+from edgedec.session.fit import DROP, LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     "are compared with.",
 )  # fmt: skip
 @click.option(
-    "--when-full", "policies", type=click.Choice([DROP, SLIDE]), multiple=True, metavar="WHAT",
-    help="Ask with a cache of --context tokens too: slide, as with generate, or drop, where a reply ends "
-    "with the cache and a question that does not fit has none. May be given twice.",
+    "--when-full", "policies", type=click.Choice([DROP, *LOSSY]), multiple=True, metavar="WHAT",
+    help="Ask with a cache of --context tokens too: slide or speckv, as with generate, or drop, where a "
+    "reply ends with the cache and a question that does not fit has none. May be given several times.",
 )  # fmt: skip
 @click.option(
     "--context", type=click.IntRange(min=16), metavar="N", help="Tokens of the cache for --when-full."
@@ -141,10 +141,7 @@ class Wanted:
 
     def ways(self, longest: int) -> list[Way]:
         """The sides: first those whose cache has room for the ``longest`` question and reply."""
-        if bool(self.policies) != (self.context is not None):
-            raise UsageError(
-                "--when-full and --context belong together", hint="--when-full slide --context 256"
-            )
+        common.check_when_full(self.policies, self.context)
         exact = [Way(kv, longest) for kv in dict.fromkeys(self.kinds)]
         full = [(way.kv, policy) for policy in dict.fromkeys(self.policies) for way in exact]
         return [*exact, *(Way(kv, self.context or longest, policy) for kv, policy in full)]
@@ -213,7 +210,7 @@ def _contestants(
         side = ours_drafting(
             bundle, threads=shared.chosen_threads, context=way.context, draft_models=models, isa=shared.isa,
             costs=seams(ctx).store().home / "costs", kv=way.kv,
-            sinks=sinks if way.when_full == SLIDE else None,
+            when_full=way.when_full, sinks=sinks,
         )  # fmt: skip
         sampling = {"sampling": asdict(SamplingParams())}
         everyone.append(Contestant(name, replace(side, name=name), draft, sampling))

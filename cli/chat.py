@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     default=DROP,
     show_default=True,
     metavar="WHAT",
-    help="When the context is full: drop the oldest turns, stop with an error, or (lossy) slide: the oldest "
-    "tokens leave the cache.",
+    help="When the context is full: drop the oldest turns, or stop with an error; or, lossy, slide: the "
+    "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
 )
 @opt.reply_options
 @click.pass_context
@@ -71,7 +71,9 @@ def command(
     With --when-full slide nothing is read again: the oldest tokens leave the cache, a quarter of it at a
     time, but for the first ones and the system message (attention sinks and a window). Replies go on, and are
     not those of a model that sees the whole conversation; a file keeps what was said then, without the cache.
-    Where the model's own context ends, turns are dropped.
+    Where the model's own context ends, turns are dropped. With speckv every head of the model keeps what the
+    newest tokens and a draft of what follows attend to (a model that drafts says what follows, see --draft,
+    or else what followed before), in place of what is newest.
     """
     from edgedec.sampling import MOST_DRAWING
     from edgedec.session.chat import Session
@@ -159,7 +161,7 @@ class Chat:
         else:
             self._answer(text)
         self._opened.say_overrun()
-        if self.session.sliding and (news := self.session.sliding.news()):
+        if self.session.policy and (news := self.session.policy.news()):
             screen.dim(news)
         if self.kept:
             self.kept.try_to_save()
@@ -183,12 +185,12 @@ class Chat:
         reply = self.session.last
         if reply is None or not sys.stderr.isatty():
             return
-        gap = self.session.sliding.gap if self.session.sliding else ()
-        line = reply.stats.summary(None if gap else self._loaded.forward.capacity)
+        missing = self.session.policy.missing if self.session.policy else 0
+        line = reply.stats.summary(None if missing else self._loaded.forward.capacity)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
-        if gap:
-            line += f" | lossy: {len(gap)} tokens have left the cache"
+        if missing:
+            line += f" | lossy: {missing} tokens have left the cache"
         if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"
         screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

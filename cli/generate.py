@@ -16,12 +16,11 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.progress import notice
 from edgedec.core.errors import UsageError
-from edgedec.memory.sliding import LOSSY
-from edgedec.session.fit import SLIDE, STOP
+from edgedec.session.fit import LOSSY, STOP
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:
-    from edgedec.memory.sliding import Sliding
+    from edgedec.memory.policy import Policy
     from edgedec.session.chat import Session
     from edgedec.session.reply import Reply
 
@@ -52,8 +51,9 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @opt.reply_options
 @click.option(
-    "--when-full", type=click.Choice([STOP, SLIDE]), default=STOP, show_default=True, metavar="WHAT",
-    help="When the context is full: stop, or (lossy) slide: the oldest tokens leave the cache.",
+    "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="WHAT",
+    help="When the context is full: stop; or, lossy, slide: the oldest tokens leave the cache; or speckv: "
+    "those that a draft of what follows attends to least.",
 )  # fmt: skip
 @click.option("--trace", is_flag=True, help="Show which tokens were drafted, and by whom (see --draft).")
 @opt.json_option
@@ -82,7 +82,9 @@ def command(
 
     With --when-full slide a full context ends no reply, and prompts may be longer than it: the oldest tokens
     leave the cache, a quarter of it at a time, but for the first ones (attention sinks and a window). What
-    follows is not what the model would have said: stats say so, lossy and evicted_tokens.
+    follows is not what the model would have said: stats say so, lossy and evicted_tokens. With speckv every
+    head of the model keeps what the newest tokens and a draft of what follows attend to, in place of what is
+    newest.
 
     With --trace a terminal shows each token in the colour of its drafter; without colours the reply follows
     once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
@@ -104,8 +106,8 @@ def command(
     if raw and system:
         raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     if lines is not None:
-        if prompt is not None or trace:
-            raise UsageError("--lines goes without --prompt and --trace", hint="leave those out")
+        if prompt is not None or trace or when_full != STOP:
+            raise UsageError("--lines goes without --prompt, --trace and --when-full", hint="leave those out")
         generate_lines.run(
             ctx, model, lines, at_once or 4, generate_lines.Wanted(settings, drafting, raw, as_json), options
         )
@@ -127,12 +129,12 @@ def command(
     reply = session.last
     assert reply is not None
     if as_json:
-        report = _report(reply, session.sliding, opened, begun_s + reply.stats.prefill_s)
+        report = _report(reply, session.policy, opened, begun_s + reply.stats.prefill_s)
         screen.show_json({**report, **({"trace": [one.as_json() for one in reply.trace()]} if trace else {})})
     elif trace:
         tracing.conclude(reply.trace(), palette)
     opened.say_overrun()
-    if session.sliding and (news := session.sliding.news()):
+    if session.policy and (news := session.policy.news()):
         notice(news)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
@@ -165,9 +167,9 @@ def _stream(
         click.echo()
 
 
-def _report(reply: Reply, sliding: Sliding | None, opened: Opened, first_token_s: float) -> dict[str, object]:
+def _report(reply: Reply, policy: Policy | None, opened: Opened, first_token_s: float) -> dict[str, object]:
     loaded, speculation = opened.model, opened.speculation
-    evicted = sliding.tokens if sliding else 0
+    evicted = policy.tokens if policy else 0
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "draft": list(speculation.drafters) if speculation else [],
@@ -178,7 +180,7 @@ def _report(reply: Reply, sliding: Sliding | None, opened: Opened, first_token_s
         "peak_rss_bytes": process.peak_rss_bytes(),
         "context": loaded.forward.capacity,
         "kv": loaded.kv,
-        "lossy": LOSSY if evicted else None,
+        "lossy": policy.lossy if policy and evicted else None,
         "evicted_tokens": evicted,
         **({"memory": opened.budget.as_json()} if opened.budget else {}),
         "kv_cache_bytes": loaded.forward.nbytes()["kv_cache"],

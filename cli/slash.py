@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.memory.sliding import LOSSY
 from edgedec.session.state import ModelId, restore_session, save_session
 
 if TYPE_CHECKING:
@@ -100,11 +99,11 @@ def _stats(context: Context, argument: str) -> None:
     rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
     context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
     context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
-    gap = session.sliding.gap if session.sliding else ()
-    resident = len(session.engine.committed) - len(gap)
+    policy = session.policy
+    resident = len(session.engine.committed) - (policy.missing if policy else 0)
     context.say(f"context   {resident} of {context.model.forward.capacity} tokens")
-    if session.sliding:
-        context.say(f"lossy     {LOSSY}: {session.sliding.tokens} tokens have left the cache")
+    if policy:
+        context.say(f"lossy     {policy.lossy}: {policy.tokens} tokens have left the cache")
     for name, count in context.model.forward.nbytes().items():
         kept = f" ({context.model.kv})" if name == "kv_cache" and context.model.kv else ""
         context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")

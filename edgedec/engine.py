@@ -5,8 +5,8 @@ what it lacks is fed by the next pass. Whatever happens in between (the caller c
 fails, Ctrl-C), the cache holds a prefix of ``committed``; only while the tokens of one pass are being handed
 out can it be ahead of it.
 
-With a ``Sliding`` the oldest tokens leave a full cache, which then holds such a prefix but for the gap that
-they left; how passes are cut never decides which tokens a token sees.
+With a ``Policy`` tokens leave a full cache, which then holds such a prefix but for the gap that they left;
+how passes are cut never decides which tokens a token sees.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import Forward, HeadRows, ModelSpec, PortableCache, Rows, Source
 from edgedec.memory.ledger import ledger_of
-from edgedec.memory.sliding import Sliding
+from edgedec.memory.policy import Policy
 from edgedec.sampling import SamplingParams, draw, drawing_bytes, head_temperature, law, needs_logits
 from edgedec.speculation import Speculation
 from edgedec.verify import KEYED, Choose, SeededChance, Verdict, classical, keyed
@@ -70,7 +70,7 @@ class PassRecord:
 
 class Engine:
     """Generates tokens with one model. ``observe`` sees every pass, timed if there is a ``clock`` (in s).
-    ``sliding``: what is done when the cache is full, where that is not the end.
+    ``policy``: what is done when the cache is full, where that is not the end.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Engine:
         speculation: Speculation | None = None,
         observe: Callable[[PassRecord], None] | None = None,
         clock: Callable[[], float] | None = None,
-        sliding: Sliding | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self._forward = forward
         self._ledger = ledger_of(forward)
         self._speculation = speculation
         self._observe = observe
         self._clock = clock
-        self.sliding = sliding
+        self.policy = policy
         self._runs = 0
         self.committed: list[int] = []
         forward.rewind(0)
@@ -99,7 +99,7 @@ class Engine:
     @property
     def capacity(self) -> int:
         """Most tokens ``committed`` can have."""
-        return self.sliding.limit if self.sliding else self._forward.capacity
+        return self.policy.limit if self.policy else self._forward.capacity
 
     @property
     def slots(self) -> int:
@@ -109,7 +109,7 @@ class Engine:
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """How many tokens of a prompt need not be fed; its last one always is, for its logits."""
         common = min(_common(self.committed, prompt_ids), self._forward.length, len(prompt_ids) - 1)
-        resident = self.sliding.resident(common) if self.sliding else common
+        resident = self.policy.resident(common) if self.policy else common
         return self._forward.reachable(max(resident, 0))
 
     @property
@@ -249,7 +249,7 @@ class Engine:
 
     def _longest_pass(self) -> int:
         most = min(self._forward.caps.max_pass, LONGEST_PASS)
-        return min(most, self.sliding.room()) if self.sliding else most
+        return min(most, self.policy.room(self.committed)) if self.policy else most
 
     def _pass(
         self, tokens: list[int], tree: DraftTree, rows: Rows, progress: Progress | None

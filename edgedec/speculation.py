@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import cast
 
 from edgedec.control import Controller, Costs
 from edgedec.control.controller import Request, RoundTimes
 from edgedec.control.tally import Tally
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
-from edgedec.draft import Drafter, Keyed, Remembering, merged
+from edgedec.draft import Drafter, Foreseeing, Keyed, Remembering, lookup_ahead, merged
 from edgedec.draft.merge import Believe
 from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, fitted
@@ -85,6 +86,15 @@ class Speculation:
         if self._control:
             self._control.begin()
         self._each(lambda drafter: drafter.begin(tokens, kept))
+
+    def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+        """At most ``limit`` tokens that may follow ``tokens``, all that was committed: a function of these,
+        whatever was drafted before. By the first model that drafts, or else by lookup, whoever drafts.
+        """
+        found: list[list[int]] = []
+        models = [drafter for drafter in self._drafters if isinstance(drafter, Foreseeing)]
+        self._each(lambda one: found.append(cast("Foreseeing", one).ahead(tokens, limit)), models[:1])
+        return found[0] if found else lookup_ahead(tokens, limit)
 
     def end(self) -> None:
         """The reply is over."""

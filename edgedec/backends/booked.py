@@ -37,6 +37,11 @@ class Booked:
         return self._book.reachable(length)
 
     @property
+    def resident(self) -> int:
+        """See ``Evicting``."""
+        return self._book.slots
+
+    @property
     def evicted(self) -> range:
         """See ``Evicting``."""
         return self._book.evicted

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.backends.booked import Booked
 from edgedec.backends.kv_memory import KvMemory
+from edgedec.backends.limits import check_kept
 from edgedec.core.errors import BadFileError
 from edgedec.core.types import Capabilities, ModelSpec, Sink, Source
 from edgedec.memory import CacheBook, Pass
@@ -39,10 +43,16 @@ class Cached(Booked):
 
     def evict(self, first: int, count: int) -> None:
         """See ``Evicting.evict``."""
+        heads = self._spec.n_layers, self._spec.n_kv_heads
+        self.select(first, first + count, np.empty((*heads, 0), np.intp))
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """See ``Selecting.select``."""
+        check_kept(self._spec, first, end, kept)
         slots = self._book.slots
+        self._book.evict(first, end, kept.shape[2])
         self._reached = max(self._reached, slots)
-        self._book.evict(first, count)
-        self._kv.close(first, count, slots)
+        self._kv.select(first, end, kept, slots)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from edgedec.backends.booked import Booked
 from edgedec.backends.head import head_rows
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.backends.limits import check_kept
+from edgedec.core.types import LAST_ROW, Capabilities, FloatArray, HeadRows, ModelSpec, Rows
 from edgedec.memory import Pass, kv_bytes
 
 _MASK = (1 << 64) - 1
@@ -151,10 +152,29 @@ class MarkovForward(_Fake):
 
     def evict(self, first: int, count: int) -> None:
         """See ``Evicting.evict``."""
-        self._book.evict(first, count)
-        del self._fed[first : first + count]
-        self._fed += [0] * count
-        before = (self._slots[first - 1] if first else self._seed) ^ len(self.evicted)
+        self.select(first, first + count, np.empty((1, 1, 0), np.intp))
+
+    def attention(self, tokens: Sequence[int]) -> FloatArray:
+        """See ``Selecting.attention``. A pretence: a weight is a hash of what the query has seen and of the
+        key's token, in [0, 1).
+        """
+        start = self.resident
+        self.extend(tokens, rows=Rows(indices=()))
+        keys = [_mix(token + 1) for token in self._fed[: self.resident]]
+        weights = np.zeros((1, 1, len(keys)), np.float32)
+        for query in range(start, len(keys)):
+            seen = [_mix(self._slots[query] ^ key) >> 40 for key in keys[: query + 1]]
+            weights[0, 0, : query + 1] = np.maximum(weights[0, 0, : query + 1], np.divide(seen, 1 << 24))
+        return weights
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """See ``Selecting.select``."""
+        check_kept(self.spec, first, end, kept)
+        stay = kept[0, 0].tolist()
+        self._book.evict(first, end, len(stay))
+        self._fed[first:end] = [self._fed[slot] for slot in stay]
+        self._fed += [0] * (self.capacity - len(self._fed))
+        before = (self._slots[first - 1] if first else self._seed) ^ (self.length - self.resident)
         for slot in range(first, self._book.slots):
             before = self._slots[slot] = _mix(before ^ _mix(self._fed[slot] + 1))
         self._forget()

@@ -89,11 +89,11 @@ class KvMemory:
             with self._ledger.lease(SLACK, part.slot_bytes * len(sources)):
                 part.move(sources, targets)
 
-    def close(self, first: int, count: int, slots: int) -> None:
-        """Move the slots behind [first, first + count), up to ``slots``, down to ``first``, in place. Not for
-        rings.
+    def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
+        """Of [first, end) every head keeps the slots kept[layers, kv heads, n]; these and what is behind, up
+        to ``slots``, move down to ``first``, in place. Not for rings.
         """
-        self._whole.close(first, count, slots)
+        self._whole.select(first, end, kept, slots)
 
     def release(self, length: int, reached: int) -> bool:
         """Give the pages behind the first ``length`` slots back to the operating system, where it takes them

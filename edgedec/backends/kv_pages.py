@@ -45,13 +45,17 @@ class KvPages:
             :, :, :, [at % rows for at in sources]
         ]
 
-    def close(self, first: int, count: int, slots: int) -> None:
-        """Move the rows behind [first, first + count), up to ``slots``, down to ``first``, in place."""
-        for head in np.ndindex(self.array.shape[:3]):
-            rows = self.array[head]
+    def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
+        """Of the rows [first, end) move those of kept[layers, kv heads, n], and the ones behind, up to
+        ``slots``, down to ``first``: keys and values, a head at a time.
+        """
+        behind = first + kept.shape[2]
+        for layer, part, head in np.ndindex(self.array.shape[:3]):
+            rows = self.array[layer, part, head]
+            rows[first:behind] = rows[kept[layer, head]]
             flat, width = rows.reshape(-1), rows.shape[-1]
             # NumPy moves overlapping runs of a single axis without a copy between.
-            flat[first * width : (slots - count) * width] = flat[(first + count) * width : slots * width]
+            flat[behind * width : (behind + slots - end) * width] = flat[end * width : slots * width]
 
     def part(self, place: int, places: int) -> KvPages:
         """The rows of one of ``places`` places that share all of it evenly, in the same memory."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.core.errors import UsageError
 from edgedec.core.types import ModelSpec
 
@@ -34,3 +37,13 @@ def check_tokens(tokens: Sequence[int], most: int, vocab_size: int) -> None:
         raise ValueError(f"{len(tokens)} tokens in one pass: at most {most}")
     if len(tokens) and not (min(tokens) >= 0 and max(tokens) < vocab_size):
         raise ValueError(f"a token is outside the vocabulary of {vocab_size}")
+
+
+def check_kept(spec: ModelSpec, first: int, end: int, kept: NDArray[np.intp]) -> None:
+    """Raises ValueError unless these are slots [layers, kv heads, n] of [first, end), ascending per head."""
+    heads = spec.n_layers, spec.n_kv_heads
+    if kept.ndim != 3 or kept.shape[:2] != heads:
+        raise ValueError(f"slots of shape {kept.shape} for {heads[0]} layers of {heads[1]} heads")
+    inside = kept.size == 0 or (kept.min() >= first and kept.max() < end)
+    if not inside or (np.diff(kept, axis=2) <= 0).any():
+        raise ValueError(f"slots to keep must be ascending within {first} to {end - 1}")

@@ -53,16 +53,16 @@ def ours(
     context: int,
     isa: str | None = None,
     kv: KvType = "fp16",
-    slides: bool = False,
+    when_full: str | None = None,
 ) -> Side:
-    """EdgeDec running the bundle here. ``isa`` forces a kernel row; ``slides``: its cache does,
-    where logits of more tokens are wanted than it holds.
+    """EdgeDec running the bundle here. ``isa`` forces a kernel row; ``when_full``: what is done
+    where logits of more tokens are wanted than the cache holds, see ``policy_for``.
     """
     return Side(
         name="edgedec",
         program=_PROGRAMS / "edgedec_peer.py",
         model=bundle,
-        settings={"threads": threads, "context": context, "kv": kv, "slides": slides},
+        settings={"threads": threads, "context": context, "kv": kv, "when_full": when_full},
         environment={"EDGEDEC_ISA": isa} if isa else {},
     )
 
@@ -76,11 +76,12 @@ def ours_drafting(
     draft_models: Mapping[str, Path],
     isa: str | None = None,
     kv: KvType = "fp16",
-    sinks: int | None = None,
+    when_full: str | None = None,
+    sinks: int = 0,
 ) -> Side:
     """EdgeDec with any number of ways to draft; ``costs`` is the folder of measured costs of passes,
-    ``draft_models`` the bundles of models that draft, by name. ``sinks``: a full cache slides, and so many
-    tokens at its beginning stay.
+    ``draft_models`` the bundles of models that draft, by name. ``when_full``: see ``policy_for``; so
+    many ``sinks`` at the beginning of the cache stay then.
     """
     models = {name: str(path) for name, path in draft_models.items()}
     return Side(
@@ -93,6 +94,7 @@ def ours_drafting(
             "costs": str(costs),
             "draft_models": models,
             "kv": kv,
+            "when_full": when_full,
             "sinks": sinks,
         },
         environment={"EDGEDEC_ISA": isa} if isa else {},

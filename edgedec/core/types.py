@@ -204,16 +204,22 @@ class Evicting(Protocol):
     """
 
     @property
+    def resident(self) -> int:
+        """Slots taken: ``length`` less the tokens that have left."""
+        ...
+
+    @property
     def evicted(self) -> range:
-        """Positions of the tokens that have left, empty after a rewind to before them; ``rewind`` to one of
-        these positions, but the first, is not possible.
+        """Positions from which tokens have left, all of them unless some stayed (``Selecting``); empty after
+        a rewind to before them. ``rewind`` to one of these positions, but the first, is not possible.
         """
         ...
 
     def evict(self, first: int, count: int) -> None:
         """Let ``count`` more tokens go, those behind the first ``first`` of the cache. What stays keeps its
         keys, values and position. Raises ValueError unless so many are resident, while a tree waits to be
-        settled, and for another ``first`` than that of tokens that have left.
+        settled, for another ``first`` than that of tokens that have left, and for a part of those that stayed
+        there.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgedec.draft.ahead import Foreseeing, lookup_ahead
 from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
 from edgedec.draft.drafter import Drafter, Keyed, Remembering
 from edgedec.draft.lookup import Lookup
@@ -12,6 +13,7 @@ from edgedec.draft.recycling import Recycling
 __all__ = [
     "Bridge",
     "Drafter",
+    "Foreseeing",
     "Keyed",
     "Lookup",
     "ModelDrafter",
@@ -19,5 +21,6 @@ __all__ = [
     "Remembering",
     "SameVocabulary",
     "TextBridge",
+    "lookup_ahead",
     "merged",
 ]

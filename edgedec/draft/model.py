@@ -71,6 +71,23 @@ class ModelDrafter:
         sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST))
         return self._bridge.said(sketch).best(limit, floor, self.name)
 
+    def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+        """See ``Foreseeing``: greedily, a chain. What ``propose`` says also follows from when it was asked
+        before (of a text that grew much meanwhile the end alone is read), so the end is read anew here.
+        """
+        self.begin(tokens, 0)
+        self._forward.rewind(0)
+        self._cached, self._skipped = [], 0
+        if not (ids := self._bridge.read()):
+            return []
+        head, sketch, node = self._catch_up(ids), Sketch(), ROOT
+        while True:
+            node = sketch.add(token := int(head.ids[0, 0]), node, 1.0)
+            full = len(self._cached) == self._forward.capacity
+            if len(sketch.tokens) == limit or full or self._bridge.ends(token):
+                return self._bridge.said(sketch).tokens[:limit]
+            head = self._feed([token], LAST_ROW)
+
     def nbytes(self) -> int:
         """Weights (mapped, and shared with others who map them), the cache as reserved, and bookkeeping."""
         return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)

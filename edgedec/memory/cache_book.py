@@ -5,8 +5,9 @@ equals position. After a pass over a tree it does not (siblings share a position
 before the next one: ``keep_path`` keeps one root path and moves its tokens together, ``rewind`` drops the
 pass, or all of it but a beginning that is a chain.
 
-``evict`` lets tokens go from the midst: those behind them move together and keep their positions, so from
-there on a slot is its position less the number of tokens that have left.
+``evict`` lets tokens go from the midst, of a zone all or some: those behind move together and keep their
+positions, so from there on a slot is its position less the number of tokens that have left. Which tokens of
+the zone stay is not booked, it may differ from head to head: to a position within it there is no way back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CacheBook:
         self._ring = ring
         self._oldest = 0
         self._slots = 0
-        self._evicted = range(0)
+        self._zone = range(0)
+        self._missing = 0
         self._last: Pass | None = None
 
     @property
@@ -55,13 +57,13 @@ class CacheBook:
 
     @property
     def evicted(self) -> range:
-        """Positions of the tokens that were evicted."""
-        return self._evicted
+        """Positions of the zone from which tokens were evicted."""
+        return self._zone
 
     @property
     def length(self) -> int:
         """Position of the next token: as many as there are slots taken, and tokens evicted."""
-        return self._slots + len(self._evicted)
+        return self._slots + self._missing
 
     @property
     def oldest(self) -> int:
@@ -118,12 +120,12 @@ class CacheBook:
         self._oldest = max(self._oldest, end)
 
     def rewind(self, length: int) -> None:
-        """Free every slot from position ``reachable(length)`` on; before those evicted, it is as if they
-        never were.
+        """Free every slot from position ``reachable(length)`` on; before the zone that tokens were evicted
+        from, it is as if they never were.
 
-        Raises ValueError when that is not possible, also for a position among them.
+        Raises ValueError when that is not possible, also for a position within the zone.
         """
-        if not 0 <= length <= self.length or length in self._evicted[1:]:
+        if not 0 <= length <= self.length or length in self._zone[1:]:
             raise ValueError(
                 f"cannot rewind to {length}: the cache holds {self.length} tokens{self._without}"
             )
@@ -132,37 +134,43 @@ class CacheBook:
             self._oldest = 0
         if length == self.length and self.settled:
             return
-        slots = length if length <= self._evicted.start else length - len(self._evicted)
+        slots = length if length <= self._zone.start else length - self._missing
         kept = slots - self._last.start if self._last else 0
         if self._last and not self._last.chain and kept > 0 and not _is_chain(self._last.parents[:kept]):
             raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
-        if length <= self._evicted.start:
-            self._evicted = range(0)
+        if length <= self._zone.start:
+            self._zone, self._missing = range(0), 0
         self._slots = slots
         self._last = None
 
-    def evict(self, first: int, count: int) -> None:
-        """Free ``count`` slots from slot ``first`` on; the slots behind them move down.
+    def evict(self, first: int, end: int, kept: int = 0) -> None:
+        """Of the slots [first, end) so many stay, the others are freed; the slots behind them move down.
 
-        Raises ValueError for slots that are not taken or not settled, and for a second gap: once tokens were
-        evicted, ``first`` is where they were.
+        Raises ValueError for slots that are not taken or not settled, when none is freed, and for a second
+        zone: once tokens were evicted, ``first`` is where they were, and [first, end) has all that stayed.
         """
-        if not self.settled or first < 0 or count < 1 or first + count > self._slots:
+        freed = end - first - kept
+        if not self.settled or not 0 <= first <= end <= self._slots or kept < 0 or freed < 1:
             raise ValueError(
-                f"cannot evict {count} slots from {first}: {self._slots} are taken, or not settled"
+                f"cannot evict {freed} slots from {first}: {self._slots} are taken, or not settled"
             )
         if self._ring:
             raise ValueError("layers with a window would take what is left for what they see")
-        if self._evicted and first != self._evicted.start:
-            raise ValueError(f"cannot evict from {first}: tokens were evicted from {self._evicted.start}")
-        self._evicted = range(first, first + len(self._evicted) + count)
-        self._slots -= count
+        zone = self._zone
+        if zone and (first != zone.start or end + self._missing < zone.stop):
+            raise ValueError(
+                f"cannot evict slots {first} to {end - 1}: tokens were evicted from {zone.start}, and others"
+                f" stayed up to {zone.stop - self._missing - 1}"
+            )
+        self._zone = range(first, end + self._missing)
+        self._missing += freed
+        self._slots -= freed
         self._last = None
 
     @property
     def _without(self) -> str:
-        gap = self._evicted
-        return f" without {gap.start} to {gap.stop - 1}" if gap else ""
+        zone = self._zone
+        return f", {self._missing} of {zone.start} to {zone.stop - 1} have left" if zone else ""
 
     def keep(self, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
         """Settle the last pass to the path ``nodes``; returns slots (from, to) that the backend must copy.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
-from edgedec.memory.sliding import Sliding
 from edgedec.session import fit
+from edgedec.session.lossy import policy_for
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
 from edgedec.telemetry.stats import Clock, ReplyStats
@@ -47,8 +47,8 @@ class Session:
     A turn that fails (context full, broken template) or that is stopped before its first character leaves
     the conversation as it was; a reply stopped half-way is kept as far as it was shown. When the context is
     full the oldest turns are dropped, which a line to ``notice`` says, or with "stop" the turn fails. With
-    "slide" the oldest tokens leave the cache, see ``memory.sliding``; turns are dropped where the model's own
-    context ends.
+    "slide" and "speckv" tokens leave the cache, see ``memory.policy``; turns are dropped where the model's
+    own context ends.
 
     ``messages`` are what the model still sees, not all that was said: neither the session nor its file grows
     without bound, and what a file says is what the next reply will be an answer to.
@@ -70,12 +70,12 @@ class Session:
         from edgedec.engine import Engine
 
         self._forward = forward
-        self.sliding = Sliding(forward) if when_full == fit.SLIDE else None
+        self.policy = policy_for(when_full, forward, speculation)
         self.speculation = speculation
         self.traced = False
         """Whether replies are shown with who drafted what."""
         self.engine = Engine(
-            forward, speculation=speculation, clock=clock if speculation else None, sliding=self.sliding
+            forward, speculation=speculation, clock=clock if speculation else None, policy=self.policy
         )
         self.tokenizer = tokenizer
         self.prompts = Prompts(tokenizer, template)
@@ -163,8 +163,8 @@ class Session:
             return fit.Fitted(messages, self.prompts.build(messages))
         engine, build = self.engine, self.prompts.build
         fitted = fit.fit(messages, build, engine.slots, self.settings.max_tokens, engine.capacity)
-        if self.sliding:
-            self.sliding.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
+        if self.policy:
+            self.policy.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
         return fitted
 
     def _remember(self, rendered: str, reply: Reply) -> None:

@@ -75,7 +75,7 @@ def save_session(path: Path, session: Session, model: ModelId) -> None:
 def document_of(session: Session, model: ModelId) -> dict[str, Any]:
     """All that a file says but the bytes of the cache; a conversation that has not changed has the same."""
     cache = None  # also where tokens have left it: the conversation is read again then
-    if (portable := session.engine.portable) and not (session.sliding and session.sliding.gap):
+    if (portable := session.engine.portable) and not (session.policy and session.policy.gap):
         cache = SavedCache(portable.cache_layout, __version__, tuple(session.cached()))
     return {
         "format": FORMAT,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx import OnnxForward
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Evicting, Rows
+from edgedec.core.types import Evicting, Rows, Selecting
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from edgedec.memory.sliding import Sliding
@@ -56,6 +56,85 @@ def test_what_stays_moves_as_it_is(make: Callable[[int], OnnxForward]) -> None:
     assert rows_of(forward, 0, 7).tobytes() == kept.tobytes()
     forward.extend([1] * 13)
     assert (forward.length, rows_of(forward, 0, 7).tobytes()) == (27, kept.tobytes())
+
+
+def choice(forward: OnnxForward, first: int, end: int, count: int, seed: int = 0) -> NDArray[np.intp]:
+    """For each head other slots of [first, end)."""
+    spec, random = forward.spec, np.random.default_rng(seed)
+    found = np.empty((spec.n_layers, spec.n_kv_heads, count), dtype=np.intp)
+    for head in np.ndindex(found.shape[:2]):
+        found[head] = np.sort(random.permutation(np.arange(first, end))[:count])
+    return found
+
+
+def test_every_head_keeps_its_own(make: Callable[[int], OnnxForward]) -> None:
+    forward = make(20)
+    assert isinstance(forward, Selecting)
+    forward.extend(ALL)
+    for first, end, length, seed in ((3, 11, 14, 0), (3, 10, 16, 1)):
+        if length > forward.length:
+            forward.extend([1] * (length - forward.length))
+        slots = forward.resident
+        before, kept = rows_of(forward, 0, slots), choice(forward, first, end, 3, seed)
+        assert len(np.unique(kept.reshape(-1, 3), axis=0)) > 1
+        forward.select(first, end, kept)
+        assert (forward.length, forward.resident) == (length, slots - (end - first - 3))
+        after = rows_of(forward, 0, forward.resident)
+        for layer, part, head in np.ndindex(before.shape[:3]):
+            stay = [*range(first), *kept[layer, head].tolist(), *range(end, slots)]
+            assert after[layer, part, head].tobytes() == before[layer, part, head, stay].tobytes()
+    assert forward.evicted == range(3, 15)
+
+
+def test_what_is_left_to_each_head_is_what_it_sees(tmp_path: Path, kv: KvType) -> None:
+    """In a model of one layer, choosing the same tokens for all heads is as if the others had not been."""
+    export_gguf(write_tiny(tmp_path / "tiny.gguf", shape=TinyShape(layers=1)), tmp_path / "bundle")
+    manifest = Manifest.load(tmp_path / "bundle")
+
+    def answer(tokens: list[int], own: bool = False) -> bytes:
+        forward = OnnxForward(tmp_path / "bundle", manifest, threads=1, capacity=32, kv=kv)
+        forward.extend(tokens)
+        kept = choice(forward, 3, 9, 3, seed=5)
+        if not own:
+            kept[:] = [3, 5, 8]
+        forward.select(3, 9, kept)
+        head = forward.extend([21, 22], rows=FULL)
+        assert head.logits is not None
+        return head.logits.tobytes()
+
+    expected = answer(ALL)
+    assert answer([*ALL[:4], 77, *ALL[5:6], 78, 79, *ALL[8:]]) == expected
+    assert answer(ALL, own=True) != expected
+
+
+def test_what_cannot_be_selected(make: Callable[[int], OnnxForward]) -> None:
+    forward = make(20)
+    forward.extend(ALL)
+    good = choice(forward, 3, 9, 3)
+    before = rows_of(forward, 0, 14).tobytes()
+    for first, end, kept in (
+        (4, 9, np.where(good == good.min(), 3, good)), (3, 8, np.maximum(good, [0, 0, 8])),
+        (3, 9, good[:, :, ::-1]), (3, 9, np.repeat(good[:, :, :1], 3, axis=2)), (3, 9, good[1:]),
+        (3, 15, good), (3, 6, choice(forward, 3, 6, 3)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"slots"):
+            forward.select(first, end, kept)
+    assert (forward.length, forward.resident, rows_of(forward, 0, 14).tobytes()) == (14, 14, before)
+
+
+def test_looking_and_going_back_leaves_the_same_bits(make: Callable[[int], OnnxForward]) -> None:
+    """The window's tokens were fed after what left before did: fed again, they are what they were."""
+    forward = make(32)
+    forward.extend(ALL)
+    forward.select(3, 9, choice(forward, 3, 9, 3))
+    forward.extend([33, 34])
+    forward.extend([35], rows=FULL)
+    before = rows_of(forward, 0, forward.resident).tobytes()
+    forward.rewind(14)
+    weights = forward.attention([33, 34, 35, 70, 71])
+    assert weights.shape == (forward.spec.n_layers, forward.spec.n_kv_heads, 16)
+    forward.rewind(17)
+    assert rows_of(forward, 0, forward.resident).tobytes() == before
 
 
 def test_a_new_token_is_written_at_its_own_position(make: Callable[[int], OnnxForward], kv: KvType) -> None:

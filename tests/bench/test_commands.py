@@ -164,15 +164,20 @@ def test_faithful_to_the_cache_in_fp16(folder: Path) -> None:
     assert "cache in fp16, perplexity" in bench(folder, "faithful", *args).stdout
 
 
-def test_faithful_with_a_cache_that_slides(folder: Path) -> None:
-    """Of windows of 40 tokens the first 24 see all that they should."""
+def test_faithful_with_a_cache_that_is_too_small(folder: Path) -> None:
+    """Of windows of 40 tokens the first 24 see all that they should, or of 32 less 8 for a lookahead."""
     args = ["-m", str(folder / "bundle"), "--threads", "1", "--text", str(folder / "text.txt")]
-    args += ["--tokens", "78", "--window", "40", "--reference", "fp16", "--slide", "24", "--json"]
-    facts = report(bench(folder, "faithful", *args))
-    found = facts["sides"]["edgedec"]
-    assert (facts["slide"], found["positions"]) == (24, 78)
-    assert found["kl_median"] == 0.0
-    assert 0 < found["kl_mean"] < found["kl_p99"]
+    args += ["--tokens", "78", "--window", "40", "--reference", "fp16", "--json"]
+    means = []
+    for policy, context in (("slide", 24), ("speckv", 32)):
+        facts = report(bench(folder, "faithful", *args, "--when-full", policy, "--context", str(context)))
+        found = facts["sides"]["edgedec"]
+        assert (facts["when_full"], facts["context"], found["positions"]) == (policy, context, 78)
+        assert found["kl_median"] == 0.0
+        assert 0 < found["kl_mean"] < found["kl_p99"]
+        means.append(found["kl_mean"])
+    assert means[0] != means[1]
+    assert bench(folder, "faithful", *args, "--when-full", "slide").exit_code == 2
 
 
 PEER_MODULES = {

@@ -103,6 +103,7 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
         (("--at-once", "2", "-p", "x"), ["--at-once is for --lines"]),
         (("--lines", "{}", "-p", "x"), ["--lines goes without"]),
         (("--lines", "{}", "--trace"), ["--lines goes without"]),
+        (("--lines", "{}", "--when-full", "slide"), ["--lines goes without"]),
         (("--lines", "{}", "--at-once", "17"), ["17 conversations", "1 to 16"]),
         (("--lines", "{}", "--draft", "auto,{}"), ["no model can draft"]),
         (("--lines", "{}", "--history"), ["--history"]),

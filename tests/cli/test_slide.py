@@ -1,21 +1,28 @@
-"""``--when-full slide`` on the command line: what it says of itself."""
+"""``--when-full slide`` and ``speckv`` on the command line: what they say of themselves."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from edgedec.cli.seams import Seams
+from edgedec.core.manifest import Manifest
 from edgedec.models import Store
+from tests.backends.earlier import without_attention
 from tests.cli.support import Home, assert_one_line, run
+from tests.fuzz.target import with_true_sizes
 from tests.session.tiny_models import tiny_bundle
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp("slide"))
+
+
+NAMED = pytest.mark.parametrize(("policy", "name"), [("slide", "sinks+window"), ("speckv", "speckv")])
 
 
 def options(bundle: Path) -> list[str]:
@@ -26,22 +33,23 @@ def seams(bundle: Path) -> Seams:
     return Seams(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
 
 
-def test_generate_goes_on_and_says_that_it_is_lossy(bundle: Path) -> None:
+@NAMED
+def test_generate_goes_on_and_says_that_it_is_lossy(bundle: Path, policy: str, name: str) -> None:
     args = ["generate", *options(bundle), "--raw", "-p", "hello world", "--max-tokens", "100", "--json"]
     full = run(seams(bundle), *args)
-    slid = run(seams(bundle), *args, "--when-full", "slide")
+    slid = run(seams(bundle), *args, "--when-full", policy)
     assert (full.exit_code, slid.exit_code) == (0, 0), slid.output
     exact, lossy = json.loads(full.stdout), json.loads(slid.stdout)
-    count = len(exact["tokens"])
+    count = len(exact["tokens"]) - (16 if policy == "speckv" else 0)  # slots that are kept free
     assert (exact["finish_reason"], lossy["finish_reason"]) == ("context", "length")
-    assert lossy["tokens"][:count] == exact["tokens"]
+    assert lossy["tokens"][:count] == exact["tokens"][:count]
     assert len(lossy["tokens"]) == 100 > count
     assert (exact["stats"]["lossy"], exact["stats"]["evicted_tokens"]) == (None, 0)
-    assert lossy["stats"]["lossy"] == "sinks+window"
+    assert lossy["stats"]["lossy"] == name
     assert lossy["stats"]["evicted_tokens"] % 16 == 0 < lossy["stats"]["evicted_tokens"]
     assert full.stderr == ""
     assert len(slid.stderr.splitlines()) == 1
-    assert slid.stderr.startswith("lossy (sinks+window): the context was full")
+    assert slid.stderr.startswith(f"lossy ({name}): the context was full")
 
 
 def test_nothing_is_said_before_it_acts(bundle: Path) -> None:
@@ -51,21 +59,38 @@ def test_nothing_is_said_before_it_acts(bundle: Path) -> None:
     assert result.stderr == ""
 
 
-def test_a_chat_says_it_once_and_stats_count(bundle: Path) -> None:
+@NAMED
+def test_a_chat_says_it_once_and_stats_count(bundle: Path, policy: str, name: str) -> None:
     turns = "hello world\n" * 6 + "/stats\n"
-    args = ["chat", *options(bundle), "--max-tokens", "20", "--when-full", "slide"]
+    args = ["chat", *options(bundle), "--max-tokens", "20", "--when-full", policy]
     result = run(seams(bundle), *args, stdin=turns)
     assert result.exit_code == 0, result.output
     said = [line for line in result.stderr.splitlines() if line.startswith("lossy")]
     assert len(said) == 2
-    assert said[0].startswith("lossy (sinks+window)")
-    assert said[1].startswith("lossy     sinks+window: ")
+    assert said[0].startswith(f"lossy ({name})")
+    assert said[1].startswith(f"lossy     {name}: ")
     resident = next(line for line in result.stderr.splitlines() if line.startswith("context   "))
     assert 0 < int(resident.split()[1]) <= 65
 
 
-def test_a_model_that_cannot_is_refused_before_the_first_turn(home: Home) -> None:
+@pytest.mark.parametrize("policy", ["slide", "speckv"])
+def test_a_model_that_cannot_is_refused_before_the_first_turn(home: Home, policy: str) -> None:
     home.install()
     for command in (["chat"], ["generate", "-p", "Hi"]):
-        result = run(home.seams(home.parrot("Hello.")), *command, "--when-full", "slide", stdin="Hi\n")
-        assert_one_line(result, 5, "parrot", "leave out --when-full slide")
+        result = run(home.seams(home.parrot("Hello.")), *command, "--when-full", policy, stdin="Hi\n")
+        assert_one_line(result, 5, "parrot", f"leave out --when-full {policy}")
+
+
+def test_what_speckv_needs_is_said_before_the_first_turn(bundle: Path, tmp_path: Path) -> None:
+    old = shutil.copytree(bundle, tmp_path / "old")
+    without_attention(old)
+    with_true_sizes(old, Manifest.load(bundle)).save(old)
+    gemma = tiny_bundle(tmp_path, "gemma3")
+    for model, code, words in (
+        (old, 5, ("made by an earlier version", "export or pull the model again")),
+        (gemma, 5, ("window of their own", "leave out --when-full speckv")),
+    ):
+        result = run(seams(bundle), "generate", "-p", "Hi", "--when-full", "speckv", *options(model))
+        assert_one_line(result, code, *words)
+    args = ["-m", str(bundle), "--context", "12", "--draft", "off", "--when-full", "speckv", "-p", "Hi"]
+    assert_one_line(run(seams(bundle), "generate", *args), 2, "at least 16 tokens", "larger --context")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.tree import DraftTree
-from edgedec.draft import Lookup
+from edgedec.draft import Lookup, lookup_ahead
 
 
 def first_path(tree: DraftTree) -> list[int]:
@@ -178,3 +178,12 @@ def test_what_another_saved_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="token"):
         lookup.restore(data, 500)
     assert first_path(lookup.propose(1)) == [3]
+
+
+def test_what_lookup_sees_ahead_is_of_these_tokens_alone() -> None:
+    text = [1, 2, 3, 4, 5, 6, 7, 9, 9, 1, 2, 3]
+    assert lookup_ahead(text, 3) == [4, 5, 6]
+    assert lookup_ahead(text, 16)[:4] == [4, 5, 6, 7]
+    assert lookup_ahead([1, 2, 3], 16) == []
+    assert lookup_ahead([], 16) == []
+    assert lookup_ahead([4], 16) == []

@@ -301,3 +301,44 @@ def test_common_length(first: list[int], second: list[int], block: int) -> None:
     length = common_length(first, second, block)
     assert first[:length] == second[:length]
     assert length == min(len(first), len(second)) or first[length] != second[length]
+
+
+@pytest.mark.parametrize("params", EVERY_KIND)
+def test_what_it_sees_ahead_is_a_function_of_the_text(params: SamplingParams) -> None:
+    """Its greedy continuation of the text's end, whatever it has read and drafted; then it drafts on."""
+    text = [n * n % VOCAB for n in range(60)]
+    expected = drafter(max_pass=8).ahead(text, 16)
+    assert expected == tokens(Engine(MarkovForward()), text[-8:], GREEDY, 16)
+    busy, fresh = drafter(max_pass=8), drafter(max_pass=8)
+    busy.sampled(params)
+    fresh.sampled(params)
+    busy.begin(text[:50], 0)
+    busy.propose(9)
+    busy.commit(text[50:])
+    busy.propose(4)
+    assert busy.ahead(text, 16) == expected
+    fresh.begin(text, 0)
+    assert busy.propose(9) == fresh.propose(9)
+    assert busy.ahead(text, 3) == expected[:3]
+
+
+def test_it_sees_no_farther_than_its_cache_and_what_both_can_say() -> None:
+    text = list(range(12))
+    assert len(drafter(capacity=14, max_pass=12).ahead(text, 16)) == 14 - 7 + 1
+    partial = ModelDrafter("small", MarkovForward(), SameVocabulary(12))
+    assert partial.ahead([1, 13], 16) == []
+    said = partial.ahead([1, 2], 16)
+    assert max(said, default=0) < 12
+
+
+def test_a_model_that_fails_to_look_ahead_is_off() -> None:
+    class Failing(ModelDrafter):
+        def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+            raise RuntimeError("no memory")
+
+    said: list[str] = []
+    failing = Failing("small", MarkovForward(), SameVocabulary(VOCAB))
+    spoken = Speculation([failing], notice=said.append)
+    assert spoken.ahead([1, 2, 3, 4, 1, 2], 2) == [3, 4]
+    assert said == ["drafter small failed and is off: no memory"]
+    assert spoken.drafters == ()

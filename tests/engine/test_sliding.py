@@ -30,7 +30,7 @@ def sliding(*drafters: Drafter, capacity: int = CAPACITY, max_pass: int = 64, pr
     policy = Sliding(forward)
     policy.keep(preamble)
     speculation = Speculation(list(drafters)) if drafters else None
-    return Engine(forward, speculation=speculation, sliding=policy)
+    return Engine(forward, speculation=speculation, policy=policy)
 
 
 def missing(position: int, capacity: int = CAPACITY) -> int:
@@ -112,9 +112,9 @@ def test_over_turns_that_go_back_anywhere(
         said += reply
         for engine in (plain, drafting):
             assert engine.committed == said
-            assert engine.sliding is not None
-            assert engine._forward.length - len(engine.sliding.gap) <= capacity
-        assert plain.sliding.gap == drafting.sliding.gap  # type: ignore[union-attr]
+            assert engine.policy is not None
+            assert engine._forward.length - len(engine.policy.gap) <= capacity
+        assert plain.policy.gap == drafting.policy.gap  # type: ignore[union-attr]
 
 
 def test_what_is_resident_is_not_fed_again() -> None:
@@ -123,8 +123,8 @@ def test_what_is_resident_is_not_fed_again() -> None:
     engine._observe = seen.append
     reply = tokens(engine, [1, 2, 3, 4, 5, 6], n=30)
     said = [1, 2, 3, 4, 5, 6, *reply]
-    assert engine.sliding is not None
-    gap = engine.sliding.gap
+    assert engine.policy is not None
+    gap = engine.policy.gap
     assert gap == range(4, 24)
     assert engine.reusable([*said, 7]) == 35  # the last token of the reply was never fed
     assert engine.reusable(said[:25]) == gap.stop
@@ -140,17 +140,17 @@ def test_before_the_gap_all_is_exact_again() -> None:
     tokens(engine, [1, 2, 3, 4, 5, 6], n=30)
     other = [1, 2, 3, 4, 9, 9]
     assert tokens(engine, other, n=10) == tokens(Engine(MarkovForward()), other, n=10)
-    assert engine.sliding is not None
-    assert engine.sliding.gap == range(0)
-    assert engine.sliding.tokens == 20
+    assert engine.policy is not None
+    assert engine.policy.gap == range(0)
+    assert engine.policy.tokens == 20
 
 
 def test_a_preamble_stays_if_it_leaves_room() -> None:
     for preamble, first in ((3, 4), (6, 6), (10, 10), (11, 4)):
         engine = sliding(capacity=40, preamble=preamble)
         tokens(engine, [1, 2, 3], n=60)
-        assert engine.sliding is not None
-        assert engine.sliding.gap.start == first
+        assert engine.policy is not None
+        assert engine.policy.gap.start == first
 
 
 def test_the_models_own_context_ends_it() -> None:
@@ -164,15 +164,15 @@ def test_the_models_own_context_ends_it() -> None:
 
 def test_it_is_said_once() -> None:
     engine = sliding()
-    assert engine.sliding is not None
+    assert engine.policy is not None
     tokens(engine, [1, 2, 3], n=13)
-    assert engine.sliding.news() is None
+    assert engine.policy.news() is None
     tokens(engine, [1, 2, 3], n=15)
-    line = engine.sliding.news()
+    line = engine.policy.news()
     assert line is not None
     assert line.startswith("lossy (sinks+window)")
     assert "\n" not in line
-    assert engine.sliding.news() is None
+    assert engine.policy.news() is None
 
 
 def test_a_cache_that_cannot_slide_is_refused() -> None:

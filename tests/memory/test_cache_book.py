@@ -218,18 +218,18 @@ def test_kv_bytes_counts_keys_and_values_in_fp16() -> None:
 
 def test_behind_a_gap_positions_go_on_and_slots_do_not() -> None:
     b = book(10)
-    b.evict(2, 5)
+    b.evict(2, 7)
     assert (b.length, b.slots, b.evicted) == (10, 5, range(2, 7))
     planned = b.plan(3, [-1, 0, 0])
     assert (planned.start, list(planned.positions)) == (5, [10, 11, 11])
     b.append(planned)
     with pytest.raises(ValueError, match="cannot evict"):
-        b.evict(2, 1)
+        b.evict(2, 3)
     assert b.keep([0, 2]) == ([7], [6])
     assert (b.length, b.slots) == (12, 7)
-    b.evict(2, 1)
+    b.evict(2, 3)
     assert (b.length, b.slots, b.evicted) == (12, 6, range(2, 8))
-    with pytest.raises(ValueError, match="holds 12 tokens without 2 to 7"):
+    with pytest.raises(ValueError, match="holds 12 tokens, 6 of 2 to 7 have left"):
         b.rewind(7)
     b.rewind(8)
     assert (b.length, b.slots, b.evicted) == (8, 2, range(2, 8))
@@ -241,8 +241,55 @@ def test_the_capacity_bounds_the_slots_alone() -> None:
     b = book(32)
     with pytest.raises(ContextFullError):
         b.plan(1, None)
-    b.evict(4, 8)
+    b.evict(4, 12)
     b.append(b.plan(8, None))
     assert (b.length, b.slots) == (40, 32)
     with pytest.raises(ContextFullError, match="holds 32 and has 32"):
         b.plan(1, None)
+
+
+def test_some_of_a_zone_can_stay() -> None:
+    b = book(20)
+    b.evict(2, 12, 4)
+    assert (b.length, b.slots, b.evicted) == (20, 14, range(2, 12))
+    for wrong in ((2, 5, 0), (3, 14, 0), (2, 14, 12), (2, 15, 1), (2, 14, -1)):  # slots 2 to 5 stayed
+        with pytest.raises(ValueError, match="cannot evict"):
+            b.evict(*wrong)
+    b.evict(2, 6, 3)
+    assert (b.length, b.slots, b.evicted) == (20, 13, range(2, 12))
+    b.evict(2, 7, 4)
+    assert (b.length, b.slots, b.evicted) == (20, 12, range(2, 14))
+    with pytest.raises(ValueError, match="8 of 2 to 13 have left"):
+        b.rewind(13)
+    b.rewind(14)
+    assert (b.length, b.slots) == (14, 6)
+
+
+@given(st.data(), st.integers(0, 4))
+def test_slots_and_positions_are_those_of_a_list(data: st.DataObject, first: int) -> None:
+    """Against the positions of resident tokens, written down; of a zone any may stay."""
+    b, held, zone = CacheBook(40), list[int](), range(0)
+    for _ in range(data.draw(st.integers(1, 30))):
+        act = data.draw(st.sampled_from(["feed", "evict", "rewind"]))
+        if act == "feed" and (count := data.draw(st.integers(1, 9))) <= 40 - b.slots:
+            held += range(b.length, b.length + count)
+            b.append(b.plan(count, None))
+        stayed = sum(position in zone for position in held)
+        start = zone.start if zone else first
+        if act == "evict" and len(held) > start + stayed:
+            end = data.draw(st.integers(start + max(stayed, 1), len(held)))
+            kept = data.draw(st.sets(st.integers(start, end - 1), max_size=end - start - 1))
+            zone = range(start, max(held[end - 1] + 1, zone.stop if zone else 0))
+            held = [*held[:start], *(held[slot] for slot in sorted(kept)), *held[end:]]
+            b.evict(start, end, len(kept))
+        if act == "rewind" and held:
+            length = data.draw(st.sampled_from([0, b.length, *held]))
+            if length in zone[1:]:
+                with pytest.raises(ValueError, match="cannot rewind"):
+                    b.rewind(length)
+            else:
+                b.rewind(length)
+                held = [position for position in held if position < length]
+                zone = range(0) if length <= zone.start else zone
+        assert (b.slots, b.evicted) == (len(held), zone)
+        assert b.length == max(zone.stop, *(position + 1 for position in held), 0, 0)

@@ -390,6 +390,9 @@ def test_a_drafter_that_knows_the_text_is_right(
         at += right + 1
     assert accepted > 0.75 * drafted
     assert drafted > 0
+    ahead = small.ahead(tokens[:6], 8)
+    assert ahead == ModelDrafter("fresh", parrot, between(vocabularies, *pair)).ahead(tokens[:6], 8)
+    assert ahead[:2] == tokens[6:8]
 
 
 def test_the_same_tokenizer_needs_no_text(tmp_path: Path, vocabularies: dict[str, Tokenizer]) -> None:

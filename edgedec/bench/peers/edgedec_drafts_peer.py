@@ -15,9 +15,10 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.types import ALL_ROWS
 from edgedec.engine import Engine, PassRecord
 from edgedec.memory import KvType
-from edgedec.memory.sliding import Sliding
+from edgedec.memory.policy import Policy
 from edgedec.sampling import SamplingParams
 from edgedec.session.assemble import LoadedModel, kv_of_draft, load_model
+from edgedec.session.lossy import policy_for
 from edgedec.session.speculate import MOST_DRAFTED, OFF, Drafting, speculation_for
 from edgedec.speculation import Speculation
 
@@ -43,7 +44,7 @@ class Mode:
             speculation=self.speculation,
             observe=self.rounds.append,
             clock=time.perf_counter,
-            sliding=peer.sliding,
+            policy=peer.policy(self.speculation),
         )
 
     @property
@@ -60,22 +61,28 @@ class Peer:
 
     def load(
         self, model: str, threads: int, context: int | None, costs: str, draft_models: dict[str, str],
-        draft_tokens: int = MOST_DRAFTED, kv: KvType = "fp16", sinks: int | None = None,
+        draft_tokens: int = MOST_DRAFTED, kv: KvType = "fp16", when_full: str | None = None, sinks: int = 0,
     ) -> dict[str, Any]:  # fmt: skip
         """Load the bundle at ``model``; ``costs`` is the folder of what passes were measured to cost,
-        ``draft_models`` names the bundles of models that draft, ``sinks`` tokens stay in a cache that slides.
+        ``draft_models`` names the bundles of models that draft. ``when_full``: see ``policy_for``; ``sinks``
+        tokens stay then.
         """
         self._draft_models = draft_models
         self._prompt: list[int] = []
         self.model = load_model(Path(model), threads=threads, context=context, kv=kv)
-        self.sliding = None if sinks is None else Sliding(self.model.forward)
-        if self.sliding and sinks:
-            self.sliding.keep(sinks)
+        self._when_full, self._sinks = when_full, sinks
         self.costs = Path(costs)
         self.most = draft_tokens
         self._modes: dict[str, Mode] = {}
         planned = self.model.forward.nbytes()
         return {"version": __version__, "isa": self.model.isa, "planned_bytes": planned}
+
+    def policy(self, speculation: Speculation | None) -> Policy | None:
+        """What an engine does when the cache is full; None: the reply ends."""
+        policy = policy_for(self._when_full, self.model.forward, speculation)
+        if policy:
+            policy.keep(self._sinks)
+        return policy
 
     def warm_up(self) -> None:
         forward = self.model.forward
@@ -134,7 +141,7 @@ class Peer:
 
     def show_prompt(self, used: Mode, tokens: list[int]) -> None:
         """Leave in the cache what another way to draft read of this very prompt, and nothing else."""
-        kept = len(tokens) if tokens == self._prompt and not self.sliding else 0
+        kept = len(tokens) if tokens == self._prompt and not used.engine.policy else 0
         self.model.forward.rewind(min(kept, self.model.forward.length))
         used.engine.committed = list(tokens[: self.model.forward.length])
 

@@ -14,8 +14,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.types import Rows
 from edgedec.engine import Engine
 from edgedec.memory import KvType
-from edgedec.memory.sliding import Sliding
 from edgedec.sampling import SamplingParams
+from edgedec.session.lossy import policy_for
 
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows asked for in one pass."""
@@ -24,15 +24,15 @@ ROWS_BYTES = 64 << 20
 class Peer:
     def open(
         self, model: str, threads: int, context: int, kv: KvType = "fp16", all_rows: bool = False,
-        slides: bool = False,
+        when_full: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Load the bundle at ``model``. ``all_rows`` makes no difference here: rows are chosen per pass.
-        ``slides``: ``logits`` may have more tokens than ``context``, see ``Sliding``.
+        ``when_full``: ``logits`` may have more tokens than ``context``, see ``policy_for``.
         """
         del all_rows
         manifest = Manifest.load(Path(model))
         self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context, kv=kv)
-        self._sliding = Sliding(self._forward) if slides else None
+        self._policy = policy_for(when_full, self._forward)
         self._engine = Engine(self._forward)
         planned = self._forward.nbytes()
         return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}
@@ -49,14 +49,17 @@ class Peer:
         return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
 
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
-        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
+        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``.
+
+        What leaves a full cache is what would have left it in a reply: tokens to come are not known.
+        """
         vocab = self._forward.spec.vocab_size
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), vocab))
         step = max(1, min(self._forward.caps.max_pass, ROWS_BYTES // (4 * vocab)))
         self._forward.rewind(0)
         start = 0
         while start < len(tokens):
-            end = start + (min(step, self._sliding.room()) if self._sliding else step)
+            end = start + (min(step, self._policy.room(tokens[: start + 1])) if self._policy else step)
             rows[start:end] = self._forward.extend(tokens[start:end], rows=Rows(full=True)).logits
             start = end
         rows.flush()

@@ -1,0 +1,85 @@
+"""A fact in a long text: where it is put, what is asked, how replies are counted, and a whole run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from edgedec.bench.needle import FULL, Found, Trial, measure, prompt_of, trials_of
+from edgedec.core.errors import UsageError
+from edgedec.session.assemble import LoadedModel, load_model
+from edgedec.session.fit import LOSSY
+from tests.bench.test_commands import bench, report
+from tests.cli.support import assert_one_line
+from tests.session.tiny_models import tiny_bundle
+
+TEXT = "The cat sat on the mat. The dog did not! Where was it? " * 30
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("needle")
+    tiny_bundle(folder).rename(folder / "bundle")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def model(folder: Path) -> LoadedModel:
+    return load_model(folder / "bundle", threads=1, context=512)
+
+
+def test_facts_stand_at_even_depths(model: LoadedModel) -> None:
+    trials = trials_of([TEXT], model.tokenizer, 120, depths=3, repeat=2)
+    assert Counter(trial.depth for trial in trials) == {0.0: 2, 0.5: 2, 1.0: 2}
+    assert len({trial.number for trial in trials}) == 6
+    for trial in trials:
+        fact = f"The secret number of {trial.city} is {trial.number}."
+        assert trial.text.count(fact) == 1
+        before = trial.text.index(fact) / (len(trial.text) - len(fact))
+        assert abs(before - trial.depth) < 0.1
+    assert [trials[0].text.startswith("The secret"), trials[2].text.endswith(".")] == [True, True]
+    assert trials == trials_of([TEXT], model.tokenizer, 120, depths=3, repeat=2)
+    with pytest.raises(UsageError, match="tokens, and 9999 are wanted"):
+        trials_of([TEXT], model.tokenizer, 9999, depths=3, repeat=2)
+
+
+def test_the_question_comes_last(model: LoadedModel) -> None:
+    trial = Trial(0.5, "Oslo", "12345", "Some text.")
+    ids, preamble = prompt_of(trial, model)
+    text = model.tokenizer.decode(ids)
+    assert text.index("Some text.") < text.index("What is the secret number of Oslo?")
+    assert "Some" not in model.tokenizer.decode(ids[:preamble])
+
+
+def test_what_counts_as_found() -> None:
+    trials = [Trial(depth, "Oslo", "12345", "") for depth in (0.0, 1.0, 0.0)]
+    found = Found((True, False, False), ("It is 12345.", "1234", ""), 7, 1.25)
+    facts = found.as_json(trials)
+    assert (facts["found"], facts["of"], facts["by_depth"]) == (1, 3, {"0.0": 1, "1.0": 0})
+
+
+def test_every_trial_begins_anew(folder: Path, model: LoadedModel) -> None:
+    trials = trials_of([TEXT], model.tokenizer, 120, depths=2, repeat=1)
+    small = load_model(folder / "bundle", threads=1, context=64)
+    for way in LOSSY:
+        both = measure(small, way, trials, lambda *step: None)
+        alone = measure(small, way, trials[1:], lambda *step: None)
+        assert both.replies[1:] == alone.replies
+        assert both.evicted > alone.evicted > 60
+
+
+def test_the_sides_of_a_run(folder: Path) -> None:
+    args = ["needle", "-m", str(folder / "bundle"), "--text", str(folder / "text.txt"), "--threads", "1"]
+    args += ["--tokens", "150", "--context", "64", "--depths", "2", "--repeat", "1"]
+    facts = report(bench(folder, *args, "--json"))
+    assert list(facts["sides"]) == [FULL, *LOSSY]
+    assert all(side["of"] == 2 for side in facts["sides"].values())
+    evicted = [side["evicted_tokens"] for side in facts["sides"].values()]
+    assert evicted[0] == 0 < evicted[1] < evicted[2]  # one keeps slots free
+    table = bench(folder, *args, "--when-full", "speckv").stdout
+    assert "at 0%" in table
+    assert "speckv  0 of 2" in table
+    assert_one_line(bench(folder, *args, "--tokens", "500"), 2, "more than", "was made for")
