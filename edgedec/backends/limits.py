@@ -45,5 +45,5 @@ def check_kept(spec: ModelSpec, first: int, end: int, kept: NDArray[np.intp]) ->
     if kept.ndim != 3 or kept.shape[:2] != heads:
         raise ValueError(f"slots of shape {kept.shape} for {heads[0]} layers of {heads[1]} heads")
     inside = kept.size == 0 or (kept.min() >= first and kept.max() < end)
-    if not inside or (np.diff(kept, axis=2) <= 0).any():
+    if not inside or (kept[:, :, 1:] <= kept[:, :, :-1]).any():
         raise ValueError(f"slots to keep must be ascending within {first} to {end - 1}")

@@ -84,7 +84,9 @@ class SpecKV(Policy):
             scores = self._attention(queries, first, end)
         finally:
             self._forward.rewind(min(length, self._forward.length))
-        self._selecting.select(first, end, best(scores, end - first - count) + first)
+        kept = best(scores, end - first - count)
+        kept += first
+        self._selecting.select(first, end, kept)
 
     def _lookahead(self, committed: Sequence[int]) -> list[int]:
         """What may follow the cache, as far as there is room for it."""
