@@ -81,7 +81,14 @@ def command(
 
     settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
     drafting = opt.take_drafting(options)
-    opened = open_for_replies(ctx, model, drafting, options, drawing=MOST_DRAWING)  # /set may ask for it
+    opened = open_for_replies(
+        ctx,
+        model,
+        drafting,
+        options,
+        drawing=MOST_DRAWING,
+        when_full=when_full,  # /set may ask to draw
+    )
     loaded = opened.model
     if loaded.template is None:
         screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

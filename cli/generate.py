@@ -113,7 +113,9 @@ def command(
         )
         return
     text = _prompt_text(prompt)
-    opened = open_for_replies(ctx, model, drafting, options, drawing=drawing_bytes(settings.params))
+    opened = open_for_replies(
+        ctx, model, drafting, options, drawing=drawing_bytes(settings.params), when_full=when_full
+    )
     loaded, speculation = opened.model, opened.speculation
     if loaded.template is None and not raw:
         notice(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")

@@ -11,6 +11,7 @@ from edgedec.cli.progress import notice
 from edgedec.cli.seams import fetch_drafts, open_draft, open_model, open_speculation
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
+from edgedec.session.fit import STOP
 
 if TYPE_CHECKING:
     from edgedec.session.assemble import LoadedModel
@@ -34,7 +35,13 @@ class Opened:
 
 
 def open_for_replies(
-    ctx: click.Context, name: str, drafting: Drafting, options: dict[str, Any], *, drawing: int
+    ctx: click.Context,
+    name: str,
+    drafting: Drafting,
+    options: dict[str, Any],
+    *,
+    drawing: int,
+    when_full: str,
 ) -> Opened:
     """Load ``name`` with the ``options`` of a reply; what had to be given up to fit is said, a line each.
 
@@ -46,7 +53,9 @@ def open_for_replies(
     if memory is None:
         return Opened(model, open_speculation(ctx, model, drafting), None)
     elastic = options["context"] is None
-    budget, drafter = within_memory(ctx, memory, model, drafting, elastic=elastic, drawing=drawing)
+    budget, drafter = within_memory(
+        ctx, memory, model, drafting, elastic=elastic, drawing=drawing, when_full=when_full
+    )
     model = _told(budget, model)
     return Opened(model, open_speculation(ctx, model, budget.drafting(drafting), drafter), budget)
 
@@ -87,6 +96,7 @@ def within_memory(
     elastic: bool,
     drawing: int,
     conversations: int = 1,
+    when_full: str = STOP,
 ) -> tuple[Budget, LoadedModel | None]:
     """See ``session.budget.within``; and the model that drafts, loaded, if one was asked for and fits."""
     from edgedec.session.budget import within
@@ -102,6 +112,7 @@ def within_memory(
         drawing=drawing,
         drafter=drafter,
         conversations=conversations,
+        when_full=when_full,
     )
     if drafter is None or budget.plan.choice.model_drafts:
         return budget, drafter

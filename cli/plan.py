@@ -15,6 +15,7 @@ from edgedec.cli.opening import within_memory
 from edgedec.cli.progress import notice
 from edgedec.cli.seams import fetch_drafts, open_model, seams
 from edgedec.core.units import size
+from edgedec.session.fit import STOP, WHEN_FULL
 
 if TYPE_CHECKING:
     from edgedec.control import CostCurve
@@ -27,6 +28,7 @@ WHY = {
     "kv_cache": "keys and values of {context} tokens in {kv}",
     "scratch": "passes over up to {longest} tokens",
     "rows": "whole rows of logits, for sampling, of up to {rows} tokens",
+    "attention": "what attention falls on, and what of it stays in a full cache",
     "tables": "what drafters learn",
     "drafter": "weights, cache and scratch of the model that drafts",
     "slack": "what a session comes to need besides",
@@ -51,6 +53,10 @@ _UNLIMITED = 1 << 50
     "--at-once", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
     help="Plan for so many conversations at once, as generate --lines has them.",
 )  # fmt: skip
+@click.option(
+    "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="WHAT",
+    help="Plan for what happens when the context is full: see chat.",
+)  # fmt: skip
 @opt.json_option
 @opt.plot_option
 @click.pass_context
@@ -59,6 +65,7 @@ def command(
     /,
     model: str,
     at_once: int,
+    when_full: str,
     as_json: bool,
     plot: Path | None,
     **options: Any,
@@ -94,6 +101,7 @@ def command(
         elastic=options["context"] is None,
         drawing=drawing_bytes(params),
         conversations=at_once,
+        when_full=when_full,
     )
     if plot:
         _draw(ctx, model, loaded, budget, options, plot)

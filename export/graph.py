@@ -221,7 +221,7 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
     windows = sum(window > 0 for window in hyper.windows)
     rings = [_cache(hyper, RINGS, windows, "ring")] if windows else []
     layers = hyper.layers - windows
-    shape = [layers, hyper.kv_heads, "attended"]
+    shape: list[str | int | None] = [layers, hyper.kv_heads, "attended"]
     looked = [helper.make_tensor_value_info(ATTENTION, TensorProto.FLOAT, shape)] if layers else []
     return [
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),

@@ -79,7 +79,7 @@ class Passes:
         slots = fed.lengths[0] + len(fed.tokens)
         found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
         self._ledger.hold(found, "attention", found.nbytes)
-        caches = {**self._caches, "attention": found}
+        caches: dict[str, NDArray[Any]] = {**self._caches, "attention": found}
         with one_line_errors():
             self._bind(fed.shape, caches).run(fed)
         return found

@@ -17,6 +17,7 @@ width, H the heads' width:
     rows      4 V (1 + g) + s V, where whole rows of logits may be asked for (sampling), else 0: drawing from
               one takes s bytes for each entry, next to none or some arrays in float64, and conversations
               draw at the same time
+    attention where a full cache keeps what attention falls on (SpecKV): see ``speckv_bytes``
     tables    what drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
     slack     6.5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 
 from edgedec.core.types import ModelSpec
 from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
+from edgedec.memory.speckv import speckv_bytes
 
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 6_500_000, 1_500
@@ -82,6 +84,8 @@ class Known:
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     conversations: int = 1
     """At once, over the one model."""
+    speckv: bool = False
+    """Whether a full cache is made room in by ``memory.speckv``."""
 
 
 def longest_pass(choice: Choice, conversations: int = 1) -> int:
@@ -100,6 +104,7 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": _scratch_bytes(known.target, longest_pass(choice, count), choice.context),
         "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + known.drawing) if known.drawing else 0,
+        "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if known.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
         "slack": slack + _SLACK_PER_TOKEN * count * choice.context,

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.types import FloatArray, Forward, Selecting
+from edgedec.core.types import FloatArray, Forward, ModelSpec, Selecting
+from edgedec.memory.ledger import ledger_of
 from edgedec.memory.policy import Policy
+from edgedec.memory.sizes import kv_row_bytes
 
 Ahead = Callable[[Sequence[int], int], Sequence[int]]
 """At most so many tokens that may follow these. A function of them alone, whoever drafted what before."""
@@ -79,14 +81,15 @@ class SpecKV(Policy):
         length, window = self._forward.length, min(WINDOW, self.quarter)
         end = self._cache.resident - window
         queries = [*committed[length - window : length], *self._lookahead(committed)]
-        try:
-            self._forward.rewind(length - window)
-            scores = self._attention(queries, first, end)
-        finally:
-            self._forward.rewind(min(length, self._forward.length))
-        kept = best(scores, end - first - count)
-        kept += first
-        self._selecting.select(first, end, kept)
+        with ledger_of(self._forward).lease("attention", _choice_bytes(self._forward.spec, self.slots)):
+            try:
+                self._forward.rewind(length - window)
+                scores = self._attention(queries, first, end)
+            finally:
+                self._forward.rewind(min(length, self._forward.length))
+            kept = best(scores, end - first - count)
+            kept += first
+            self._selecting.select(first, end, kept)
 
     def _lookahead(self, committed: Sequence[int]) -> list[int]:
         """What may follow the cache, as far as there is room for it."""
@@ -101,6 +104,20 @@ class SpecKV(Policy):
         most = self._forward.caps.max_pass
         pieces = (queries[at : at + most] for at in range(0, len(queries), most))
         return reduce(np.maximum, (self._selecting.attention(piece)[:, :, first:end] for piece in pieces))
+
+
+def speckv_bytes(spec: ModelSpec, slots: int, longest: int) -> int:
+    """Bytes that a choice takes for a moment in a cache of ``slots``, with passes over at most ``longest``:
+    the attention to every slot, of two passes where one is too short for all queries, and the choice.
+    """
+    passes = 1 if longest >= WINDOW + LOOKAHEAD else 2
+    return 4 * passes * spec.n_layers * spec.n_kv_heads * slots + _choice_bytes(spec, slots)
+
+
+def _choice_bytes(spec: ModelSpec, slots: int) -> int:
+    """Numbers of slots and whether they ascend, of a layer the arrays of ``best``, of a head its rows."""
+    per_slot = 9 * spec.n_layers * spec.n_kv_heads + 28 * spec.n_kv_heads + kv_row_bytes(spec.head_dim)
+    return per_slot * slots
 
 
 def best(scores: FloatArray, count: int) -> NDArray[np.intp]:

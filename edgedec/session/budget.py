@@ -18,6 +18,7 @@ from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import Plan, planned
 from edgedec.memory.release import release_freed
+from edgedec.session.fit import SPECKV, STOP
 from edgedec.session.speculate import OFF, Drafting
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
@@ -81,13 +82,14 @@ def within(
     drawing: int,
     drafter: LoadedModel | None = None,
     conversations: int = 1,
+    when_full: str = STOP,
 ) -> Budget:
     """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
 
     ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
     ``drawing``: see ``Known``. ``conversations``: so many at once, each with the context that the plan has;
-    see ``Conversations``. Raises MemoryBudgetError for a budget too small, UnsupportedError for a model whose
-    memory is not ours to plan.
+    see ``Conversations``. ``when_full``: see ``Session``. Raises MemoryBudgetError for a budget too small,
+    UnsupportedError for a model whose memory is not ours to plan.
     """
     models = [one for one in (model, drafter) if one is not None]
     for one in models:
@@ -105,6 +107,7 @@ def within(
         drafter=_weighty(drafter) if drafter else None,
         kinds=tuple(kv for kv in KINDS if all(cast("Reserving", one.forward).takes(kv) for one in models)),
         conversations=conversations,
+        speckv=when_full == SPECKV,
     )
     drafts = drafting.names != OFF
     wanted = Choice(

@@ -18,6 +18,7 @@ from edgedec.sampling import SamplingParams, draw, drawing_bytes
 from edgedec.session.assemble import load_model
 from edgedec.session.budget import within
 from edgedec.session.conversations import Answer, Conversations
+from edgedec.session.fit import SPECKV
 from edgedec.session.reply import Settings
 from edgedec.session.speculate import Drafting, speculation_for
 from tests.session.tiny_models import session_of, tiny_bundle
@@ -95,6 +96,18 @@ def test_a_model_that_drafts_keeps_to_its_share(tmp_path: Path) -> None:
     most, parts = budget.ledger.most(), budget.plan.parts
     assert 0.9 * parts["drafter"] < most["drafter"] <= parts["drafter"]
     assert most["slack"] <= parts["slack"]
+
+
+@pytest.mark.parametrize("context", [40, 120, 200], ids=str)
+def test_what_chooses_in_a_full_cache_keeps_to_its_share(context: int, tmp_path: Path) -> None:
+    model = load_model(tiny_bundle(tmp_path), threads=1, context=context)
+    budget = within(PLENTY, model, Drafting("off"), elastic=False, drawing=0, when_full=SPECKV)
+    session = session_of(model, Settings(max_tokens=300), when_full=SPECKV)
+    "".join(session.complete(TEXT * 12))
+    assert session.policy is not None
+    assert session.policy.tokens >= context // 2
+    most, parts = budget.ledger.most(), budget.plan.parts
+    assert 0.5 * parts["attention"] < most["attention"] <= parts["attention"]
 
 
 def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:

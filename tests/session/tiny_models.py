@@ -9,6 +9,7 @@ from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from edgedec.session.assemble import LoadedModel, load_model
 from edgedec.session.chat import Session
+from edgedec.session.fit import DROP
 from edgedec.session.reply import Settings
 from edgedec.session.state import ModelId
 from edgedec.speculation import Speculation
@@ -32,9 +33,16 @@ def session_of(
     *,
     system: str | None = None,
     speculation: Speculation | None = None,
+    when_full: str = DROP,
 ) -> Session:
     return Session(
-        model.forward, model.tokenizer, model.template, settings, system=system, speculation=speculation
+        model.forward,
+        model.tokenizer,
+        model.template,
+        settings,
+        system=system,
+        speculation=speculation,
+        when_full=when_full,
     )
 
 
