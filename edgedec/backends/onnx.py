@@ -27,7 +27,8 @@ class OnnxForward(Cached):
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
     when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
     4096). ``kv``: how it keeps keys and values; "int8" takes about half the bytes, and has other results, as
-    exact: the same bits whatever passes tokens came in. Raises UsageError for a capacity the model was not
+    exact: the same bits whatever passes tokens came in. ``max_pass``: most tokens of one pass, for which rings
+    of layers with a window have room. Raises UsageError for a capacity the model was not
     made for, and what ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
     """
 
@@ -40,10 +41,11 @@ class OnnxForward(Cached):
         capacity: int | None = None,
         spin: bool = True,
         kv: KvType = "fp16",
+        max_pass: int = MAX_PASS,
     ) -> None:
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
-        caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
+        caps = Capabilities(max_pass=min(max_pass, MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
         ring = ring_slots(manifest.spec, chosen, caps.max_pass, kv)
         super().__init__(manifest.spec, caps, KvMemory(manifest.spec, chosen, kv, ring))
         self._kind: KvType = kv
