@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.seams import open_model, seams
-from edgedec.core.errors import UsageError
+from edgedec.cli.seams import seams
+from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
-from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.conversations import Measured
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     epilog=opt.examples(
         "edgedec bench conversations -m qwen2.5-coder-1.5b --at-once 1 --at-once 2 --at-once 4 --at-once 8",
         "edgedec bench conversations --at-once 4 --draft auto --draft off --max-tokens 200 --json",
+        "edgedec bench conversations --at-once 4 --at-once 8 --memory 400MB",
     ),
 )
 @opt.model_option
@@ -51,11 +52,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--context", type=click.IntRange(min=2), default=1024, show_default=True, metavar="N",
-    help="Tokens that each conversation can hold.",
+    help="Tokens that each conversation can hold; within --memory fewer, unless this is given.",
 )  # fmt: skip
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw, see generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="See generate.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@opt.memory_option
 @opt.kv_option
 @opt.json_option
 @click.pass_context
@@ -72,6 +74,7 @@ def command(
     temperature: float,
     seed: int,
     threads: int | None,
+    memory: int | None,
     kv: KvType,
     as_json: bool,
 ) -> None:
@@ -80,10 +83,17 @@ def command(
     Tokens per second are those of all replies by all time, prompts included; the ratio is to one conversation
     at a time that drafts the same way. Every reply is compared, token for token, with the one that plain
     decoding makes alone; where one differs, the exit status is 1.
+
+    Every number at once and every way to draft has a process of its own, and so a peak of its own. With
+    --memory each of them has to do with so much memory, all conversations together; replies are compared with
+    those made in a cache as large. The exit status is 10 when one took more.
     """
-    from edgedec.bench.conversations import QUESTIONS, measure
+    from edgedec.backends.onnx_session import physical_cores
+    from edgedec.bench.conversations import QUESTIONS, Asked, measure
     from edgedec.bench.texts import read_prompts
-    from edgedec.session.reply import Settings
+    from edgedec.core.manifest import Manifest
+    from edgedec.session.conversations import check_drafts
+    from edgedec.session.speculate import Drafting
 
     texts = list(read_prompts(prompts) if prompts else QUESTIONS)[:questions]
     if len(texts) < max(counts):
@@ -91,33 +101,52 @@ def command(
             f"{len(texts)} questions are not enough for {max(counts)} conversations",
             hint="give more with --prompts, or a smaller --at-once",
         )
-    loaded = open_model(ctx, model, threads=threads, context=context, kv=kv)
-    settings = Settings(SamplingParams(temperature=temperature, seed=seed), max_tokens)
-    costs = seams(ctx).store().home / "costs"
+    bundle = common.find_bundle(ctx, model)
+    manifest, threads = Manifest.load(bundle), threads or physical_cores()
+    common.check_context(manifest, context)
+    for draft in drafts:
+        check_drafts(Drafting(draft))
+    elastic = ctx.get_parameter_source("context") is ParameterSource.DEFAULT
+    settings = {
+        "threads": threads, "context": context, "kv": kv, "costs": str(seams(ctx).store().home / "costs"),
+        "sampling": {"temperature": temperature, "seed": seed}, "max_tokens": max_tokens, "memory": memory,
+        "elastic": elastic,
+    }  # fmt: skip
     with common.steps() as progress:
-        found = measure(loaded, texts, settings, counts=counts, drafts=drafts, costs=costs, progress=progress)
+        found = measure(Asked(bundle, texts, settings), counts=counts, drafts=drafts, progress=progress)
     if as_json:
-        facts = {"model": loaded.manifest.name, "threads": loaded.threads, "questions": len(texts)}
+        facts = {"model": manifest.name, "threads": threads, "questions": len(texts), "memory": memory}
         results = [one.as_json() for one in found]
         screen.show_json({**facts, "max_tokens": max_tokens, "kv": kv, "results": results})
     else:
-        click.echo(f"{loaded.manifest.name}, {loaded.threads} threads, {len(texts)} questions\n")
-        _print(found)
+        click.echo(f"{manifest.name}, {threads} threads, {len(texts)} questions\n")
+        _print(found, memory)
+    if over := sum(one.over for one in found):
+        raise MemoryBudgetError(f"{over} of {len(found)} took more memory than --memory")
     if any(one.differ for one in found):
         ctx.exit(1)
 
 
-def _print(found: list[Measured]) -> None:
-    heads = ("at once", "drafts", "tokens/s", "each", "ratio", "peak memory", "differ")
+def _print(found: list[Measured], memory: int | None) -> None:
+    planned = ("planned", "budget") if memory else ()
+    heads = ("at once", "drafts", "tokens/s", "each", "ratio", "peak memory", *planned, "differ")
     click.echo("".join(f"{head:>13}" for head in heads))
     for one in found:
+        if one.refused:
+            click.echo(f"{one.at_once:>13}{one.draft:>13}  {one.refused}")
+            continue
+        plan = (size(one.memory["planned_bytes"]), size(one.memory["budget_bytes"])) if one.memory else ()
         cells = (
             one.at_once,
             one.draft,
             f"{one.tokens_per_s:.1f}",
             f"{one.each_tokens_per_s:.1f}",
-            f"{one.ratio:.2f}",
+            "-" if one.ratio is None else f"{one.ratio:.2f}",
             size(one.peak_rss_bytes),
+            *plan,
             one.differ,
         )
         click.echo("".join(f"{cell:>13}" for cell in cells))
+    for one in found:
+        for line in one.memory["given_up"] if one.memory else ():
+            click.echo(f"{one.at_once} at once, drafts {one.draft}: {line}")

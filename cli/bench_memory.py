@@ -72,8 +72,9 @@ def command(
     """Run random sessions under random budgets, each in a process of its own, and compare peaks with plans.
 
     Budgets lie between a little less than the smallest that fits and a little more than any use. The kernel
-    counts what each process had at most, and where control groups can be made (Linux, as root) ends what goes
-    over its budget. Exits with status 10 if any did.
+    counts what each process had at most, and where control groups can be made (Linux, version 1 or 2: as root,
+    or below what systemd hands to users) ends what goes over its budget; else a line says what is missing for
+    that. Exits with status 10 if any did.
 
     With --peer: memory beside other runtimes instead. Each side in turn, alone, loads the same weights, reads
     the same prompt and continues it by as many tokens, in a context of the same size. "peak" is the most that
@@ -129,8 +130,8 @@ def _random(
 
 def _show(report: MemoryReport) -> None:
     found = report.as_json()
-    held = "held to its budget by the kernel" if report.enforced else "watched, not held, by the kernel"
-    click.echo(f"{found['runs']} sessions, each {held}")
+    held = "watched, not held, by the kernel" if report.watched else "held to its budget by the kernel"
+    click.echo(f"{found['runs']} sessions, each {held}{report.watched and ': ' + report.watched}")
     click.echo(f"over budget {found['over']}, killed {found['killed']}, failed {found['failed']}")
     click.echo(f"refused: budget too small {found['refused']}, prompt too long {found['too_long']}")
     if report.ratios:

@@ -6,6 +6,7 @@ What is proposed never changes what is committed, only how many passes it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -24,7 +25,12 @@ __all__ = ["Notice", "Speculation", "Tally"]
 Notice = Callable[[str], None]
 Keep = Callable[[Mapping[int, float]], None]
 
+_Lesson = tuple[DraftTree, HeadRows]
+"""What a pass was over and what the target answered; see ``Drafter.learn``."""
+
 _DRIFT = 0.15
+_MOST_UNTOLD = 32
+"""Rounds kept for later, in some kilobytes each."""
 
 
 class Speculation:
@@ -59,7 +65,14 @@ class Speculation:
         self._fed = EMPTY
         self._began: float | None = None
         """When drafting for the round in progress began, if it did."""
-        self._ready = self._learning = 0.0
+        self._ready = 0.0
+        self._resting = False
+        """Whether nobody is asked in the round in progress."""
+        self._heard: _Lesson | None = None
+        self._untold: list[tuple[_Lesson | None, list[int]]] = []
+        """What drafters hear of when one of them is asked: a pass leaves nothing in the caches, and of many
+        rounds at once only the first costs much.
+        """
         self.tally = Tally()
 
     @property
@@ -83,6 +96,7 @@ class Speculation:
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """A new sequence, which shares its first ``kept`` tokens with the one before."""
         self._forget_round()
+        self._tell()
         if self._control:
             self._control.begin()
         self._each(lambda drafter: drafter.begin(tokens, kept))
@@ -98,6 +112,7 @@ class Speculation:
 
     def end(self) -> None:
         """The reply is over."""
+        self._tell()
         if self._control and self._keep:
             drift = self._control.costs.drift
             if abs(drift - self._kept_drift) > _DRIFT:
@@ -107,6 +122,9 @@ class Speculation:
     def propose(self, room: int) -> DraftTree:
         """At most ``room`` tokens to feed behind the last committed one."""
         self._forget_round()
+        self._resting = self._control is not None and self._control.rests()
+        if self._resting:
+            return EMPTY
         self._began = self._now()
         limit = min(self._limit, room)
         if self._control:
@@ -119,24 +137,34 @@ class Speculation:
 
     def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         """The target's answers to the last committed token and the tree behind it, before ``commit``."""
-        began = self._now()
-        self._each(lambda drafter: drafter.learn(tree, rows))
-        self._learning = self._now() - began
+        if not (self._resting and self._control and self._control.hopeless):
+            self._heard = (tree, rows if rows.logits is None else replace(rows, logits=None))
 
     def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
         """A round over ``drafted`` drafted tokens committed ``tokens``; its pass took ``seconds``."""
-        verified = self._now()
-        self._each(lambda drafter: drafter.commit(tokens))
+        verified = self._now() if self._began is not None else 0.0
         self.tally.add(self._fed, tokens, seconds or 0.0)
-        if self._began is None:
-            return
-        own = self._ready - self._began + self._now() - verified + self._learning
-        self.tally.draft_s += own
-        if self._control:
-            verifying = verified - self._ready - self._learning - (seconds or 0.0)
-            times = RoundTimes(seconds, own, max(verifying, 0.0))
-            self._control.settle(self._proposed, self._fed, tokens, times)
+        self._note(tokens)
+        if self._resting and self._control:
+            self._control.rested(seconds)
+        elif self._began is not None:
+            own = self._ready - self._began + self._now() - verified
+            self.tally.draft_s += own
+            if self._control:
+                verifying = verified - self._ready - (seconds or 0.0)
+                times = RoundTimes(seconds, own, max(verifying, 0.0))
+                self._control.settle(self._proposed, self._fed, tokens, times)
         self._forget_round()
+
+    def _note(self, tokens: Sequence[int]) -> None:
+        """For ``_tell``: these were committed after the lesson that was heard, if one was."""
+        if self._heard is None and self._untold:
+            self._untold[-1][1].extend(tokens)
+            return
+        self._untold.append((self._heard, list(tokens)))
+        self._heard = None
+        if len(self._untold) > _MOST_UNTOLD:
+            self._tell()
 
     def _planned(self, control: Controller, limit: int) -> DraftTree:
         self._ask(control.cheap(limit))
@@ -155,6 +183,8 @@ class Speculation:
         return fitted(self.rule, self._merged(limit))
 
     def _ask(self, requests: Sequence[Request]) -> None:
+        if requests:
+            self._tell()
         for wanted in requests:
             self._each(partial(self._one, wanted), [one for one in self._drafters if one.name == wanted.name])
 
@@ -170,7 +200,19 @@ class Speculation:
         return merged(self._proposed, limit, believe) if self._proposed else EMPTY
 
     def _forget_round(self) -> None:
-        self._proposed, self._fed, self._began = [], EMPTY, None
+        self._proposed, self._fed, self._began, self._resting = [], EMPTY, None, False
+
+    def _tell(self) -> None:
+        untold, self._untold = self._untold, []
+
+        def tell(drafter: Drafter) -> None:
+            for lesson, tokens in untold:
+                if lesson:
+                    drafter.learn(*lesson)
+                drafter.commit(tokens)
+
+        if untold:
+            self._each(tell)
 
     def _each(self, act: Callable[[Drafter], None], drafters: Sequence[Drafter] | None = None) -> None:
         for drafter in tuple(self._drafters if drafters is None else drafters):

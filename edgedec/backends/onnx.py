@@ -35,8 +35,9 @@ class OnnxForward(Cached):
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
     when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
     4096). ``kv``: how it keeps keys and values; "int8" takes about half the bytes, and has other results, as
-    exact: the same bits whatever passes tokens came in. Raises UsageError for a capacity the model was not
-    made for, and what ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
+    exact: the same bits whatever passes tokens came in. ``max_pass``: most tokens of one pass, for which rings
+    of layers with a window have room. Raises UsageError for a capacity the model was not made for, and what
+    ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class OnnxForward(Cached):
         capacity: int | None = None,
         spin: bool = True,
         kv: KvType = "fp16",
+        max_pass: int = MAX_PASS,
     ) -> None:
         chosen = checked_capacity(manifest.spec, capacity)
         check_threads(threads)
-        caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
+        caps = Capabilities(max_pass=min(max_pass, MAX_PASS, chosen), trees=True, full_rows=True, exact=True)
         self.ledger = Ledger()
         super().__init__(manifest.spec, caps, self._memory(manifest.spec, chosen, kv, caps.max_pass))
         self._kind: KvType = kv

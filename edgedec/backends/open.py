@@ -17,9 +17,11 @@ def open_forward(
     threads: int | None = None,
     capacity: int | None = None,
     kv: KvType = "fp16",
+    max_pass: int | None = None,
 ) -> Forward:
     """Load a bundle; arguments and errors are those of ``OnnxForward``. UnsupportedError, too, for another
-    ``kv`` than "fp16" where another runtime keeps the cache.
+    ``kv`` than "fp16" where another runtime keeps the cache. None for ``max_pass``: as many as are possible;
+    other runtimes choose it themselves.
     """
     if kv != "fp16" and manifest.kind != "edgedec":
         raise UnsupportedError(
@@ -32,9 +34,10 @@ def open_forward(
         return DecoderForward(bundle, manifest, threads=threads, capacity=capacity)
     if manifest.kind == "gguf":
         return open_llama_cpp(bundle, manifest, threads=threads, capacity=capacity)
-    from edgedec.backends.onnx import OnnxForward
+    from edgedec.backends.onnx import MAX_PASS, OnnxForward
 
-    return OnnxForward(bundle, manifest, threads=threads, capacity=capacity, kv=kv)
+    most = max_pass or MAX_PASS
+    return OnnxForward(bundle, manifest, threads=threads, capacity=capacity, kv=kv, max_pass=most)
 
 
 def open_llama_cpp(

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from edgedec.bench.summary import rounded
 from edgedec.bench.texts import PROMPTS
-from edgedec.session.chat import Session
-from edgedec.session.conversations import Conversations
-from edgedec.session.speculate import Drafting
-from edgedec.telemetry.process import forget_peak_rss, peak_rss_bytes
+from edgedec.bench.worker import Side, Worker
+from edgedec.session.speculate import OFF
 
-if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.reply import Reply, Settings
+_PROGRAM = Path(__file__).parent / "peers" / "edgedec_conversations_peer.py"
 
 QUESTIONS = (
     *PROMPTS,
@@ -38,100 +33,112 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What is the same for all rows: the texts, and ``settings`` of the program that answers them."""
+
+    bundle: Path
+    texts: Sequence[str]
+    settings: dict[str, Any]
+
+    def worker(self, count: int, draft: str, **changed: Any) -> Worker:
+        """A process of its own for ``count`` conversations, whose drafts are made as ``draft`` says."""
+        settings = {**self.settings, "count": count, "draft": draft, **changed}
+        return Worker(Side("edgedec", _PROGRAM, self.bundle, settings=settings))
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
-    """One number of conversations, one way to draft. ``differ``: replies that are not those made alone."""
+    """One number of conversations, one way to draft. ``differ``: replies that are not those made alone.
+
+    ``refused`` says why there is nothing else: the budget is too small.
+    """
 
     at_once: int
     draft: str
-    replies: int
-    tokens: int
-    seconds: float
-    each_tokens_per_s: float
+    refused: str = ""
+    replies: int = 0
+    tokens: int = 0
+    tokens_per_s: float = 0.0
+    """Of all conversations together, their prompts' time included."""
+    each_tokens_per_s: float = 0.0
     """Of one conversation while it replies, on average over replies."""
-    ratio: float
-    """Of all tokens per second to those of one at a time that drafts the same way."""
-    peak_rss_bytes: int
-    """Of the process during this part; during all so far, where the system cannot start over."""
-    differ: int
+    ratio: float | None = None
+    """Of all tokens per second to those of one at a time that drafts the same way, if that was not refused."""
+    peak_rss_bytes: int = 0
+    """Of the process, which did nothing else."""
+    differ: int = 0
+    memory: dict[str, Any] | None = None
+    """The plan for the budget."""
 
     @property
-    def tokens_per_s(self) -> float:
-        """Of all conversations together, their prompts' time included."""
-        return self.tokens / self.seconds
+    def over(self) -> bool:
+        """Whether there was a budget, which was not kept."""
+        return self.memory is not None and self.peak_rss_bytes > self.memory["budget_bytes"]
 
     def as_json(self) -> dict[str, object]:
-        facts = asdict(self) | {"tokens_per_s": self.tokens_per_s}
+        if self.refused:
+            return {"at_once": self.at_once, "draft": self.draft, "refused": self.refused}
+        facts = asdict(self)
+        del facts["refused"]
+        facts |= {"over_budget": self.over} if self.memory else {}
         return {name: rounded(fact) if isinstance(fact, float) else fact for name, fact in facts.items()}
 
 
 def measure(
-    model: LoadedModel,
-    texts: Sequence[str],
-    settings: Settings,
-    *,
-    counts: Sequence[int],
-    drafts: Sequence[str],
-    costs: Path,
-    progress: Progress,
+    asked: Asked, *, counts: Sequence[int], drafts: Sequence[str], progress: Progress
 ) -> list[Measured]:
-    """Answer ``texts`` with every number of conversations at once and every way to draft.
+    """Answer the texts with every number of conversations at once and every way to draft.
 
     One at a time always comes first, for ratios to refer to. Replies are compared with those of plain
-    decoding, alone. Raises what ``Conversations`` does, and the error of a text that cannot be answered.
+    decoding, alone, with a cache of the same kind and size. Raises what ``Worker`` does.
     """
     ordered = sorted({1, *counts})
     total = len(drafts) * len(ordered)
-    progress("plain decoding", 0, 1 + total)
-    expected = _alone(model, texts, settings)
+    expected: dict[tuple[int, str], list[list[int]]] = {}
     found: list[Measured] = []
     for turn, draft in enumerate(drafts):
         base = 0.0
         for place, count in enumerate(ordered):
-            progress(f"{count} at once, drafts {draft}", 1 + turn * len(ordered) + place, 1 + total)
-            one = _together(model, texts, settings, expected, count, draft, costs, base)
-            base = base or one.tokens_per_s
+            progress(f"{count} at once, drafts {draft}", turn * len(ordered) + place, total)
+            one = _together(asked, count, draft, base, expected)
+            base = one.tokens_per_s if count == 1 else base
             found.append(one)
-    progress("done", 1 + total, 1 + total)
+    progress("done", total, total)
     return [one for one in found if one.at_once in counts]
 
 
-def _alone(model: LoadedModel, texts: Sequence[str], settings: Settings) -> list[list[int]]:
-    session = Session(model.forward, model.tokenizer, model.template, settings)
-    found = []
-    for text in texts:
-        session.reset()
-        for _ in session.reply(text) if model.template else session.complete(text):
-            pass
-        assert session.last is not None
-        found.append(session.last.tokens)
-    session.recover()
-    return found
-
-
 def _together(
-    model: LoadedModel,
-    texts: Sequence[str],
-    settings: Settings,
-    expected: Sequence[Sequence[int]],
-    count: int,
-    draft: str,
-    costs: Path,
-    base: float,
+    asked: Asked, count: int, draft: str, base: float, expected: dict[tuple[int, str], list[list[int]]]
 ) -> Measured:
-    replies: list[Reply] = []
-    forget_peak_rss()
-    with Conversations(model, count, settings, drafting=Drafting(draft), costs=costs) as several:
-        began = time.perf_counter()
-        for answer in several.answers(texts, raw=model.template is None):
-            if answer.reply is None:
-                assert answer.error is not None
-                raise answer.error
-            replies.append(answer.reply)
-        seconds = time.perf_counter() - began
-        peak = peak_rss_bytes()
-    tokens = sum(len(reply.tokens) for reply in replies)
-    each = [len(one.tokens) / (one.stats.prefill_s + one.stats.decode_s) for one in replies]
-    pairs = zip(replies, expected, strict=False)
-    differ = sum(reply.tokens != list(alone) for reply, alone in pairs) + len(expected) - len(replies)
-    ratio = tokens / seconds / base if base else 1.0
-    return Measured(count, draft, len(replies), tokens, seconds, sum(each) / len(each), ratio, peak, differ)
+    with asked.worker(count, draft) as worker:
+        facts = worker.open()
+        if "refused" in facts:
+            return Measured(count, draft, facts["refused"])
+        took = worker.request("together", texts=asked.texts)
+        peak = worker.request("memory")["peak_rss_bytes"]
+    cache = (facts["context"], facts["kv"])
+    if cache not in expected:
+        expected[cache] = _alone(asked, *cache)
+    replies, each = took["tokens"], took["each"]
+    tokens = sum(map(len, replies))
+    rate = tokens / took["seconds"]
+    return Measured(
+        count,
+        draft,
+        replies=len(replies),
+        tokens=tokens,
+        tokens_per_s=rate,
+        each_tokens_per_s=sum(each) / len(each),
+        ratio=1.0 if count == 1 else rate / base if base else None,
+        peak_rss_bytes=peak,
+        differ=sum(one != alone for one, alone in zip(replies, expected[cache], strict=True)),
+        memory=facts.get("memory"),
+    )
+
+
+def _alone(asked: Asked, context: int, kv: str) -> list[list[int]]:
+    """What plain decoding replies to each text."""
+    with asked.worker(1, OFF, context=context, kv=kv, memory=None) as worker:
+        worker.open()
+        found: list[list[int]] = worker.request("alone", texts=asked.texts)["tokens"]
+        return found

@@ -33,6 +33,8 @@ class MemoryRun:
     used: float = 0.0
     """Share of the context that tokens took in the end."""
     given_up: tuple[str, ...] = ()
+    kills: int = 0
+    """Processes of the session that the kernel ended because of its budget."""
 
     @property
     def over(self) -> bool:
@@ -40,15 +42,17 @@ class MemoryRun:
 
     @property
     def killed(self) -> bool:
-        return self.status == -signal.SIGKILL
+        return self.status == -signal.SIGKILL or self.kills > 0
 
 
 @dataclass(slots=True)
 class MemoryReport:
-    """All runs; ``enforced``: whether the kernel held each to its budget, and did not only watch."""
+    """All runs; ``watched``: why the kernel could not hold each to its budget, and their peaks were only looked
+    at; "" if it did.
+    """
 
     model: str
-    enforced: bool
+    watched: str
     runs: list[MemoryRun] = field(default_factory=list)
 
     @property
@@ -60,7 +64,8 @@ class MemoryReport:
         ratios = self.ratios
         return {
             "model": self.model,
-            "enforced": self.enforced,
+            "enforced": not self.watched,
+            "watched_because": self.watched or None,
             "runs": len(self.runs),
             "over": sum(run.over for run in self.runs),
             "killed": sum(run.killed for run in self.runs),
@@ -88,8 +93,9 @@ def random_runs(
     can be made. Raises BackendError when the model does not plan.
     """
     dice = random.Random(seed)
-    with control_group() as group:
-        report = MemoryReport(model, group is not None)
+    missing: list[str] = []
+    with control_group(missing=missing.append) as group:
+        report = MemoryReport(model, "".join(missing))
         stones = _plan(model)["milestones"]
         smallest, largest = stones[0]["bytes"], stones[-1]["bytes"]
         for number in range(count):
@@ -135,12 +141,13 @@ def _run(
     given = ("generate", "-m", model, "--raw", "-p", prompt, "--json", "--memory", str(budget), *options)
     if group:
         group.limit(budget)
-    enter = group.enter if group else None
+    enter, before = (group.enter, group.kills()) if group else (None, 0)
     done = subprocess.run(_command(*given), capture_output=True, text=True, check=False, preexec_fn=enter)
+    kills = group.kills() - before if group else 0
     if done.returncode:
-        return MemoryRun(options, budget, done.returncode)
+        return MemoryRun(options, budget, done.returncode, kills=kills)
     stats = json.loads(done.stdout)["stats"]
     memory = stats["memory"]
     used = (stats["prompt_tokens"] + stats["completion_tokens"]) / stats["context"]
     planned, given_up = memory["planned_bytes"], tuple(memory["given_up"])
-    return MemoryRun(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up)
+    return MemoryRun(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up, kills)

@@ -19,6 +19,12 @@ from edgedec.control.costs import CostCurve
 
 _KEEPING = 0.8
 """Of the average over passes: what remains of one after one more."""
+_GLANCE = 4
+"""Of passes in which nobody drafts, one in so many is looked at for its time."""
+
+
+Slopes = dict[tuple[int, int, int], float]
+"""What ``least_slope`` found, by the other conversations, their tokens, and the tokens it was asked for."""
 
 
 class Company:
@@ -26,12 +32,17 @@ class Company:
 
     def __init__(self, table: CostCurve, count: int) -> None:
         self._table = table
-        self.views = tuple(CompanyCosts(table) for _ in range(count))
+        self._passes = 0
+        self._slopes: Slopes = {}
+        self.views = tuple(CompanyCosts(table, self._slopes) for _ in range(count))
 
     def passed(self, tokens: Mapping[int, int], seconds: float) -> None:
         """A pass over so many ``tokens`` of each of these conversations took ``seconds``."""
         total = sum(tokens.values())
-        self._table.observe(total, seconds)
+        self._passes += 1
+        if total > len(tokens) or self._passes % _GLANCE == 0:
+            self._table.observe(total, seconds)
+            self._slopes.clear()
         for number, own in tokens.items():
             self.views[number].met(len(tokens) - 1, total - own)
 
@@ -39,12 +50,12 @@ class Company:
 class CompanyCosts:
     """``Costs`` of one conversation's tokens. Its passes are observed by ``Company``, in all their tokens."""
 
-    def __init__(self, table: CostCurve) -> None:
+    def __init__(self, table: CostCurve, slopes: Slopes) -> None:
         self._table = table
         self._others = 0
         self._each = 1.0
         """Tokens that one of the others has in a pass, on average."""
-        self._slopes: dict[int, float] = {}
+        self._slopes = slopes
 
     @property
     def longest(self) -> int:
@@ -70,12 +81,13 @@ class CompanyCosts:
 
     def least_slope(self, more: int) -> float:
         """See ``CostCurve.least_slope``."""
-        slopes = self._slopes  # another thread may begin with new ones
-        if more not in slopes:
+        key = (self._others, round(self._others * self._each), more)
+        slope = self._slopes.get(key)  # another thread may forget it at any time
+        if slope is None:
             most = min(more, self.longest - 1)
             each = ((self.seconds(count + 1) - self.plain) / count for count in range(1, most + 1))
-            slopes[more] = min(each, default=0.0)
-        return slopes[more]
+            slope = self._slopes[key] = min(each, default=0.0)
+        return slope
 
     def observe(self, tokens: int, seconds: float) -> bool:
         """What this conversation saw of a pass includes waiting for the others: it says nothing."""
@@ -98,7 +110,6 @@ class CompanyCosts:
         if others:
             self._each = _KEEPING * self._each + (1.0 - _KEEPING) * tokens / others
         self._others = others
-        self._slopes = {}
 
     def _whole(self, tokens: int) -> float:
         """Seconds of a whole pass; beyond the table as many times the longest as it has more tokens."""

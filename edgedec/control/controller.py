@@ -33,6 +33,12 @@ _NAP = 4
 """Rounds after which it is looked again whether asking can be afforded."""
 _GLANCE = 4
 """Of plain rounds in which nobody was asked, one in so many is looked at for its time."""
+_HOPELESS = 0.8
+"""Where tokens have to be more probable than this to pay, nobody is asked: in company a drafted token may
+take as long as one's own.
+"""
+_REST = 16
+"""Rounds after which prices are looked at again where they were hopeless."""
 _FEW = 2.0
 """Drafted tokens that must be affordable for asking to make sense."""
 _READING = 2.0
@@ -79,6 +85,8 @@ class Controller:
         """Whom of the costly ones, what there was without them, and whether that seemed as good."""
         self._reading = 0.0
         self._quiet_until = 0
+        self.hopeless = False
+        """Whether no draft can win what asking and learning take, at these prices."""
         self._costly: set[str] = set()
         """Those of whom one call is dear beside a plain pass."""
 
@@ -97,9 +105,17 @@ class Controller:
         """A new sequence."""
         self._fresh = set(self._callers)
 
+    def rests(self) -> bool:
+        """A new round; whether nobody is to be asked in it. Then ``rested`` is all there is to say of it."""
+        self._turn += 1
+        if self._turn >= self._quiet_until:
+            self.hopeless = least_reach(self.costs, self._limit) >= _HOPELESS
+            if self.hopeless:
+                self._quiet_until = self._turn + _REST
+        return self._turn < self._quiet_until and (self.hopeless or not self._costly)
+
     def cheap(self, room: int) -> list[Request]:
         """Whom to ask first in this round, for at most ``room`` tokens: those who cost next to nothing."""
-        self._turn += 1
         self._asked, self._tried, self._reading = [], None, 0.0
         if self._turn < self._quiet_until or self._due_plain:
             return []
@@ -165,7 +181,7 @@ class Controller:
     ) -> None:
         """A round with the drafts ``proposed`` fed ``fed`` and committed ``committed``."""
         if not self._asked and not len(fed):
-            self._idled(times)
+            self.rested(times.passing)
             return
         for tree in proposed:
             self.acceptance.observe(tree, committed)
@@ -184,11 +200,13 @@ class Controller:
         for name in self._asked:
             self._callers[name].asked(self._turn, name in fed.sources)
 
-    def _idled(self, times: RoundTimes) -> None:
-        """A plain round in which nobody was asked: it lost nothing, and little is made of it."""
+    def rested(self, passing: float | None) -> None:
+        """A plain round in which nobody was asked, ``passing`` seconds long if they were measured: it lost
+        nothing, and little is made of it.
+        """
         self._since_plain = 0
-        if times.passing is not None and self._turn % _GLANCE == 0:
-            self.costs.observe(1, times.passing)
+        if passing is not None and self._turn % _GLANCE == 0:
+            self.costs.observe(1, passing)
         self.credit.book(1, 1.0)
         self._average(1, 1.0)
         if self._costly:

@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from functools import cache
 from struct import pack, unpack_from
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgedec.core.errors import BackendError
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core.types import HeadRows
@@ -33,12 +30,6 @@ _SIGNATURES = {
 }
 """By name without ``edgedec_draft_``: what comes back, and the arguments."""
 
-_Lesson = tuple[DraftTree, NDArray[np.int32], NDArray[np.float32], NDArray[np.float32], float]
-"""A pass: the tree, ids, values and logsumexp of its rows, and their temperature."""
-
-_MOST_UNREAD = 32
-"""Rounds kept for later, in some kilobytes each."""
-
 
 class NativeDrafter:
     """A drafter without a model, as ``Drafter`` and ``Remembering`` say; its memory is fixed from the start.
@@ -60,55 +51,28 @@ class NativeDrafter:
         self._tokens, self._parents = (ctypes.c_int32 * most)(), (ctypes.c_int32 * most)()
         self._probs = (ctypes.c_double * most)()
         self._room = tuple(map(ctypes.addressof, (self._tokens, self._parents, self._probs)))
-        self._heard: _Lesson | None = None
-        self._unread: list[tuple[_Lesson | None, Sequence[int]]] = []
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._read()
-        self._heard, count = None, len(tokens)
+        count = len(tokens)
         self._library.edgedec_draft_begin(self._handle, pack(f"{count}i", *tokens), count, kept)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        self._heard = (tree, rows.ids, rows.values, rows.logsumexp, rows.temperature)
-
     def commit(self, tokens: Sequence[int]) -> None:
-        """Handed over when it is needed: a pass leaves nothing in the caches, and of many rounds at once only
-        the first costs much.
-        """
-        self._unread.append((self._heard, tokens))
-        self._heard = None
-        if len(self._unread) > _MOST_UNREAD:
-            self._read()
+        count = len(tokens)
+        self._library.edgedec_draft_commit(self._handle, pack(f"{count}i", *tokens), count)
 
-    def _read(self) -> None:
-        for heard, tokens in self._unread:
-            if heard:
-                self._learn(*heard)
-            count = len(tokens)
-            self._library.edgedec_draft_commit(self._handle, pack(f"{count}i", *tokens), count)
-        self._unread.clear()
-
-    def _learn(
-        self,
-        tree: DraftTree,
-        ids: NDArray[np.int32],
-        values: NDArray[np.float32],
-        logsumexp: NDArray[np.float32],
-        temperature: float,
-    ) -> None:
-        rows, columns = ids.shape
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        count, columns = rows.ids.shape
         # To copy an array costs a fraction of finding out its address.
-        best, logits, totals = ids.tobytes(), values.tobytes(), logsumexp.tobytes()
-        if not len(best) == len(logits) == columns * len(totals) == 4 * rows * columns:
+        best, logits, totals = rows.ids.tobytes(), rows.values.tobytes(), rows.logsumexp.tobytes()
+        if not len(best) == len(logits) == columns * len(totals) == 4 * count * columns:
             raise ValueError("rows of other shapes or types than HeadRows says")
         nodes = len(tree.tokens)
         tokens, parents = pack(f"{nodes}i", *tree.tokens), pack(f"{nodes}i", *tree.parents)
         self._library.edgedec_draft_learn(
-            self._handle, nodes, tokens, parents, rows, columns, best, logits, totals, temperature
+            self._handle, nodes, tokens, parents, count, columns, best, logits, totals, rows.temperature
         )
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        self._read()
         count = self._library.edgedec_draft_propose(self._handle, limit, floor, *self._room)
         if not count:
             return EMPTY
@@ -124,13 +88,11 @@ class NativeDrafter:
         return int(self._library.edgedec_draft_nbytes(self._handle))
 
     def saved(self) -> bytes:
-        self._read()
         data = ctypes.create_string_buffer(self._library.edgedec_draft_saved_size(self._handle))
         self._library.edgedec_draft_save(self._handle, data)
         return data.raw
 
     def restore(self, data: bytes, vocab_size: int) -> None:
-        self._read()
         wrong = self._library.edgedec_draft_restore(self._handle, data, len(data), vocab_size)
         if wrong:
             raise ValueError(self._wrong[wrong - 1])

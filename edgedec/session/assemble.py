@@ -45,6 +45,7 @@ def load_model(
     clock: Clock = time.perf_counter,
 ) -> LoadedModel:
     """Open an exported bundle; None means as many threads, and as much context, as the backend thinks best.
+    It has room for the passes that an ``Engine`` makes, and no longer ones.
 
     Raises NotFoundError or BadFileError for the bundle, UsageError for ``context`` beyond the model's own
     limit or an unavailable ``EDGEDEC_ISA``, UnsupportedError for a ``kv`` that the bundle cannot have,
@@ -54,8 +55,9 @@ def load_model(
     manifest = Manifest.load(bundle)
     from edgedec.backends.onnx_session import physical_cores
     from edgedec.backends.open import kernels_of, open_forward
+    from edgedec.engine import LONGEST_PASS
 
-    forward = open_forward(bundle, manifest, threads=threads, capacity=context, kv=kv)
+    forward = open_forward(bundle, manifest, threads=threads, capacity=context, kv=kv, max_pass=LONGEST_PASS)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(

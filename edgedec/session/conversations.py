@@ -184,6 +184,11 @@ def check_several(model: LoadedModel, count: int, drafting: Drafting) -> None:
             f"{model.manifest.name} runs in {model.isa}, one conversation at a time",
             hint="export the model for EdgeDec's kernels, or do without --at-once",
         )
+    check_drafts(drafting)
+
+
+def check_drafts(drafting: Drafting) -> None:
+    """Raises UsageError unless several conversations at once can have these drafts."""
     if drafting.models:
         raise UsageError(
             "no model can draft for several conversations at once",

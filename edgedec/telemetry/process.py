@@ -80,15 +80,6 @@ def peak_rss_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
 
 
-def forget_peak_rss() -> bool:
-    """Let ``peak_rss_bytes`` count from now on; False where the operating system cannot."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
-    except OSError:
-        return False
-    return True
-
-
 def _status(name: str) -> int:
     """A number of bytes in Linux's /proc/self/status; 0 elsewhere."""
     try:

@@ -191,6 +191,53 @@ def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     assert re.search(r"^ +3 +off +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ MB +0$", told.stdout, re.M)
     few = run(real(home), "bench", "conversations", *given, "--at-once", "8")
     assert_one_line(few, 2, "5 questions are not enough for 8")
+    models = run(real(home), "bench", "conversations", *given, "--at-once", "2", "--draft", "smollm2-135m")
+    assert_one_line(models, 2, "no model can draft")
+
+
+def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
+    """The smallest that fits four conversations, which is too much for none; and too little for any."""
+    home.path.mkdir(exist_ok=True)
+    given = (
+        "-m",
+        str(bundle),
+        "--questions",
+        "4",
+        "--max-tokens",
+        "6",
+        "--context",
+        "400",
+        "--draft",
+        "auto",
+    )
+    bench = ("bench", "conversations", *given, "--at-once", "1", "--at-once", "4")
+    free = json.loads(run(real(home), *bench, "--memory", "1GB", "--json").stdout)["results"]
+    assert [(one["differ"], one["over_budget"], one["memory"]["given_up"]) for one in free] == [
+        (0, False, []), (0, False, []),
+    ]  # fmt: skip
+    budget = free[0]["memory"]["planned_bytes"]
+    told = run(real(home), *bench, "--memory", str(budget))
+    assert told.exit_code == 0, told.output
+    number = r"[\d.]+ MB"
+    assert re.search(
+        rf"^ +4 +auto +[\d.]+ +[\d.]+ +[\d.]+ +{number} +{number} +{number} +0$", told.stdout, re.M
+    )
+    assert re.search(r"^4 at once, drafts auto: ", told.stdout, re.M)
+    small = json.loads(run(real(home), *bench, "--memory", "10MB", "--json").stdout)["results"]
+    assert all("10.0 MB" in one["refused"] for one in small)
+
+
+def test_the_bench_says_when_a_budget_was_not_kept(
+    home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgedec.bench.conversations import Measured
+
+    home.path.mkdir(exist_ok=True)
+    monkeypatch.setattr(Measured, "over", True)
+    given = ("-m", str(bundle), "--questions", "1", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    result = run(real(home), "bench", "conversations", *given, "--at-once", "1", "--memory", "1GB")
+    assert result.exit_code == 10
+    assert "1 of 1 took more memory" in result.stderr
 
 
 def test_the_bench_sees_a_reply_that_differs(

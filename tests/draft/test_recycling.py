@@ -132,21 +132,6 @@ def test_of_two_passes_before_tokens_are_committed_the_second_counts() -> None:
     assert set(after(drafter.propose(8, 0.05))) == {3}
 
 
-def test_rounds_that_wait_are_bounded_and_none_is_lost() -> None:
-    drafter, waiting = Recycling(), []
-    drafter.begin([0], 0)
-    for token in range(1, 400):
-        drafter.learn(DraftTree(), answers({token: 0.9}))
-        drafter.commit([token])
-        waiting.append(len(drafter._unread))
-    assert max(waiting) < 40
-    known = 0
-    for token in range(399):
-        drafter.begin([token], 0)
-        known += token + 1 in after(drafter.propose(4))
-    assert known > 380  # some had to give way
-
-
 def test_files_of_earlier_versions_are_read() -> None:
     """Bits and width; tags, tokens, levels and marks of all places; the first bits of a key are its place."""
     mask = (1 << 64) - 1

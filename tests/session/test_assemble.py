@@ -6,13 +6,18 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from edgedec.backends.onnx import MAX_PASS
+from edgedec.backends.open import open_forward
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TOKENIZER, FileEntry, Manifest
+from edgedec.core.types import Forward, HeadRows, Rows
+from edgedec.engine import LONGEST_PASS
 from edgedec.export import export_gguf
 from edgedec.session.assemble import load_model
-from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 
 def test_a_tokenizer_of_a_larger_model_is_refused(tmp_path: Path) -> None:
@@ -28,3 +33,27 @@ def test_a_tokenizer_of_a_larger_model_is_refused(tmp_path: Path) -> None:
     assert Manifest.load(bundle).files == files
     with pytest.raises(BadFileError, match=r"tokenizer has .* tokens, and its model"):
         load_model(bundle)
+
+
+def test_rings_have_room_for_the_passes_that_are_made_and_results_are_the_same(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    gguf = write_tiny(tmp_path / "tiny.gguf", architecture="gemma3", shape=TinyShape(context=1024))
+    manifest = export_gguf(gguf, bundle)
+    loaded = load_model(bundle, threads=1).forward
+    assert loaded.caps.max_pass == LONGEST_PASS
+    longest = open_forward(bundle, manifest, threads=1)
+    assert longest.caps.max_pass == MAX_PASS
+    assert loaded.nbytes()["kv_cache"] < 0.9 * longest.nbytes()["kv_cache"]
+    tokens = [7 * place % manifest.spec.vocab_size for place in range(1000)]
+    with pytest.raises(ValueError, match="128"):
+        loaded.extend(tokens[:200])
+    mine, theirs = fed(loaded, tokens), fed(longest, tokens)
+    assert mine.logits is not None
+    assert np.array_equal(mine.logits, theirs.logits)
+
+
+def fed(forward: Forward, tokens: list[int]) -> HeadRows:
+    """The head's results for the last token, after the longest passes."""
+    most = forward.caps.max_pass
+    passes = [tokens[start : start + most] for start in range(0, len(tokens), most)]
+    return [forward.extend(some, rows=Rows(last=True, full=True)) for some in passes][-1]

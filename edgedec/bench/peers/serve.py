@@ -24,6 +24,8 @@ OPS = (
     "logits",
     "fill",
     "extend",
+    "alone",
+    "together",
     "say",
     "save",
     "restore",

@@ -1,0 +1,126 @@
+"""What drafters hear while nobody asks them: everything, later, but no lessons where drafts are hopeless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import pytest
+
+from edgedec.control import Company, CostCurve
+from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.core.types import HeadRows
+from edgedec.speculation import Speculation
+from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, text
+
+COMPANY = 8
+KNEE = {tokens: 0.01 * cost for tokens, cost in {1: 1.0, 8: 1.05, 16: 2.1, 128: 16.8}.items()}
+"""Alone there is room for drafts; in a pass of eight conversations a token more costs as much as one."""
+
+
+@dataclass
+class Listener:
+    """Counts what it is called for."""
+
+    name: str = "listener"
+    known: list[int] = field(default_factory=list)
+    commits: int = 0
+    lessons: int = 0
+    asked: int = 0
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        assert self.known[:kept] == list(tokens[:kept])
+        self.known = list(tokens)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        self.commits += 1
+        self.known += tokens
+
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        assert rows.logits is None
+        self.lessons += 1
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self.asked += 1
+        return EMPTY
+
+    def nbytes(self) -> int:
+        return 0
+
+
+def in_company() -> tuple[Company, Listener, Speculation]:
+    """The first of eight conversations, after passes with all of them."""
+    company = Company(CostCurve(KNEE), COMPANY)
+    listener = Listener()
+    for _ in range(40):
+        company.passed(dict.fromkeys(range(COMPANY), 1), KNEE[COMPANY])
+    speculation = Speculation([listener], company.views[0])
+    speculation.begin([1, 2], 0)
+    return company, listener, speculation
+
+
+def rounds(speculation: Speculation, tokens: Sequence[int], rows: HeadRows = NO_ROWS) -> None:
+    for token in tokens:
+        speculation.learn(speculation.propose(15), rows)
+        speculation.commit([token], 0, seconds=KNEE[1])
+
+
+def test_where_drafts_are_hopeless_a_round_calls_no_drafter() -> None:
+    _, listener, speculation = in_company()
+    rounds(speculation, range(100, 1100))
+    assert (listener.asked, listener.lessons, listener.commits) == (0, 0, 0)
+    assert speculation.tally.rounds == speculation.tally.committed == 1000
+    speculation.end()
+    assert listener.commits == 1
+    assert listener.known == [1, 2, *range(100, 1100)]
+
+
+def test_when_the_company_goes_drafters_are_asked_and_know_everything() -> None:
+    company, listener, speculation = in_company()
+    rounds(speculation, range(100, 200))
+    company.passed({0: 1}, KNEE[1])
+    for token in range(200, 217):
+        speculation.learn(speculation.propose(15), NO_ROWS)
+        if listener.asked:
+            break
+        speculation.commit([token], 0, seconds=KNEE[1])
+    assert listener.asked == 1
+    assert listener.known == [1, 2, *range(100, token)]
+
+
+def test_a_new_sequence_begins_after_the_end_of_the_one_before() -> None:
+    _, listener, speculation = in_company()
+    rounds(speculation, [3, 4])
+    speculation.begin([1, 2, 3, 4, 5], 4)
+    assert listener.known == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("logits", [None, np.zeros((1, 4), np.float32)])
+def test_alone_what_waits_is_bounded_and_no_lesson_is_lost(logits: np.ndarray | None) -> None:
+    """Asked in vain it is asked ever more rarely, but it may have something to say one day."""
+    listener = Listener()
+    ticks = count()
+    speculation = Speculation([listener], CostCurve(KNEE), clock=lambda: 1e-3 * next(ticks))
+    speculation.begin([1, 2], 0)
+    one = np.zeros(1, np.float32)
+    rows = HeadRows(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.int32), one, one, logits)
+    waiting = []
+    for token in range(1000):
+        rounds(speculation, [token], rows)
+        waiting.append(token + 1 - listener.commits)
+    assert 0 < listener.asked < 100
+    assert 8 < max(waiting) < 40
+    speculation.end()
+    assert listener.lessons == listener.commits == 1000
+
+
+def test_who_is_always_right_is_asked_in_every_round() -> None:
+    """The better drafts are, the more is a second worth; that makes them no less worth asking for."""
+    truth, device = text(3000), Device(curve(CURVES["avx2"]))
+    guesser = Guesser(truth, device, lambda at: 1.0)
+    speculation = Speculation([guesser], curve(CURVES["avx2"]), clock=device.clock)
+    decode(truth, device, speculation)
+    assert speculation.tally.rounds > 180
+    assert guesser.calls > 0.95 * speculation.tally.rounds
