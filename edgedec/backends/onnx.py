@@ -98,8 +98,8 @@ class OnnxForward(Cached):
         return result
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Selecting.attention``; computes no logits. Raises UnsupportedError also for a model with
-        layers that see a window.
+        """See ``Selecting.attention``; computes no logits. Raises UnsupportedError also for a model with layers
+        that see a window.
         """
         check_attention(self._session, self._spec)
         planned, fed = self._planned(tokens, None, Rows(()))

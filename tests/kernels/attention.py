@@ -200,7 +200,7 @@ def visible(model: Model, parents: Sequence[int], token: int, length: int) -> li
 
 
 def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int) -> F64:
-    """What each token and head gives each slot [T, heads, capacity], in float64, by the keys in `cache`."""
+    """What each token and head gives to each slot [T, heads, capacity], in float64, from the keys in `cache`."""
     rotary = model.rotary([length + depth for depth in depths(parents)])
     q = tokens[:, : model.heads * model.dim].reshape(len(tokens), model.heads, model.dim)
     q = turned(model, q, rotary, model.norm_weights()[0]) / model.dim**0.5
