@@ -72,9 +72,9 @@ def command(
     """Run random sessions under random budgets, each in a process of its own, and compare peaks with plans.
 
     Budgets lie between a little less than the smallest that fits and a little more than any use. The kernel
-    counts what each process had at most, and where control groups can be made (Linux, version 1 or 2: as root,
-    or below what systemd hands to users) ends what goes over its budget; else a line says what is missing for
-    that. Exits with status 10 if any did.
+    counts what each process had at most, and where control groups can be made (Linux, version 1 or 2: as
+    root, or below what systemd hands to users) ends what goes over its budget; else a line says what is
+    missing for that. Exits with status 10 if any did.
 
     With --peer: memory beside other runtimes instead. Each side in turn, alone, loads the same weights, reads
     the same prompt and continues it by as many tokens, in a context of the same size. "peak" is the most that

@@ -35,9 +35,9 @@ class OnnxForward(Cached):
     ``threads``: compute threads (None: one per physical core); ``spin``: they wait actively between ops, best
     when the cores are ours. ``capacity``: tokens the cache holds (None: what the model was made for, at most
     4096). ``kv``: how it keeps keys and values; "int8" takes about half the bytes, and has other results, as
-    exact: the same bits whatever passes tokens came in. ``max_pass``: most tokens of one pass, for which rings
-    of layers with a window have room. Raises UsageError for a capacity the model was not made for, and what
-    ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
+    exact: the same bits whatever passes tokens came in. ``max_pass``: most tokens of one pass, for which
+    rings of layers with a window have room. Raises UsageError for a capacity the model was not made for, and
+    what ``open_session``, ``check_shapes`` and ``KvMemory`` raise.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ class MemoryRun:
 
 @dataclass(slots=True)
 class MemoryReport:
-    """All runs; ``watched``: why the kernel could not hold each to its budget, and their peaks were only looked
-    at; "" if it did.
+    """All runs; ``watched``: why the kernel could not hold each to its budget, and their peaks were only
+    looked at; "" if it did.
     """
 
     model: str
