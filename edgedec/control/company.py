@@ -40,8 +40,9 @@ class Company:
         """A pass over so many ``tokens`` of each of these conversations took ``seconds``."""
         total = sum(tokens.values())
         self._passes += 1
-        if total > len(tokens) or self._passes % _GLANCE == 0:
-            self._table.observe(total, seconds)
+        plain = total == len(tokens)
+        if not plain or self._passes % _GLANCE == 0:
+            self._table.observe(total, seconds, plain=plain)
             self._slopes.clear()
         for number, own in tokens.items():
             self.views[number].met(len(tokens) - 1, total - own)

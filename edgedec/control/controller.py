@@ -33,9 +33,9 @@ _NAP = 4
 """Rounds after which it is looked again whether asking can be afforded."""
 _GLANCE = 4
 """Of plain rounds in which nobody was asked, one in so many is looked at for its time."""
-_HOPELESS = 0.8
-"""Where tokens have to be more probable than this to pay, nobody is asked: in company a drafted token may
-take as long as one's own.
+_HOPELESS = 0.65
+"""Where tokens have to be more probable than this to pay, nobody is asked: what they win, learning takes. In
+company a drafted token may take as long as one's own.
 """
 _REST = 16
 """Rounds after which prices are looked at again where they were hopeless."""

@@ -93,9 +93,10 @@ class CostCurve:
             self._slopes[more] = min(slopes, default=0.0)
         return self._scale * self._slopes[more]
 
-    def observe(self, tokens: int, seconds: float) -> bool:
+    def observe(self, tokens: int, seconds: float, *, plain: bool = False) -> bool:
         """A pass took so long. False for a single one that took several times too long: it was interrupted,
-        and says nothing.
+        and says nothing. ``plain``: of several conversations that draft nothing; like a pass over one token it
+        says how quick the machine is now, not what more tokens cost.
         """
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
             return False
@@ -107,6 +108,8 @@ class CostCurve:
         weight = max(_WEIGHT, _FIRST_WEIGHT / self._seen[tokens - 1] ** 0.5)
         if tokens == 1:
             self._see_one(math.log(ratio), weight)
+        elif plain:
+            self._level += weight * math.log(ratio)
         else:
             self._see_several(tokens, math.log(ratio), weight)
         self._scale = math.exp(self._level)

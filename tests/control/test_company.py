@@ -157,3 +157,16 @@ def test_the_shares_of_all_come_to_the_whole_pass(shape: str, drafted: tuple[int
         company.passed(fed, whole)
     shares = sum(company.views[number].seconds(tokens) for number, tokens in fed.items())
     assert shares >= whole * 0.999
+
+
+def test_a_machine_with_less_time_for_us_makes_drafts_no_cheaper() -> None:
+    """Plain passes of eight that take twice as long say nothing about one more token in them."""
+    table = curve({1: 1.0, 8: 2.5, 16: 4.4, 32: 7.5, 128: 26.0})
+    company = Company(table, 8)
+    company.passed(dict.fromkeys(range(8), 1), table.seconds(8))
+    view, usual = company.views[0], table.seconds(8)
+    before, price = view.plain, view.least_slope(15) / view.plain
+    for _ in range(400):
+        company.passed(dict.fromkeys(range(8), 1), 2.0 * usual)
+    assert view.plain == pytest.approx(2.0 * before, rel=0.02)
+    assert view.least_slope(15) / view.plain == pytest.approx(price, rel=0.02)
