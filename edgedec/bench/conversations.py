@@ -63,7 +63,7 @@ class Measured:
     each_tokens_per_s: float = 0.0
     """Of one conversation while it replies, on average over replies."""
     ratio: float | None = None
-    """Of all tokens per second to those of one at a time that drafts the same way, unless that was refused."""
+    """Of all tokens per second to those of one at a time drafting the same way, unless that was refused."""
     peak_rss_bytes: int = 0
     """Of the process, which did nothing else."""
     differ: int = 0

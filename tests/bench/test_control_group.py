@@ -1,4 +1,4 @@
-"""Groups whose memory the kernel limits: real ones if there are any, and folders that look like them."""
+"""Groups whose memory the kernel limits: real ones if there are any, and folders that look so."""
 
 from __future__ import annotations
 
