@@ -95,8 +95,8 @@ class CostCurve:
 
     def observe(self, tokens: int, seconds: float, *, plain: bool = False) -> bool:
         """A pass took so long. False for a single one that took several times too long: it was interrupted,
-        and says nothing. ``plain``: of several conversations that draft nothing; like a pass over one token it
-        says how quick the machine is now, not what more tokens cost.
+        and says nothing. ``plain``: of several conversations that draft nothing; like a pass over one token
+        it says how quick the machine is now, not what more tokens cost.
         """
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
             return False
