@@ -105,6 +105,7 @@ class Speculation:
         """At most ``limit`` tokens that may follow ``tokens``, all that was committed: a function of these,
         whatever was drafted before. By the first model that drafts, or else by lookup, whoever drafts.
         """
+        self._tell()  # or else what waits would be told behind ``tokens``, which have it
         found: list[list[int]] = []
         models = [drafter for drafter in self._drafters if isinstance(drafter, Foreseeing)]
         self._each(lambda one: found.append(cast("Foreseeing", one).ahead(tokens, limit)), models[:1])

@@ -97,6 +97,22 @@ def test_a_new_sequence_begins_after_the_end_of_the_one_before() -> None:
     assert listener.known == [1, 2, 3, 4, 5]
 
 
+def test_who_is_asked_what_lies_ahead_hears_of_no_token_twice() -> None:
+    class Seer(Listener):
+        def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+            self.begin(tokens, 0)
+            return [token + 1 for token in self.known[-limit:]]
+
+    seer = Seer()
+    speculation = Speculation([seer], in_company()[0].views[0])
+    speculation.begin([1, 2], 0)
+    rounds(speculation, range(100, 120))
+    assert speculation.ahead([1, 2, *range(100, 120)], 2) == [119, 120]
+    rounds(speculation, range(120, 140))
+    speculation.end()
+    assert seer.known == [1, 2, *range(100, 140)]
+
+
 @pytest.mark.parametrize("logits", [None, np.zeros((1, 4), np.float32)])
 def test_alone_what_waits_is_bounded_and_no_lesson_is_lost(logits: np.ndarray | None) -> None:
     """Asked in vain it is asked ever more rarely, but it may have something to say one day."""
