@@ -3,7 +3,8 @@
 Whatever allocates more than a page in a session takes a lease first, and gives it back when the memory is
 free: caches, what a pass needs, whole rows of logits, tables of drafters. Within a budget every name has a
 share, so that nothing takes what was planned for something else. What Python and libraries take in small
-pieces has a share too, of which nobody leases all.
+pieces has a share too, of which nobody leases all; what ONNX Runtime allocates for passes is leased at once,
+by the formula for the longest one.
 """
 
 from __future__ import annotations

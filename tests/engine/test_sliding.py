@@ -18,6 +18,7 @@ from edgedec.engine import Engine, PassRecord
 from edgedec.memory.sliding import Sliding
 from edgedec.sampling import SamplingParams, draw
 from edgedec.speculation import Speculation
+from tests.engine.going_back import Turn, check_over_turns, turns
 from tests.engine.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.engine.test_speculation import Drafting, random_trees
 from tests.session.parrot import Parrot
@@ -87,34 +88,10 @@ def test_drafts_change_no_token(params: SamplingParams) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    turns=st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 3), min_size=1, max_size=9), st.integers(0, 30), st.integers(1, 20)
-        ),
-        min_size=1, max_size=5,
-    ),
-    seed=st.integers(0, 9),
-    capacity=st.integers(2, 24),
-)  # fmt: skip
-def test_over_turns_that_go_back_anywhere(
-    turns: list[tuple[list[int], int, int]], seed: int, capacity: int
-) -> None:
-    """Some of what was said is taken back, some tokens come on top: with drafts and without, the same."""
-    params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
+@given(turns(9, 30, 20), st.integers(0, 9), st.integers(2, 24))
+def test_over_turns_that_go_back_anywhere(turns: list[Turn], seed: int, capacity: int) -> None:
     plain = sliding(capacity=capacity, max_pass=random.Random(seed).randint(1, 9))
-    drafting = sliding(random_trees(seed), Lookup(), capacity=capacity)
-    said: list[int] = []
-    for more, back, count in turns:
-        said = [*said[: max(len(said) - back, 0)], *more]
-        reply = tokens(plain, said, params, count)
-        assert tokens(drafting, said, params, count) == reply
-        said += reply
-        for engine in (plain, drafting):
-            assert engine.committed == said
-            assert engine.policy is not None
-            assert engine._forward.length - len(engine.policy.gap) <= capacity
-        assert plain.policy.gap == drafting.policy.gap  # type: ignore[union-attr]
+    check_over_turns(plain, sliding(random_trees(seed), Lookup(), capacity=capacity), turns, seed)
 
 
 def test_what_is_resident_is_not_fed_again() -> None:

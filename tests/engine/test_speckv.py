@@ -20,6 +20,7 @@ from edgedec.engine import Engine
 from edgedec.memory.speckv import NEIGHBOURS, SpecKV
 from edgedec.sampling import SamplingParams, draw
 from edgedec.speculation import Speculation
+from tests.engine.going_back import Turn, check_over_turns, turns
 from tests.engine.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.engine.test_speculation import VOCAB, random_trees
 from tests.session.parrot import Parrot
@@ -137,34 +138,10 @@ def test_with_a_model_that_drafts_the_lookahead_is_its_own(params: SamplingParam
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    turns=st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 50), st.integers(1, 40)
-        ),
-        min_size=1, max_size=5,
-    ),
-    seed=st.integers(0, 9),
-    capacity=st.integers(16, 80),
-)  # fmt: skip
-def test_over_turns_that_go_back_anywhere(
-    turns: list[tuple[list[int], int, int]], seed: int, capacity: int
-) -> None:
-    """Some of what was said is taken back, some tokens come on top: with drafts and without, the same."""
-    params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
+@given(turns(60, 50, 40), st.integers(0, 9), st.integers(16, 80))
+def test_over_turns_that_go_back_anywhere(turns: list[Turn], seed: int, capacity: int) -> None:
     plain = speckv(capacity=capacity, max_pass=random.Random(seed).randint(1, 9))
-    drafting = speckv(random_trees(seed), Lookup(), capacity=capacity)
-    said: list[int] = []
-    for more, back, count in turns:
-        said = [*said[: max(len(said) - back, 0)], *more]
-        reply = tokens(plain, said, params, count)
-        assert tokens(drafting, said, params, count) == reply
-        said += reply
-        for engine in (plain, drafting):
-            assert engine.committed == said
-            assert policy_of(engine)._cache.resident <= policy_of(engine).slots
-        assert policy_of(plain).gap == policy_of(drafting).gap
-        assert policy_of(plain).missing == policy_of(drafting).missing
+    check_over_turns(plain, speckv(random_trees(seed), Lookup(), capacity=capacity), turns, seed)
 
 
 class Watched(MarkovForward):
