@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw, see generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="See generate.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@opt.threads_option
 @opt.memory_option
 @opt.kv_option
 @opt.json_option

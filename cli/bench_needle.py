@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     "--repeat", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
     help="Facts at each depth, each in another piece of the texts.",
 )  # fmt: skip
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@opt.threads_option
 @opt.kv_option
 @opt.json_option
 @click.pass_context

@@ -66,10 +66,7 @@ if TYPE_CHECKING:
     "--draft", default="auto", show_default=True, metavar="NAMES",
     help="As --draft of generate: replies stay the same, and come sooner.",
 )  # fmt: skip
-@click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N",
-    help="Threads to compute with (default: one per core).",
-)  # fmt: skip
+@opt.threads_option
 @click.option("--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`).")
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="FILE",

@@ -36,10 +36,7 @@ _DEAR = 0.5
 )
 @click.argument("target", metavar="TARGET")
 @click.argument("draft", metavar="DRAFT")
-@click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N",
-    help="Threads to compute with (default: one per core).",
-)  # fmt: skip
+@opt.threads_option
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, target: str, draft: str, threads: int | None, as_json: bool) -> None:
