@@ -85,9 +85,9 @@ def prompt_ids(
 ) -> list[tuple[int, ...]]:
     """Prompts as single user turns through the chat template, or as they are for a model without one."""
     from edgedec.bench.texts import PROMPTS, read_prompts
-    from edgedec.session.assemble import load_template
+    from edgedec.runtime.loaded_model import load_template
     from edgedec.session.prompt import Message, Prompts
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.tokenizer import Tokenizer
 
     texts = list(PROMPTS) if prompts is None else read_prompts(prompts)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)

@@ -146,7 +146,7 @@ def _judge(report: ContestReport, rows: Sequence[Within]) -> None:
 
 
 def _check(shared: Shared, wanted: Wanted) -> None:
-    from edgedec.session.speculate import Drafting
+    from edgedec.runtime.drafting import Drafting
 
     if wanted.levels and any(len(Drafting(spec).models) > 1 for spec in wanted.specs):
         raise UsageError("only one model can draft within --memory")
@@ -172,8 +172,8 @@ def _plan(
     """The plan, and how many tokens the longest conversation can have."""
     from edgedec.bench.contest import Plan
     from edgedec.bench.conversation import Conversation, longest_prompt
-    from edgedec.session.assemble import load_template
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.runtime.loaded_model import load_template
+    from edgedec.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     template = load_template(bundle, tokenizer, manifest)
@@ -201,7 +201,7 @@ def _ours(ctx: click.Context, shared: Shared, wanted: Wanted, bundle: Path, long
     """Ways to draft share a process, or each has one for every level of memory."""
     from edgedec.bench.contest import OFF, PLAIN, Contestant
     from edgedec.bench.sides import ours_drafting, ours_within
-    from edgedec.session.speculate import Drafting
+    from edgedec.runtime.drafting import Drafting
 
     draft_models: dict[str, Path] = {}
     for spec in wanted.specs:  # refuses what does not exist before anything is loaded

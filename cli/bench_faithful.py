@@ -16,7 +16,7 @@ from edgedec.cli import options as opt
 from edgedec.cli.bench_options import Shared, shared_options
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
-from edgedec.session.fit import LOSSY
+from edgedec.core.when_full import LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.faithful import FaithfulReport, Window
@@ -124,7 +124,7 @@ def _windows(
 ) -> list[Window]:
     from edgedec.bench.faithful import windows_of
     from edgedec.bench.texts import read_text
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     bos = manifest.tokenizer.bos_id if manifest.tokenizer.add_bos else None

@@ -12,7 +12,7 @@ from edgedec.cli import bench_common as common
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.seams import open_model
-from edgedec.session.fit import LOSSY
+from edgedec.core.when_full import LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.needle import Found, Trial

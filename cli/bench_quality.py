@@ -16,8 +16,8 @@ from edgedec.cli.bench_options import Shared
 from edgedec.cli.seams import fetch_drafts, seams
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
+from edgedec.core.when_full import DROP, LOSSY
 from edgedec.sampling import SamplingParams
-from edgedec.session.fit import DROP, LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.contest import Contestant, Plan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgedec.bench.quality import Problem, SideQuality
     from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.tokenizer import Tokenizer
 
 
 @click.command(
@@ -87,7 +87,7 @@ def command(
     from edgedec.bench.journal import Journal, digest
     from edgedec.bench.quality import compared
     from edgedec.core.manifest import Manifest
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.tokenizer import Tokenizer
 
     wanted = Wanted(**given)
     shared = Shared(model, None, None, (), threads, isa, as_json)
@@ -173,7 +173,7 @@ def _plan(
     from edgedec.bench.contest import Plan
     from edgedec.bench.conversation import Conversation
     from edgedec.bench.questions import Question
-    from edgedec.session.assemble import load_template
+    from edgedec.runtime.loaded_model import load_template
     from edgedec.session.prompt import Message, Prompts
 
     system = wanted.system
@@ -198,7 +198,7 @@ def _contestants(
     """A process for each side; the first one is what others are compared with."""
     from edgedec.bench.contest import PLAIN, Contestant
     from edgedec.bench.sides import ours_drafting
-    from edgedec.session.speculate import Drafting
+    from edgedec.runtime.drafting import Drafting
 
     models = fetch_drafts(ctx, Drafting(draft))
     everyone: list[Contestant] = []

@@ -13,12 +13,12 @@ from edgedec.cli import errors, screen, slash
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.kept import Kept
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.seams import seams
+from edgedec.cli.session_file import Kept
 from edgedec.core.errors import EdgeDecError
-from edgedec.session.fit import DROP, WHEN_FULL
-from edgedec.session.state import ModelId
+from edgedec.core.when_full import DROP, WHEN_FULL
+from edgedec.session.saved_session import ModelId
 
 if TYPE_CHECKING:
     from edgedec.session.chat import Session

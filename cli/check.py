@@ -17,9 +17,9 @@ from edgedec.core.manifest import WEIGHTS
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.types import Forward
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.pairing import Pairing
+    from edgedec.core.forward import Forward
+    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.runtime.pairing import Pairing
 
 _ROUNDS = 5
 _NAMED = 5
@@ -46,7 +46,7 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     tokens differ), contexts, memory, and the time that one token takes. A pair that does not work is an
     error. The reply of the target never depends on the drafter.
     """
-    from edgedec.session.pairing import paired, require
+    from edgedec.runtime.pairing import paired, require
 
     theirs = open_model(ctx, target, threads=threads, context=None)
     if not theirs.forward.caps.trees or not theirs.forward.caps.exact:
@@ -80,7 +80,7 @@ def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[s
 
 
 def _vocabularies(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
-    from edgedec.session.pairing import differing_ids, share_of_vocabulary
+    from edgedec.runtime.pairing import differing_ids, share_of_vocabulary
 
     tokenizers = target.tokenizer, draft.tokenizer
     differing = [] if pairing.same else differing_ids(*tokenizers)

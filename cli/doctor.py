@@ -13,7 +13,7 @@ from edgedec.cli.seams import seams
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.cli.findings import Findings
+    from edgedec.cli.doctor_report import Findings
 
 PROBLEMS_FOUND = 1
 _NO_LLAMA_CPP = "not installed; it runs GGUF files of other architectures: pip install 'edgedec[gguf]'"
@@ -34,7 +34,7 @@ def command(ctx: click.Context, fast: bool, as_json: bool) -> None:
     Decoding reads all weights once per token, so bandwidth divided by a model's size is the most tokens per
     second that plain decoding can reach. The exit status is 1 when something does not work.
     """
-    from edgedec.cli.findings import examine
+    from edgedec.cli.doctor_report import examine
 
     found = examine(seams(ctx), measure=not fast)
     if as_json:

@@ -16,11 +16,11 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.progress import notice
 from edgedec.core.errors import UsageError
-from edgedec.session.fit import LOSSY, STOP
+from edgedec.core.when_full import LOSSY, STOP
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:
-    from edgedec.memory.policy import Policy
+    from edgedec.eviction.policy import Policy
     from edgedec.session.chat import Session
     from edgedec.session.reply import Reply
 

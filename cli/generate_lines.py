@@ -17,9 +17,9 @@ from edgedec.cli.seams import seams
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from edgedec.runtime.drafting import Drafting
     from edgedec.session.conversations import Answer, Conversations
     from edgedec.session.reply import Settings
-    from edgedec.session.speculate import Drafting
 
 _SHOWN = 60
 """Characters of a prompt above its reply."""

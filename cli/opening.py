@@ -11,13 +11,13 @@ from edgedec.cli.progress import notice
 from edgedec.cli.seams import fetch_drafts, open_draft, open_model, open_speculation
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
-from edgedec.session.fit import STOP
+from edgedec.core.when_full import STOP
 
 if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.budget import Budget
-    from edgedec.session.speculate import Drafting
-    from edgedec.speculation import Speculation
+    from edgedec.decode.speculation import Speculation
+    from edgedec.runtime.budget import Budget
+    from edgedec.runtime.drafting import Drafting
+    from edgedec.runtime.loaded_model import LoadedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def within_memory(
     when_full: str = STOP,
 ) -> tuple[Budget, LoadedModel | None]:
     """See ``session.budget.within``; and the model that drafts, loaded, if one was asked for and fits."""
-    from edgedec.session.budget import within
+    from edgedec.runtime.budget import within
 
     if len(drafting.models) > 1:
         raise UsageError("only one model can draft within --memory", hint="name one, or leave out --memory")

@@ -16,7 +16,7 @@ from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, RULES
 
 if TYPE_CHECKING:
-    from edgedec.session.speculate import Drafting
+    from edgedec.runtime.drafting import Drafting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -159,7 +159,7 @@ def chosen_over(ctx: click.Context, given: SamplingParams) -> Callable[[Sampling
 
 def take_drafting(options: dict[str, Any]) -> Drafting:
     """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
-    from edgedec.session.speculate import Drafting
+    from edgedec.runtime.drafting import Drafting
 
     names = ("draft", "draft_tokens", "verify", "history")
     return Drafting(*(options.pop(name) for name in names))

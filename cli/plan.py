@@ -15,12 +15,12 @@ from edgedec.cli.opening import within_memory
 from edgedec.cli.progress import notice
 from edgedec.cli.seams import fetch_drafts, open_model, seams
 from edgedec.core.units import size
-from edgedec.session.fit import STOP, WHEN_FULL
+from edgedec.core.when_full import STOP, WHEN_FULL
 
 if TYPE_CHECKING:
     from edgedec.control import CostCurve
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.budget import Budget
+    from edgedec.runtime.budget import Budget
+    from edgedec.runtime.loaded_model import LoadedModel
 
 WHY = {
     "process": "Python, libraries, tokenizer and graph: measured just now",
@@ -129,7 +129,7 @@ def _draw(
 ) -> None:
     """Draw plans; ``given``: the model as the user names it."""
     from edgedec.bench.plan_plot import draw_plans, plans
-    from edgedec.session.costs import CostFile
+    from edgedec.runtime.pass_costs import CostFile
 
     found = plans(budget.known, budget.wanted, elastic=options["context"] is None)
     costs: dict[str, CostCurve] = {}

@@ -15,11 +15,11 @@ from edgedec.cli import progress
 
 if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
+    from edgedec.decode.speculation import Speculation
     from edgedec.memory import KvType
     from edgedec.models import Store
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.speculate import Drafting
-    from edgedec.speculation import Speculation
+    from edgedec.runtime.drafting import Drafting
+    from edgedec.runtime.loaded_model import LoadedModel
 
 
 class Loader(Protocol):
@@ -58,7 +58,7 @@ def _store() -> Store:
 
 
 def _load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:
-    from edgedec.session.assemble import load_model
+    from edgedec.runtime.loaded_model import load_model
 
     return load_model(bundle, threads=threads, context=context, kv=kv)
 
@@ -126,7 +126,7 @@ def fetch_drafts(ctx: click.Context, drafting: Drafting) -> dict[str, Path]:
     is nothing's.
     """
     from edgedec.core.errors import NotFoundError
-    from edgedec.session.speculate import no_drafter
+    from edgedec.runtime.drafting import no_drafter
 
     bundles: dict[str, Path] = {}
     for name in drafting.models:
@@ -145,8 +145,8 @@ def open_speculation(
 
     ``drafter``: the model that drafts, where it is loaded already.
     """
-    from edgedec.session.draft_history import with_history
-    from edgedec.session.speculate import speculation_for
+    from edgedec.runtime.draft_history import with_history
+    from edgedec.runtime.drafting import speculation_for
 
     home = seams(ctx).store().home
     speculation = speculation_for(
@@ -165,7 +165,7 @@ def open_speculation(
 def open_draft(ctx: click.Context, target: LoadedModel, name: str) -> LoadedModel:
     """Load a model that drafts, with threads, kind of cache, and as far as it can context of its target."""
     from edgedec.core.manifest import Manifest
-    from edgedec.session.assemble import kv_of_draft
+    from edgedec.runtime.loaded_model import kv_of_draft
 
     given = seams(ctx)
     with progress.reporter() as report:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.session.state import ModelId, restore_session, save_session
+from edgedec.session.saved_session import ModelId, restore_session, save_session
 
 if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
+    from edgedec.decode.speculation import Speculation
+    from edgedec.runtime.loaded_model import LoadedModel
     from edgedec.session.chat import Session
-    from edgedec.speculation import Speculation
 
 
 class Quit(Exception):  # noqa: N818 - it is no error

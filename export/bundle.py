@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.export.graph import HEAD_K, build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.passes import DEFAULT_PASSES, run_passes

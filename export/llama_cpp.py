@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgedec.backends.llama_cpp.advice import INSTALL
+from edgedec.backends.llama_cpp.probe import Facts, installed, probe
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
 from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, Scalar, TokenizerInfo
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.export.bundle import printable_name, versions
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.graph import HEAD_K
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import BundleWriter, check_space
-from edgedec.llama_cpp.advice import INSTALL
-from edgedec.llama_cpp.probe import Facts, installed, probe
 
 _MOST = 1 << 24
 

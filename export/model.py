@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from edgedec.core.manifest import WEIGHTS
 from edgedec.export.gguf_header import TensorInfo
-from edgedec.kernels.layout import FORMATS
+from edgedec.kernels.packing.layout import FORMATS
 
 DOMAIN = "ai.edgedec"
 CACHE, RINGS = "kv_cache", "kv_window"

@@ -11,7 +11,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.model import PackedWeight, VectorWeight
 from edgedec.export.source import WeightSource
-from edgedec.kernels.layout import FORMATS
+from edgedec.kernels.packing.layout import FORMATS
 
 
 class Part(NamedTuple):

@@ -16,7 +16,7 @@ from edgedec.core.files import sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.export.model import ExportModel, PackedWeight, Weight, attributes
 from edgedec.export.source import WeightSource
-from edgedec.kernels.layout import chunk_rows, pack
+from edgedec.kernels.packing.layout import chunk_rows, pack
 
 Progress = Callable[[str, int, int], None]
 _HEADROOM = 16 << 20

@@ -1,4 +1,4 @@
-// The one packed weight layout, for every instruction set. kernels/layout.py is its definition in NumPy.
+// The one packed weight layout, for every instruction set. kernels/packing/layout.py is its definition in NumPy.
 //
 // A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32
 // inputs, step s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.booked import Booked
-from edgedec.backends.head import head_rows
-from edgedec.backends.limits import check_kept
-from edgedec.core.types import LAST_ROW, Capabilities, FloatArray, HeadRows, ModelSpec, Rows
+from edgedec.backends.cache_forward import Booked
+from edgedec.backends.checks import check_kept
+from edgedec.backends.head_rows import head_rows
+from edgedec.core.forward import Capabilities
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
 from edgedec.memory import Pass, kv_bytes
 
 _MASK = (1 << 64) - 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.forward import Forward
 from edgedec.core.manifest import GGUF, Manifest
-from edgedec.core.types import Forward
 from edgedec.memory import KvType
 
 
@@ -29,12 +29,12 @@ def open_forward(
             hint="leave out --kv, or export the model for EdgeDec's kernels",
         )
     if manifest.kind == "optimum":
-        from edgedec.backends.decoder import DecoderForward
+        from edgedec.backends.optimum import DecoderForward
 
         return DecoderForward(bundle, manifest, threads=threads, capacity=capacity)
     if manifest.kind == "gguf":
         return open_llama_cpp(bundle, manifest, threads=threads, capacity=capacity)
-    from edgedec.backends.onnx import MAX_PASS, OnnxForward
+    from edgedec.backends.onnx.forward import MAX_PASS, OnnxForward
 
     most = max_pass or MAX_PASS
     return OnnxForward(bundle, manifest, threads=threads, capacity=capacity, kv=kv, max_pass=most)
@@ -47,8 +47,8 @@ def open_llama_cpp(
 
     Raises UsageError, BadFileError for another model than the manifest describes, and what ``probe`` raises.
     """
-    from edgedec.backends.limits import check_threads, checked_capacity
-    from edgedec.llama_cpp.probe import probe
+    from edgedec.backends.checks import check_threads, checked_capacity
+    from edgedec.backends.llama_cpp.probe import probe
 
     chosen = checked_capacity(manifest.spec, capacity)
     check_threads(threads)
@@ -58,9 +58,9 @@ def open_llama_cpp(
             f"{GGUF} of the bundle is not the model that its manifest describes",
             hint="export the model again",
         )
-    from edgedec.backends.llama_cpp import MAX_PASS, MOST_BRANCHES, LlamaCppForward
-    from edgedec.backends.onnx_session import physical_cores
-    from edgedec.llama_cpp.binding import LlamaCpp
+    from edgedec.backends.llama_cpp.binding import LlamaCpp
+    from edgedec.backends.llama_cpp.forward import MAX_PASS, MOST_BRANCHES, LlamaCppForward
+    from edgedec.backends.onnx.session import physical_cores
 
     cores = threads or physical_cores()
     runner = LlamaCpp(bundle / GGUF, threads=cores, cells=chosen, batch=MAX_PASS, sequences=MOST_BRANCHES)

@@ -9,8 +9,8 @@ from edgedec.session.fit import fit
 from edgedec.session.prompt import Message, Prompt, Prompts
 
 if TYPE_CHECKING:
-    from edgedec.session.template import ChatTemplate
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.template import ChatTemplate
+    from edgedec.text.tokenizer import Tokenizer
 
 _ENDLESS = 1 << 40
 

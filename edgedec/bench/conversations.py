@@ -10,7 +10,7 @@ from typing import Any
 from edgedec.bench.summary import rounded
 from edgedec.bench.texts import PROMPTS
 from edgedec.bench.worker import Side, Worker
-from edgedec.session.speculate import OFF
+from edgedec.runtime.drafting import OFF
 
 _PROGRAM = Path(__file__).parent / "peers" / "edgedec_conversations_peer.py"
 

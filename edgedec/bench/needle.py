@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UsageError
-from edgedec.engine import Engine
+from edgedec.decode.engine import Engine
+from edgedec.draft import lookup_ahead
+from edgedec.eviction.policies import policy_for
 from edgedec.sampling import SamplingParams
-from edgedec.session.lossy import policy_for
 from edgedec.session.prompt import Message, Prompts
 
 if TYPE_CHECKING:
-    from edgedec.session.assemble import LoadedModel
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.text.tokenizer import Tokenizer
 
 FULL = "full"
 """The side whose cache has room for all."""
@@ -108,7 +109,7 @@ def measure(
     model: LoadedModel, way: str, trials: Sequence[Trial], progress: Callable[[str, int, int], None]
 ) -> Found:
     """Ask all, greedily, of a model whose context is that of ``way``: a policy, or ``FULL``."""
-    policy = policy_for(way, model.forward)
+    policy = policy_for(way, model.forward, lookup_ahead)
     engine = Engine(model.forward, policy=policy)
     replies: list[str] = []
     began = time.perf_counter()

@@ -15,7 +15,8 @@ from edgedec.bench.summary import Spread, rounded, spread
 from edgedec.bench.turns import settle, turns
 from edgedec.bench.worker import Worker
 from edgedec.core.errors import UsageError
-from edgedec.core.types import ALL_ROWS, Forward
+from edgedec.core.forward import Forward
+from edgedec.core.rows import ALL_ROWS
 
 Progress = Callable[[int, int], None]
 Times = Mapping[int, Sequence[float]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgedec.bench.texts import read_prompts
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.session.tokenizer import valid_text
+from edgedec.text.tokenizer import valid_text
 
 MT_BENCH = "mt_bench"
 _OF_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")

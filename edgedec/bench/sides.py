@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
 from edgedec.bench.levels import Level
 from edgedec.bench.worker import Side
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
-from edgedec.llama_cpp.advice import INSTALL, REBUILD
 from edgedec.memory import KvType
 
 _PROGRAMS = Path(__file__).parent / "peers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgedec.control.acceptance import Acceptance
-from edgedec.control.company import Company
+from edgedec.control.batch_costs import Company
 from edgedec.control.controller import Controller
 from edgedec.control.costs import CostCurve, Costs
 from edgedec.control.planner import planned

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgedec.control.acceptance import Acceptance
-from edgedec.control.asking import Caller, Exploring
 from edgedec.control.costs import Costs
 from edgedec.control.credit import Credit
-from edgedec.control.line import Line
+from edgedec.control.linear_fit import Line
 from edgedec.control.planner import NOTHING, Plan, least_reach, planned
+from edgedec.control.queries import Caller, Exploring
 from edgedec.core.tree import ROOT, DraftTree
 
 _FADING = 0.99

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"

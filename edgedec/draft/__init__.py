@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.draft.ahead import Foreseeing, lookup_ahead
 from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
 from edgedec.draft.drafter import Drafter, Keyed, Remembering
+from edgedec.draft.lookahead import Foreseeing, lookup_ahead
 from edgedec.draft.lookup import Lookup
 from edgedec.draft.merge import merged
 from edgedec.draft.model import ModelDrafter

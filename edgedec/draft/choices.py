@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
 from edgedec.sampling import SamplingParams, noise, portable, warpers
 
 F64 = NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.sampling import SamplingParams
 
 

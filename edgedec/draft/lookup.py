@@ -5,8 +5,8 @@ After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024); ke
 
 from __future__ import annotations
 
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.draft.native import NativeDrafter
 
 

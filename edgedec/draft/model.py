@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgedec.core.forward import Forward
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
-from edgedec.core.types import ALL_ROWS, LAST_ROW, Forward, HeadRows, Rows
 from edgedec.draft.bridge import Bridge
 from edgedec.draft.choices import choices
 from edgedec.draft.sketch import Sketch

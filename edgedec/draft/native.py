@@ -9,8 +9,8 @@ from functools import cache
 from struct import pack, unpack_from
 
 from edgedec.core.errors import BackendError
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.kernels.library import library_path
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t

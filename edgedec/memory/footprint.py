@@ -31,9 +31,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
-from edgedec.memory.speckv import speckv_bytes
+from edgedec.memory.speckv_bytes import speckv_bytes
 
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 6_500_000, 1_500

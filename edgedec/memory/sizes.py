@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 
 KvType = Literal["fp16", "int8"]
 """How the cache keeps keys and values: rounded to fp16, or to int8 with an fp16 scale for every 32."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
 from edgedec.sampling.params import SamplingParams
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from edgedec.core.errors import BackendError
-from edgedec.core.types import HeadRows
-from edgedec.sampling import few, noise, portable, warpers
+from edgedec.core.rows import HeadRows
+from edgedec.sampling import noise, portable, warpers
+from edgedec.sampling import short_list as few
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.params import SamplingParams
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
+from edgedec.core.when_full import DROP, STOP
+from edgedec.draft import lookup_ahead
+from edgedec.eviction.policies import policy_for
 from edgedec.session import fit
-from edgedec.session.lossy import policy_for
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
 from edgedec.telemetry.stats import Clock, ReplyStats
 
 if TYPE_CHECKING:
-    from edgedec.core.types import Forward
-    from edgedec.session.template import ChatTemplate
-    from edgedec.session.tokenizer import Tokenizer
-    from edgedec.speculation import Speculation
+    from edgedec.core.forward import Forward
+    from edgedec.decode.speculation import Speculation
+    from edgedec.text.template import ChatTemplate
+    from edgedec.text.tokenizer import Tokenizer
 
 
 @dataclass
@@ -63,14 +65,14 @@ class Session:
         *,
         system: str | None = None,
         speculation: Speculation | None = None,
-        when_full: str = fit.DROP,
+        when_full: str = DROP,
         notice: Callable[[str], None] = lambda line: None,
         clock: Clock = time.perf_counter,
     ) -> None:
-        from edgedec.engine import Engine
+        from edgedec.decode.engine import Engine
 
         self._forward = forward
-        self.policy = policy_for(when_full, forward, speculation)
+        self.policy = policy_for(when_full, forward, speculation.ahead if speculation else lookup_ahead)
         self.speculation = speculation
         self.traced = False
         """Whether replies are shown with who drafted what."""
@@ -159,7 +161,7 @@ class Session:
 
     def _fitted(self, messages: list[Message]) -> fit.Fitted:
         """The turn to come, in a conversation that it fits into."""
-        if self._when_full == fit.STOP:
+        if self._when_full == STOP:
             return fit.Fitted(messages, self.prompts.build(messages))
         engine, build = self.engine, self.prompts.build
         fitted = fit.fit(messages, build, engine.slots, self.settings.max_tokens, engine.capacity)

@@ -19,16 +19,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.engine import LONGEST_PASS
+from edgedec.decode.engine import LONGEST_PASS
+from edgedec.decode.speculation import Notice, Speculation
 from edgedec.memory.footprint import Choice, longest_pass
+from edgedec.runtime.drafting import AUTO, OFF, Drafting, speculations_for
 from edgedec.session.chat import Session
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.speculate import AUTO, OFF, Drafting, speculations_for
-from edgedec.speculation import Notice, Speculation
 
 if TYPE_CHECKING:
-    from edgedec.backends.places import Places, Request
-    from edgedec.session.assemble import LoadedModel
+    from edgedec.backends.onnx.sequences import Places, Request
+    from edgedec.runtime.loaded_model import LoadedModel
 
 MOST = 16
 """Conversations at once: beyond them passes cost as much per token as prompts do."""
@@ -70,7 +70,7 @@ class Conversations:
         choice: Choice | None = None,
         notice: Notice = lambda line: None,
     ) -> None:
-        from edgedec.backends.batcher import Batcher
+        from edgedec.backends.onnx.batcher import Batcher
 
         drafting = drafting or Drafting(OFF)
         check_several(model, count, drafting)

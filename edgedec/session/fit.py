@@ -13,11 +13,6 @@ from dataclasses import dataclass
 
 from edgedec.session.prompt import Message, Prompt
 
-DROP, STOP, SLIDE, SPECKV = "drop", "stop", "slide", "speckv"
-LOSSY = (SLIDE, SPECKV)
-"""What goes on in a full cache, see ``session.lossy``."""
-WHEN_FULL = (DROP, STOP, *LOSSY)
-
 
 @dataclass(frozen=True, slots=True)
 class Fitted:

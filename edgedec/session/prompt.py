@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from edgedec.session.tokenizer import valid_text
+from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
-    from edgedec.session.template import ChatTemplate
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.text.template import ChatTemplate
+    from edgedec.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
 _ANOTHER = "\u2042"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgedec.sampling import SamplingParams
-from edgedec.session.stop import StopStrings
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
+from edgedec.text.stop_strings import StopStrings
 
 if TYPE_CHECKING:
-    from edgedec.engine import Engine
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.decode.engine import Engine
     from edgedec.session.trace import Traced
+    from edgedec.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class Reply:
 
     def trace(self) -> list[Traced]:
         """Every token with its text (the first of the tokens that make a character has none) and drafter."""
-        from edgedec.session.tokenizer import StreamDecoder
         from edgedec.session.trace import traced
+        from edgedec.text.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
         texts = ["" if token in self._end_ids else decoder.push(token) for token in self.tokens]
@@ -113,7 +113,7 @@ class Reply:
             self.finish_reason = self.finish_reason or "interrupted"
 
     def _pieces(self) -> Iterator[str]:
-        from edgedec.session.tokenizer import StreamDecoder
+        from edgedec.text.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)

@@ -13,8 +13,8 @@ from gguf import quants
 from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
-from edgedec.kernels.formats import FORMATS, GROUP, Format
-from edgedec.kernels.gguf_blocks import split_blocks
+from edgedec.kernels.packing.formats import FORMATS, GROUP, Format
+from edgedec.kernels.packing.gguf_blocks import split_blocks
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]

@@ -16,7 +16,7 @@ from typing import Any
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.export.bundle import printable_name, versions
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised

@@ -1,4 +1,4 @@
-"""Packed weights (``kernels/layout.py``) to float32 in standard ops, bit for bit as ggml dequantises them.
+"""Packed weights (``kernels/packing/layout.py``) to float32 in standard ops, bit for bit as ggml dequantises them.
 
 An unpacker takes u8[tiles, bytes per tile] and returns the quants as stored, u8[tiles, records, pairs,
 2 groups, 2 halves, 4 steps, 16 columns, 4 inputs], and for every ``group`` of inputs scale and minimum,
@@ -22,7 +22,7 @@ from onnx import TensorProto
 from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
 from edgedec.export.portable.floats import HALF, float_function
-from edgedec.kernels.layout import FORMATS, GROUP, TILE, Format
+from edgedec.kernels.packing.layout import FORMATS, GROUP, TILE, Format
 
 UNPACK = "Unpack_"
 """Completed by a format, for ONNX Runtime 1.31 finds no overload inside a function."""

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
-from edgedec.kernels.layout import TILE, Format
+from edgedec.kernels.packing.layout import TILE, Format
 
 F32 = NDArray[np.float32]
 HALF = "HalfFromBytes"

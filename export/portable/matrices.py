@@ -10,7 +10,7 @@ import numpy as np
 
 from edgedec.export.portable.body import Body
 from edgedec.export.portable.decode import UNPACKERS, float_columns, quantised_columns, selected_rows
-from edgedec.kernels.layout import FORMATS, TILE
+from edgedec.kernels.packing.layout import FORMATS, TILE
 
 
 def quant_embedding(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:

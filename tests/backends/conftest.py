@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.decoder import DecoderForward
 from edgedec.backends.fake import MarkovForward
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.open import open_llama_cpp
+from edgedec.backends.optimum import DecoderForward
+from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import FloatArray, Forward, HeadRows
+from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from tests.backends.fake_llama import fake_llama

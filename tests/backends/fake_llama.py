@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgedec.backends.llama_cpp import LlamaCppForward
+from edgedec.backends.llama_cpp.forward import LlamaCppForward
 from edgedec.core.errors import BackendError
-from edgedec.core.types import FloatArray, ModelSpec
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import FloatArray
 
 SPEC = ModelSpec("fake", "fake", 100, 2, 4, 2, 16, 64, 256, head_k=64)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends import onnx
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx import forward as onnx
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import HeadRows, Rows
+from edgedec.core.rows import HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType, sizes
 from tests.backends.earlier import without_rings

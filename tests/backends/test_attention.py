@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import ContextFullError, UnsupportedError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import FloatArray, Rows
+from edgedec.core.rows import FloatArray, Rows
 from edgedec.kernels import library
 from edgedec.memory import KvType
 from tests.backends.earlier import without_attention

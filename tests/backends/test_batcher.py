@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from edgedec.backends.batcher import Batcher
-from edgedec.backends.places import Request
+from edgedec.backends.onnx.batcher import Batcher
+from edgedec.backends.onnx.sequences import Request
 from edgedec.core.errors import BackendError, ContextFullError
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
 
 LIMIT_S = 20.0
 """Far more than any of this takes."""

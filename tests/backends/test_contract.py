@@ -1,4 +1,4 @@
-"""What every backend must do, bit for bit where it says it is exact (see ``edgedec.core.types.Forward``)."""
+"""What every backend must do, bit for bit where it says it is exact (see ``edgedec.core.forward.Forward``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import ContextFullError
-from edgedec.core.types import ALL_ROWS, LAST_ROW, Forward, HeadRows, Rows
+from edgedec.core.forward import Forward
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from tests.backends.conftest import Make
 
 PROMPT = [5, 17, 3, 3, 42, 8, 5, 61, 29, 11]

@@ -12,13 +12,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgedec.backends.decoder import DecoderForward
+from edgedec.backends.optimum import DecoderForward
 from edgedec.core.errors import BadFileError, UnsupportedError, UsageError
 from edgedec.core.manifest import MODEL, WEIGHTS, Kind, Manifest
-from edgedec.core.types import Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine
+from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import load_model
 from tests.fixtures.tiny_decoder import VOCAB, random_weights, reference_logits, write_decoder_bundle
 
 PROMPT = [5, 17, 3, 250, 42, 8, 5, 61, 299, 11, 0, 77]

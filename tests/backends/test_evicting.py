@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Evicting, Selecting
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Evicting, Rows, Selecting
+from edgedec.core.rows import Rows
+from edgedec.eviction.sliding import Sliding
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
-from edgedec.memory.sliding import Sliding
 from tests.backends.test_contract import PARENTS, TREE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 

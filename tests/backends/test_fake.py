@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward, ScriptError
-from edgedec.backends.head import head_rows
-from edgedec.core.types import ALL_ROWS, Forward, Rows
+from edgedec.backends.head_rows import head_rows
+from edgedec.core.forward import Forward
+from edgedec.core.rows import ALL_ROWS, Rows
 
 
 def test_both_are_forwards() -> None:

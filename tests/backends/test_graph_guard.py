@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgedec.backends.graph_guard import check_graph
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.graph_guard import check_graph
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from edgedec.backends.onnx_session import one_line_errors
+from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
 from tests.fuzz.op_cases import Tensor, graph, tensor, weight

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends import onnx as onnx_backend
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx import forward as onnx_backend
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.memory import sizes
@@ -25,7 +25,7 @@ Change = Callable[[onnx.GraphProto], None]
 _RUN = """
 import sys
 from pathlib import Path
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 try:

@@ -12,20 +12,20 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends import kv_memory
-from edgedec.backends.kv_memory import KvMemory
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx import kv_memory
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.open import open_forward
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import MODEL, Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine, PassRecord
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
-from edgedec.engine import Engine, PassRecord
 from edgedec.kernels import library
 from edgedec.memory import KvType
+from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import load_model
-from edgedec.speculation import Speculation
 from tests.backends.test_onnx import damaged
 
 Bundles = Callable[[str], Path]
@@ -159,7 +159,7 @@ from dataclasses import replace
 from pathlib import Path
 import numpy as np
 from edgedec.backends.fake import tiny_spec
-from edgedec.backends.kv_memory import KvMemory
+from edgedec.backends.onnx.kv_memory import KvMemory
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 kv, kept = sys.argv[1], int(sys.argv[2])

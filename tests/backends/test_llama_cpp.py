@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedec.backends.head import head_rows
-from edgedec.backends.llama_cpp import MOST_BRANCHES, LlamaCppForward
-from edgedec.backends.sequences import branches, sequences_of
+from edgedec.backends.head_rows import head_rows
+from edgedec.backends.llama_cpp.branches import branches, sequences_of
+from edgedec.backends.llama_cpp.forward import MOST_BRANCHES, LlamaCppForward
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from tests.backends.fake_llama import SPEC, FakeLlama
 
 PROMPT = [5, 17, 3, 3, 42]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.backends.llama_cpp import probe_worker
+from edgedec.backends.llama_cpp.probe import probe
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError
-from edgedec.llama_cpp import probe_worker
-from edgedec.llama_cpp.probe import probe
 from tests.fixtures.pretended_llama import FACTS, answers, pretend
 
 Worker = Callable[[str], Path]
@@ -53,7 +53,7 @@ def test_one_that_the_system_kills(worker: Worker) -> None:
 
 
 def test_one_that_hangs(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgedec.llama_cpp.probe.PATIENCE_S", 0.3)
+    monkeypatch.setattr("edgedec.backends.llama_cpp.probe.PATIENCE_S", 0.3)
     refused(worker("time.sleep(60)"), BackendError, "did not load model.gguf and run 8 tokens within 0 s")
 
 
@@ -82,7 +82,7 @@ def test_a_model_that_it_refuses(worker: Worker) -> None:
 
 def test_none_installed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     model = worker(answers(facts=FACTS))
-    monkeypatch.setattr("edgedec.llama_cpp.probe.MODULE", "no_such_llama")
+    monkeypatch.setattr("edgedec.backends.llama_cpp.probe.MODULE", "no_such_llama")
     refused(model, UnsupportedError, "takes llama-cpp-python", "pip install 'edgedec[gguf]'")
 
 
@@ -118,10 +118,10 @@ def test_a_home_that_cannot_be_written_only_costs_time(worker: Worker, tmp_path:
 
 
 def test_the_worker_says_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    binding = "edgedec.llama_cpp.binding"
+    binding = "edgedec.backends.llama_cpp.binding"
     monkeypatch.delitem(sys.modules, binding, raising=False)
-    monkeypatch.setattr("edgedec.llama_cpp.binding", None, raising=False)
-    monkeypatch.delattr("edgedec.llama_cpp.binding")
+    monkeypatch.setattr("edgedec.backends.llama_cpp.binding", None, raising=False)
+    monkeypatch.delattr("edgedec.backends.llama_cpp.binding")
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     assert probe_worker.examine(tmp_path / "model.gguf") == {"missing": "llama_cpp"}
     old = types.ModuleType("llama_cpp")

@@ -18,13 +18,13 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.fake import tiny_spec
-from edgedec.backends.kv_memory import KvMemory
-from edgedec.backends.onnx import OnnxForward
-from edgedec.backends.onnx_session import one_line_errors, physical_cores
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.session import one_line_errors, physical_cores
 from edgedec.core.errors import BackendError, BadFileError, UsageError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
-from edgedec.core.types import Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine
 from edgedec.sampling import SamplingParams
 
 Bundles = Callable[[str], Path]
@@ -206,7 +206,7 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
     """In a process of its own, to see what libraries print at import too."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from edgedec.backends.onnx import OnnxForward; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.backends.onnx.forward import OnnxForward; from edgedec.core.manifest import Manifest\n"
         "b = Path(sys.argv[1]); f = OnnxForward(b, Manifest.load(b)); f.extend([1, 2, 3]); print(f.length)"
     )
     done = subprocess.run(
@@ -218,7 +218,7 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
 def test_an_unknown_kernel_row_is_a_usage_error(tiny_bundle: Bundles) -> None:
     code = (
         "import os, sys; os.environ['EDGEDEC_ISA'] = 'sse9'; from pathlib import Path\n"
-        "from edgedec.backends.onnx import OnnxForward; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.backends.onnx.forward import OnnxForward; from edgedec.core.manifest import Manifest\n"
         "from edgedec.core.errors import UsageError\n"
         "b = Path(sys.argv[1])\n"
         "try: OnnxForward(b, Manifest.load(b))\n"
@@ -253,7 +253,7 @@ def test_the_cache_is_committed_as_it_fills() -> None:
     """8 GiB reserved, 64 tokens written. A fresh process, since only the peak is known everywhere."""
     code = (
         "from dataclasses import replace; from edgedec.backends.fake import tiny_spec\n"
-        "from edgedec.backends.kv_memory import KvMemory\n"
+        "from edgedec.backends.onnx.kv_memory import KvMemory\n"
         "from edgedec.telemetry.process import peak_rss_bytes\n"
         "spec = replace(tiny_spec(8, 65536), n_layers=32, n_kv_heads=8, head_dim=128)\n"
         "before = peak_rss_bytes(); memory = KvMemory(spec, 65536)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from edgedec.backends import onnx_session
+from edgedec.backends.onnx import session as onnx_session
 from edgedec.core.errors import BackendError
 
 
@@ -30,7 +30,7 @@ def test_a_refusal_loses_its_code_and_nothing_else() -> None:
 def test_the_runtime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
     subprocess.run(
-        [sys.executable, "-c", "import edgedec.backends.onnx_session"],
+        [sys.executable, "-c", "import edgedec.backends.onnx.session"],
         env={**environment, "HOME": str(tmp_path)},
         check=True,
     )

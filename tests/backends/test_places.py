@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
-from edgedec.backends.places import Places, Request
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.sequences import Places, Request
 from edgedec.core.errors import ContextFullError, UnsupportedError
 from edgedec.core.manifest import MODEL, Manifest
-from edgedec.core.types import ALL_ROWS, LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.memory import KvType
 
 Bundles = Callable[[str], Path]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import ContextFullError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.memory import KvType
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]

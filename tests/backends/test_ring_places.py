@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from edgedec.backends.places import Request
+from edgedec.backends.onnx.sequences import Request
 from edgedec.core.errors import BadFileError
 from edgedec.memory import KvType
 from tests.backends.ring_models import (

@@ -6,17 +6,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgedec.backends import kv_memory
-from edgedec.backends.onnx import OnnxForward
-from edgedec.backends.onnx_pass import BoundPass
+from edgedec.backends.onnx import kv_memory
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.passes import BoundPass
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
+from edgedec.decode.engine import Engine, PassRecord
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
-from edgedec.engine import Engine, PassRecord
 from edgedec.memory import KvType, sizes
 from edgedec.sampling import SamplingParams
-from edgedec.speculation import Speculation
 from tests.backends.ring_models import (
     FULL,
     KINDS,

@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
-from edgedec.kernels import layout
+from edgedec.kernels.packing import layout
 from tests.fixtures.tiny_gguf import write_tiny
 
 ROWS, COLS = 65_536, 64

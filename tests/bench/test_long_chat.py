@@ -13,7 +13,7 @@ from edgedec.bench import sides
 from edgedec.bench.long_chat import ChatReport, Turn
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
-from tests.session.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
 

@@ -9,11 +9,11 @@ import pytest
 
 from edgedec.bench.needle import FULL, Found, Trial, measure, prompt_of, trials_of
 from edgedec.core.errors import UsageError
-from edgedec.session.assemble import LoadedModel, load_model
-from edgedec.session.fit import LOSSY
+from edgedec.core.when_full import LOSSY
+from edgedec.runtime.loaded_model import LoadedModel, load_model
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
-from tests.session.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import tiny_bundle
 
 TEXT = "The cat sat on the mat. The dog did not! Where was it? " * 30
 

@@ -11,7 +11,7 @@ from edgedec.bench.passes import OURS, KernelReport, PassCost, costs, measure_pa
 from edgedec.bench.summary import Spread
 from edgedec.bench.worker import Worker
 from edgedec.core.errors import UsageError
-from edgedec.core.types import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from tests.bench.support import Fakes
 
 

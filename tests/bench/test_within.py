@@ -14,15 +14,15 @@ from edgedec.bench.levels import CURVE, FULL, Level, drafts_end, generation
 from edgedec.bench.questions import Question
 from edgedec.cli.bench_options import Levels
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.footprint import Choice, Known, Weighty, footprint
 from edgedec.memory.plan import planned
-from edgedec.session.assemble import load_template
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.runtime.loaded_model import load_template
+from edgedec.text.tokenizer import Tokenizer
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line
-from tests.session.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
 QUESTIONS: list[Any] = [

@@ -13,7 +13,7 @@ from edgedec.cli.main import app
 from edgedec.cli.seams import Seams
 from edgedec.memory import KvType
 from edgedec.models import Store
-from edgedec.session.assemble import LoadedModel
+from edgedec.runtime.loaded_model import LoadedModel
 from tests.session.parrot import load_parrot
 
 

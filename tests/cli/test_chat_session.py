@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import Home, assert_one_line, run
-from tests.session.tiny_models import opened, tiny_bundle
+from tests.fixtures.tiny_models import opened, tiny_bundle
 
 
 def document(path: Path) -> dict[str, Any]:

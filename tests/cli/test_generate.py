@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.session.template import ChatTemplate
+from edgedec.text.template import ChatTemplate
 from edgedec.verify import RULES
 from tests.cli.support import Home, assert_one_line, run
 from tests.session.parrot import CAPACITY, END

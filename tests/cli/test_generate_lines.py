@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.support import Home, assert_one_line, run
-from tests.session.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import tiny_bundle
 
 PROMPTS = ["Once upon a time", "one two one two one two", "", "The cat sat on the mat. " * 5, "x", "Hello"]
 ASKED = [prompt for prompt in PROMPTS if prompt]

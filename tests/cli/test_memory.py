@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import Home, assert_one_line, run
-from tests.session.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
 

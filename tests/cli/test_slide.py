@@ -13,8 +13,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.models import Store
 from tests.backends.earlier import without_attention
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.fuzz.target import with_true_sizes
-from tests.session.tiny_models import tiny_bundle
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgedec.control import CostCurve
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
-from edgedec.core.types import HeadRows
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
-from edgedec.speculation import Speculation
 
 LONGEST = 16
 NO_ROWS = HeadRows(

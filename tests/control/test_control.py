@@ -4,7 +4,7 @@ import pytest
 
 from edgedec.control import Acceptance, CostCurve, planned
 from edgedec.control.credit import Credit
-from edgedec.control.line import Line
+from edgedec.control.linear_fit import Line
 from edgedec.control.planner import least_reach
 from edgedec.control.tally import Count, Tally
 from edgedec.core.tree import EMPTY, DraftTree, chain

@@ -8,8 +8,8 @@ import pytest
 
 from edgedec.control import CostCurve
 from edgedec.control.credit import Credit
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
-from edgedec.speculation import Speculation
 from tests.control.simulate import (
     CURVES,
     FLAT,

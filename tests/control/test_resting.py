@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from edgedec.control import Company, CostCurve
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.core.types import HeadRows
-from edgedec.speculation import Speculation
+from edgedec.decode.speculation import Speculation
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, text
 
 COMPANY = 8

@@ -12,7 +12,7 @@ import pytest
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
 from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 
 FILES = {
     "model.onnx": b"graph",

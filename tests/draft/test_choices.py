@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from edgedec.backends.head import head_rows
-from edgedec.core.types import HeadRows
+from edgedec.backends.head_rows import head_rows
+from edgedec.core.rows import HeadRows
 from edgedec.draft.choices import FEW, Ids, choices
 from edgedec.sampling import SamplingParams, draw
 

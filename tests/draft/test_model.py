@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
-from edgedec.core.types import Capabilities
+from edgedec.core.forward import Capabilities
+from edgedec.decode.engine import Engine
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary
 from edgedec.draft.model import common_length
-from edgedec.engine import Engine
 from edgedec.sampling import SamplingParams
-from edgedec.speculation import Speculation
 
 VOCAB = 24
 GREEDY = SamplingParams()

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import BackendError
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.draft import Lookup, Recycling
 from edgedec.draft.native import NativeDrafter, _library
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.draft import Recycling
 
 WIDTH, LEVELS = 4, 16  # of the answers to a context, and of their probabilities

@@ -13,7 +13,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest, TokenizerInfo
 from edgedec.export import QUANTS, export_gguf, export_huggingface
 from edgedec.export.huggingface.groups import parse_quant, show_quant
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import F32, save_tensors, write_huggingface
 from tests.reference.graph import graph_logits
@@ -112,7 +112,7 @@ def _shapes(source: Path) -> dict[str, tuple[int, ...]]:
 def _head_scales(bundle: Path, rows: int, cols: int) -> np.ndarray[Any, np.dtype[np.float16]]:
     import onnx
 
-    from edgedec.kernels.layout import unpack
+    from edgedec.kernels.packing.layout import unpack
     from tests.reference.graph import load_initialiser
 
     graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph

@@ -19,7 +19,7 @@ from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, Unsupp
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.models import Store
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.text.tokenizer import Tokenizer
 from tests.cli.support import run
 from tests.fixtures.foreign_gguf import write_foreign
 from tests.fixtures.pretended_llama import FACTS, answers, pretend
@@ -41,7 +41,7 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 @pytest.fixture
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no llama.cpp."""
-    monkeypatch.setattr("edgedec.llama_cpp.probe.MODULE", NONE)
+    monkeypatch.setattr("edgedec.backends.llama_cpp.probe.MODULE", NONE)
 
 
 def refused(gguf: Path, error: type[EdgeDecError], *words: str, **options: Any) -> None:

@@ -20,7 +20,7 @@ import pytest
 from edgedec.backends.open import open_forward
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.export import export_huggingface
 from edgedec.export.optimum import exporter
 from edgedec.export.optimum.graph import cache_shape
@@ -36,7 +36,7 @@ from tests.fixtures.tiny_decoder import (
     reference_logits,
 )
 from tests.fixtures.tiny_huggingface import save_tensors
-from tests.session.tiny_tokenizers import bpe_metadata
+from tests.fixtures.tiny_tokenizers import bpe_metadata
 
 TOKENS = [5, 17, 3, 250, 42, 8, 5, 61, 299, 11]
 CONFIG = {"model_type": "mpt", "vocab_size": VOCAB}

@@ -11,7 +11,7 @@ import pytest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
-from tests.session.tiny_tokenizers import bpe_metadata, spm_metadata
+from tests.fixtures.tiny_tokenizers import bpe_metadata, spm_metadata
 
 WORDS = {"a": -1.0, "b": -2.0, "ab": -0.5, "▁": -3.0}
 

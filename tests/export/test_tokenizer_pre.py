@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
-from tests.session.multilingual import hard_texts
-from tests.session.tiny_tokenizers import bpe_metadata, built
+from tests.fixtures.tiny_tokenizers import bpe_metadata, built
+from tests.text.multilingual import hard_texts
 
 
 def words(pre: str, text: str) -> list[str]:

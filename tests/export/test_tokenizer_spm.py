@@ -10,7 +10,7 @@ import pytest
 
 from edgedec.export.tokenizer.spm import canonical_split, derive_merges
 from edgedec.export.tokenizer.vocabulary import read_vocabulary
-from tests.session.tiny_tokenizers import built, spm_metadata, texts_of
+from tests.fixtures.tiny_tokenizers import built, spm_metadata, texts_of
 
 
 def reference(text: str, scores: dict[str, float]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from edgedec.kernels import layout
+from edgedec.kernels.packing import layout
 from tests.fuzz.mutate import INTERESTING, integer
 from tests.fuzz.mutate_onnx import mutate_node
 from tests.fuzz.target import Files

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from edgedec.backends.onnx_session import one_line_errors
+from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BadFileError
 from edgedec.kernels import library
 from tests.fuzz.op_cases import CALL, GRAPH

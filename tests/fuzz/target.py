@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgedec.core.manifest import FileEntry, Manifest
-from edgedec.core.types import ALL_ROWS
+from edgedec.core.rows import ALL_ROWS
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
@@ -80,8 +80,8 @@ def parts_of_bundles(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]
 
 def run_bundle(bundle: Path, manifest: Manifest) -> None:
     """A pass of two tokens."""
-    from edgedec.backends.decoder import DecoderForward
-    from edgedec.backends.onnx import OnnxForward
+    from edgedec.backends.onnx.forward import OnnxForward
+    from edgedec.backends.optimum import DecoderForward
 
     backend = DecoderForward if manifest.kind == "optimum" else OnnxForward
     capacity = min(16, manifest.spec.context_length)

@@ -91,7 +91,7 @@ def read_bundle(folder: Path) -> None:
 
 def read_manifest(folder: Path) -> None:
     """All of a bundle, as a chat loads it."""
-    from edgedec.session.assemble import load_model
+    from edgedec.runtime.loaded_model import load_model
 
     model = load_model(folder, threads=1)
     model.forward.extend([0])
@@ -99,8 +99,8 @@ def read_manifest(folder: Path) -> None:
 
 
 def read_tokenizer(folder: Path) -> None:
-    from edgedec.session.assemble import load_template
-    from edgedec.session.tokenizer import Tokenizer
+    from edgedec.runtime.loaded_model import load_template
+    from edgedec.text.tokenizer import Tokenizer
 
     manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
     tokenizer = Tokenizer.load(folder, manifest.tokenizer)
@@ -108,7 +108,7 @@ def read_tokenizer(folder: Path) -> None:
 
 
 def read_template(folder: Path) -> None:
-    from edgedec.session.template import ChatTemplate
+    from edgedec.text.template import ChatTemplate
 
     template = ChatTemplate.load(folder, bos="<bos>", eos="<eos>")
     assert template is not None
@@ -128,7 +128,7 @@ def _speak(tokenizer: Any, template: Any) -> None:
 def read_talk(folder: Path) -> None:
     """Restored into a chat, which then goes on."""
     from edgedec.session.chat import Session
-    from edgedec.session.state import ModelId, restore_session
+    from edgedec.session.saved_session import ModelId, restore_session
     from tests.session.parrot import load_parrot
 
     model = load_parrot(folder, "Hello.", "Bye.")

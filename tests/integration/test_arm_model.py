@@ -16,14 +16,14 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from edgedec.backends import onnx
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx import forward as onnx
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import MODEL, Manifest
-from edgedec.core.types import LAST_ROW, HeadRows, Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.decode.engine import Engine
 from edgedec.models import Store
 from edgedec.sampling import SamplingParams
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.text.tokenizer import Tokenizer
 from tests.conftest import ROOT
 from tests.integration.test_instruction_sets import bundle, check_tree
 from tests.kernels.arm import BUILD, COMPILER, ArmLibrary, build, needs_arm, run, sysroot

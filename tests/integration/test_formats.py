@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
-from edgedec.kernels.layout import FORMATS
+from edgedec.kernels.packing.layout import FORMATS
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.model import reference_logits
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import ALL_ROWS, LAST_ROW, HeadRows, Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
+from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.models import RECIPES, Store

@@ -15,12 +15,13 @@ import pytest
 
 from edgedec.backends.open import open_forward
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import ALL_ROWS, LAST_ROW, Forward, Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, Rows
+from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.sampling import SamplingParams
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.text.tokenizer import Tokenizer
 from tests.cli.support import run
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgedec.kernels import layout, library
+from edgedec.kernels import library
+from edgedec.kernels.packing import layout
 from tests.fixtures.random_rows import random_rows
 from tests.kernels.float_rows import pointer
 

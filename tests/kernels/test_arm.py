@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.kernels import layout, library
+from edgedec.kernels import library
+from edgedec.kernels.packing import layout
 from tests.kernels.arm import BUILD, ArmLibrary, ArmRunner, build, needs_arm, run
 from tests.kernels.float_rows import pointer, same_bits
 from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, random_packed

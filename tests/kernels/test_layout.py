@@ -7,8 +7,8 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
-from edgedec.kernels.gguf_blocks import split_blocks
-from edgedec.kernels.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
+from edgedec.kernels.packing.gguf_blocks import split_blocks
+from edgedec.kernels.packing.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
 from tests.fixtures.random_rows import random_rows
 
 INT_FORMATS = [name for name, spec in FORMATS.items() if not spec.is_float]
@@ -60,7 +60,7 @@ def test_padding_has_no_weight(name: str) -> None:
 def test_chunks_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = rows_of_blocks(name, 70, 2)
     whole = pack(name, raw)
-    monkeypatch.setattr("edgedec.kernels.layout._CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("edgedec.kernels.packing.layout._CHUNK_ELEMENTS", 1)
     chunks = list(pack_chunks(name, raw))
     assert [len(chunk) for chunk in chunks] == [1] * 5
     np.testing.assert_array_equal(np.concatenate(chunks), whole)

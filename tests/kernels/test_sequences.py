@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx_session import one_line_errors
+from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
 from tests.fuzz.op_cases import graph, tensor

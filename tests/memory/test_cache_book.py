@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgedec.backends.fake import tiny_spec
 from edgedec.core.errors import ContextFullError
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, KvType, kv_bytes, kv_row_bytes, ring_slots, sizes
 
 TREES = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, i - 1) for i in range(n)))).map(list)

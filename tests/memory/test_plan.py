@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.types import ModelSpec
+from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, longest_pass
 from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned

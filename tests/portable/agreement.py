@@ -14,11 +14,11 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.core.rows import Rows
 from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.text.tokenizer import Tokenizer
 from tests.portable.runner import Runner, options
 from tests.reference.graph import graph_logits
 

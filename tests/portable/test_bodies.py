@@ -1,4 +1,4 @@
-"""Bodies of single ops against the definitions in ``kernels/layout.py`` and NumPy."""
+"""Bodies of single ops against the definitions in ``kernels/packing/layout.py`` and NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.portable import attach_bodies
 from edgedec.export.portable.decode import UNPACKABLE
 from edgedec.export.portable.floats import HALF, half_function
-from edgedec.kernels.layout import FORMATS, dequantise, pack
+from edgedec.kernels.packing.layout import FORMATS, dequantise, pack
 from tests.export.graphs import make, node
 from tests.fixtures.random_rows import random_rows
 from tests.portable.runner import options

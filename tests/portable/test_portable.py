@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.portable import with_float_cache
-from edgedec.kernels.layout import FORMATS
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.kernels.packing.layout import FORMATS
+from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable import agreement
 from tests.portable.runner import Runner, options

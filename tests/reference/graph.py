@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from edgedec.kernels.layout import dequantise
+from edgedec.kernels.packing.layout import dequantise
 
 Array = NDArray[Any]
 

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.decoder import DecoderForward
+from edgedec.backends.optimum import DecoderForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine
 from edgedec.export import export_huggingface
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.sampling import SamplingParams
-from tests.session.tiny_tokenizers import bpe_metadata
+from tests.fixtures.tiny_tokenizers import bpe_metadata
 
 pytestmark = pytest.mark.slow
 

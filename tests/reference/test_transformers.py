@@ -13,13 +13,13 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx import OnnxForward
+from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.export import export_huggingface
 from edgedec.export.tokenizer import build_tokenizer
+from tests.fixtures.tiny_tokenizers import bpe_metadata
 from tests.reference.graph import graph_logits
-from tests.session.tiny_tokenizers import bpe_metadata
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
 from edgedec.sampling import SamplingParams
 
 K = TypeVar("K", bound=Hashable)

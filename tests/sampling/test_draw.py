@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
-from edgedec.core.types import HeadRows
-from edgedec.sampling import SamplingParams, draw, few, head_temperature, needs_logits, noise, portable
+from edgedec.core.rows import HeadRows
+from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits, noise, portable, short_list
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.draw import survivors
 from tests.sampling.support import head, law
@@ -48,7 +48,7 @@ def random_logits(rng: np.random.Generator, size: int) -> np.ndarray:
 def by_arrays(rows: HeadRows, params: SamplingParams, position: int, history: list[int]) -> int:
     """The token as the whole row gives it, without a look at the head's list."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(few, "draw", lambda *_: None)
+        patch.setattr(short_list, "draw", lambda *_: None)
         return draw(rows, 0, params, position, history)
 
 
@@ -152,7 +152,7 @@ def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
         history = rng.integers(0, 150, 20).tolist()
         for k, at in ((24, temperature), (24, 1.0), (150, temperature)):
             rows = head(logits, k, full=True, temperature=at)
-            token = few.draw(Row(rows, 0, params, history), params, position)
+            token = short_list.draw(Row(rows, 0, params, history), params, position)
             decided[token is not None] += 1
             assert token in (None, by_arrays(rows, params, position, history)), params
             assert token is not None or k < 150

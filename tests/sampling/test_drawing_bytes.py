@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from edgedec.core.types import HeadRows
+from edgedec.core.rows import HeadRows
 from edgedec.sampling import SamplingParams, draw, drawing_bytes
 
 VOCABULARY = 100_000

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from edgedec.core.errors import ContextFullError
+from edgedec.core.forward import Capabilities
 from edgedec.core.manifest import FileEntry, Manifest
-from edgedec.core.types import LAST_ROW, Capabilities, HeadRows, ModelSpec, Rows
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.export.tokenizer import build_tokenizer
-from edgedec.session.assemble import LoadedModel
-from edgedec.session.template import ChatTemplate
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.runtime.loaded_model import LoadedModel
+from edgedec.text.template import ChatTemplate
+from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_vocab import BPE_SPECIALS, CHATML, bpe_pieces
 
 START, END = 1, 2

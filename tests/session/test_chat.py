@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
-from edgedec.session.assemble import LoadedModel
+from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.session.chat import Session
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
-from edgedec.session.template import ChatTemplate
+from edgedec.text.template import ChatTemplate
 from tests.session.parrot import END, Parrot, load_parrot
 
 

@@ -12,14 +12,14 @@ import pytest
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
 from edgedec.memory import KvType
 from edgedec.memory.footprint import Choice
+from edgedec.runtime.drafting import Drafting
+from edgedec.runtime.loaded_model import LoadedModel, load_model
+from edgedec.runtime.pass_costs import CostFile
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import LoadedModel, load_model
 from edgedec.session.conversations import Conversations
-from edgedec.session.costs import CostFile
 from edgedec.session.reply import Settings
-from edgedec.session.speculate import Drafting
+from tests.fixtures.tiny_models import session_of, tiny_bundle
 from tests.session.parrot import load_parrot
-from tests.session.tiny_models import session_of, tiny_bundle
 
 TEXTS = [
     "Once upon a time, once upon a",

@@ -12,18 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedec.core.errors import ContextFullError
+from edgedec.core.when_full import STOP
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Session
-from edgedec.session.fit import STOP, fit, turns_that_stay
+from edgedec.session.fit import fit, turns_that_stay
 from edgedec.session.prompt import Message, Prompt
 from edgedec.session.reply import Settings
-from edgedec.session.state import restore_session, save_session
-from edgedec.session.template import ChatTemplate
-from edgedec.speculation import Speculation
+from edgedec.session.saved_session import restore_session, save_session
+from edgedec.text.template import ChatTemplate
+from tests.fixtures.tiny_models import opened, session_of, tiny_bundle
 from tests.fixtures.tiny_vocab import CHATML
 from tests.session.parrot import Parrot, load_parrot
-from tests.session.tiny_models import opened, session_of, tiny_bundle
 
 turn_sizes = st.lists(st.integers(1, 300), max_size=60)
 

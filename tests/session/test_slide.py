@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.core.when_full import DROP, LOSSY, SLIDE, SPECKV
+from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
 from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Session
-from edgedec.session.fit import DROP, LOSSY, SLIDE, SPECKV
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
-from edgedec.session.state import restore_session, save_session
-from edgedec.speculation import Speculation
-from tests.session.tiny_models import CONTEXT, opened, tiny_bundle
+from edgedec.session.saved_session import restore_session, save_session
+from tests.fixtures.tiny_models import CONTEXT, opened, tiny_bundle
 
 SLOTS = 128
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from edgedec.backends.open import open_forward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
+from edgedec.core.rows import Rows
 from edgedec.sampling import SamplingParams, law, noise
-from edgedec.session.tokenizer import Tokenizer
+from edgedec.text.tokenizer import Tokenizer
 from edgedec.verify import Chance, SeededChance, k_seq, recursive_rejection, speculative_sampling
 from tests.verify.support import F64, draft_chains, draft_without_replacement
 

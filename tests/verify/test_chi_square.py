@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.core.types import HeadRows
 from edgedec.sampling import SamplingParams, draw, law
 from edgedec.verify import (
     Chance,

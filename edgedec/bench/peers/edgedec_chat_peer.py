@@ -8,10 +8,10 @@ from typing import Any
 
 from edgedec.bench.peers import edgedec_memory_peer as bounded
 from edgedec.core.errors import ContextFullError
+from edgedec.runtime.drafting import AUTO, speculation_for
 from edgedec.session.chat import Session
 from edgedec.session.reply import Settings
-from edgedec.session.speculate import AUTO, speculation_for
-from edgedec.session.state import ModelId, restore_session, save_session
+from edgedec.session.saved_session import ModelId, restore_session, save_session
 from edgedec.telemetry.process import peak_rss_bytes, rss_bytes
 
 

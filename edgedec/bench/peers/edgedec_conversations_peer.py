@@ -10,13 +10,13 @@ from typing import Any
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.memory import KvType
 from edgedec.memory.footprint import Choice
+from edgedec.runtime.budget import within
+from edgedec.runtime.drafting import Drafting
+from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams, drawing_bytes
-from edgedec.session.assemble import load_model
-from edgedec.session.budget import within
 from edgedec.session.chat import Session
 from edgedec.session.conversations import Conversations, check_several
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.speculate import Drafting
 
 
 class Peer:

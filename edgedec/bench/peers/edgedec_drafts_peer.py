@@ -12,15 +12,16 @@ from typing import Any
 
 from edgedec import __version__
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import ALL_ROWS
-from edgedec.engine import Engine, PassRecord
+from edgedec.core.rows import ALL_ROWS
+from edgedec.decode.engine import Engine, PassRecord
+from edgedec.decode.speculation import Speculation
+from edgedec.draft import lookup_ahead
+from edgedec.eviction.policies import policy_for
+from edgedec.eviction.policy import Policy
 from edgedec.memory import KvType
-from edgedec.memory.policy import Policy
+from edgedec.runtime.drafting import MOST_DRAFTED, OFF, Drafting, speculation_for
+from edgedec.runtime.loaded_model import LoadedModel, kv_of_draft, load_model
 from edgedec.sampling import SamplingParams
-from edgedec.session.assemble import LoadedModel, kv_of_draft, load_model
-from edgedec.session.lossy import policy_for
-from edgedec.session.speculate import MOST_DRAFTED, OFF, Drafting, speculation_for
-from edgedec.speculation import Speculation
 
 _WARM = 16
 
@@ -79,7 +80,9 @@ class Peer:
 
     def policy(self, speculation: Speculation | None) -> Policy | None:
         """What an engine does when the cache is full; None: the reply ends."""
-        policy = policy_for(self._when_full, self.model.forward, speculation)
+        policy = policy_for(
+            self._when_full, self.model.forward, speculation.ahead if speculation else lookup_ahead
+        )
         if policy:
             policy.keep(self._sinks)
         return policy

@@ -14,9 +14,9 @@ from edgedec.bench.levels import Level, drafts_end
 from edgedec.bench.peers import edgedec_drafts_peer as unbounded
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
-from edgedec.session.assemble import LoadedModel
-from edgedec.session.budget import within
-from edgedec.session.speculate import OFF, Drafting
+from edgedec.runtime.budget import within
+from edgedec.runtime.drafting import OFF, Drafting
+from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.telemetry.process import mapped_rss_bytes
 
 

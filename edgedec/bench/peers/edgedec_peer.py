@@ -11,11 +11,12 @@ import numpy as np
 from edgedec import __version__
 from edgedec.backends.open import kernels_of, open_forward
 from edgedec.core.manifest import Manifest
-from edgedec.core.types import Rows
-from edgedec.engine import Engine
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine
+from edgedec.draft import lookup_ahead
+from edgedec.eviction.policies import policy_for
 from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
-from edgedec.session.lossy import policy_for
 
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows asked for in one pass."""
@@ -32,7 +33,7 @@ class Peer:
         del all_rows
         manifest = Manifest.load(Path(model))
         self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context, kv=kv)
-        self._policy = policy_for(when_full, self._forward)
+        self._policy = policy_for(when_full, self._forward, lookup_ahead)
         self._engine = Engine(self._forward)
         planned = self._forward.nbytes()
         return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}

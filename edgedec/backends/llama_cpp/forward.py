@@ -1,0 +1,164 @@
+"""A GGUF file run by llama.cpp, behind the same seam as EdgeDec's own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from edgedec.backends.cache_forward import Booked
+from edgedec.backends.checks import check_tokens
+from edgedec.backends.head_rows import head_rows
+from edgedec.backends.llama_cpp.branches import branches, sequences_of
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Capabilities
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+
+MAX_PASS = 256
+MOST_BRANCHES = 32
+"""Leaves of a tree. llama.cpp keeps a row of logits per sequence, and slows down with their number."""
+
+
+class Runner(Protocol):
+    """What computes: llama.cpp's batches, and the four things that its cache does with sequences."""
+
+    @property
+    def rewinds(self) -> bool:
+        """Whether the cache can forget the end of a sequence; the state of recurrent models cannot."""
+        ...
+
+    def decode(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sequences: Sequence[Sequence[int]],
+        wanted: Sequence[int],
+    ) -> FloatArray:
+        """Run a pass; logits f32[len(wanted), V] after the tokens of these indices. Raises BackendError."""
+        ...
+
+    def copy(self, source: int, target: int) -> None:
+        """Let the tokens of sequence ``source`` belong to ``target`` too."""
+        ...
+
+    def keep(self, sequence: int) -> None:
+        """Forget every other sequence."""
+        ...
+
+    def cut(self, sequence: int, length: int) -> bool:
+        """Forget the sequence's tokens from position ``length`` on; False where that is impossible."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+    def nbytes(self) -> dict[str, int]:
+        """As ``Forward.nbytes``."""
+        ...
+
+
+class LlamaCppForward(Booked):
+    """The ``Forward`` over a ``Runner``. Between passes all resident tokens are sequence 0.
+
+    Not exact: llama.cpp adds up in another order in passes of another size. Where the cache cannot forget
+    (recurrent models) there are no trees, and a rewind makes the next pass compute the tokens that stay
+    again: right, and slow.
+    """
+
+    def __init__(self, runner: Runner, spec: ModelSpec, capacity: int) -> None:
+        caps = Capabilities(
+            max_pass=min(MAX_PASS, capacity), trees=runner.rewinds, full_rows=True, exact=False
+        )
+        super().__init__(spec, caps, capacity)
+        self._runner = runner
+        self._members: list[list[int]] = []
+        """Sequences of the last pass's tokens; empty when it is settled."""
+        self._tokens: list[int] = []
+        """The resident tokens; of a model with trees, none."""
+        self._behind = False
+        """Whether ``_tokens`` have to be computed again."""
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        """See ``Forward.extend``. Raises UnsupportedError for a tree of more than 32 leaves, BackendError
+        when llama.cpp fails and BadFileError when the logits are not numbers; nothing is appended then.
+        """
+        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
+        planned = self._book.plan(len(tokens), parents)
+        chosen = rows.resolve(len(tokens))
+        members = self._checked_members(planned.parents, planned.chain)
+        if self._behind:
+            self._catch_up()
+        with self._undone_on_errors(planned.start):
+            for sequence in range(1, branches(members)):
+                self._runner.copy(0, sequence)
+            logits = self._runner.decode(tokens, planned.positions, members, chosen)
+            result = head_rows(logits, self._spec.head_k, full=rows.full, temperature=rows.temperature)
+        self._book.append(planned)
+        self._members = members
+        if not self._caps.trees:
+            self._tokens += tokens
+        return result
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``."""
+        before = self.length
+        self._book.rewind(length)
+        into = length - (before - len(self._members))
+        self._settle(self._members[into - 1][0] if self._members and into > 0 else 0)
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """See ``Forward.keep_path``. Moves nothing: the path's cells become sequence 0."""
+        self._book.keep(nodes)
+        self._settle(self._members[nodes[-1]][0] if len(nodes) else 0)
+
+    def nbytes(self) -> dict[str, int]:
+        """As llama.cpp reports it. ``weights``: mapped, and again where it repacks them; ``kv_cache``: of a
+        whole number of 256 tokens; ``scratch``: for passes and logits.
+        """
+        return self._runner.nbytes()
+
+    def _checked_members(self, parents: Sequence[int], chain: bool) -> list[list[int]]:
+        if not chain and not self._caps.trees:
+            raise UnsupportedError(f"{self._spec.name} cannot run a tree of tokens: its state is recurrent")
+        members = sequences_of(parents)
+        if branches(members) > MOST_BRANCHES:
+            raise UnsupportedError(
+                f"llama.cpp runs trees of {MOST_BRANCHES} branches, not {branches(members)}",
+                hint="draft fewer tokens",
+            )
+        return members
+
+    def _settle(self, sequence: int) -> None:
+        """Let the resident tokens, those of ``sequence``, be sequence 0, and the only ones."""
+        self._members = []
+        self._runner.keep(sequence)
+        if sequence:
+            self._runner.copy(sequence, 0)
+            self._runner.keep(0)
+        del self._tokens[self.length :]
+        if not self.length:
+            self._runner.clear()
+            self._behind = False
+        elif not self._runner.cut(0, self.length):
+            self._behind = True
+
+    def _catch_up(self) -> None:
+        self._runner.clear()
+        for start in range(0, len(self._tokens), self._caps.max_pass):
+            part = self._tokens[start : start + self._caps.max_pass]
+            self._runner.decode(part, range(start, start + len(part)), [[0]] * len(part), [])
+        self._behind = False
+
+    @contextmanager
+    def _undone_on_errors(self, length: int) -> Iterator[None]:
+        """A pass that fails, or is interrupted, leaves the cache as it was."""
+        try:
+            yield
+        except BaseException:
+            self._runner.keep(0)
+            self._behind = not self._runner.cut(0, length)
+            raise

@@ -1,0 +1,1 @@
+"""Bundles run by ONNX Runtime with EdgeDec's kernels."""

@@ -1,0 +1,168 @@
+"""The memory of a key-value cache: of layers that see all tokens, and rings of those that see the newest."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.backends.onnx.kv_pages import KvPages
+from edgedec.core.errors import BackendError, BadFileError
+from edgedec.core.forward import Sink, Source
+from edgedec.core.model_spec import ModelSpec
+from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
+from edgedec.memory.ledger import SLACK, Ledger
+
+_WORTHWHILE_BYTES = 1 << 20
+_WORTHWHILE_SLOTS = 64
+"""Fewer are what checking drafts takes back: a page or two per head, which the next pass writes again."""
+_OLDEST = 8
+"""Bytes in which a file says which slot is the oldest of its rings."""
+
+
+class KvMemory:
+    """Keys and values of ``capacity`` tokens, and of layers with a window of the ``ring`` newest (0: of all).
+
+    ``arrays`` has them by the names of the graph's inputs, see ``KvPages``. A row is head_dim fp16 numbers,
+    or, with ``kv`` "int8", head_dim bytes and their scales (see ``kv_row_bytes``). Raises BackendError when
+    the address space cannot be had. The bytes are leased from ``ledger`` by ``use``.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0, ledger: Ledger | None = None
+    ) -> None:
+        row = kv_row_bytes(spec.head_dim, kv) // 2
+        rest = (2, spec.n_kv_heads)
+        try:
+            self._whole = KvPages((spec.n_layers - spec.n_window_layers, *rest, capacity, row))
+            self._rings = None
+            if spec.n_window_layers:
+                self._rings = KvPages((spec.n_window_layers, *rest, ring or capacity, row))
+        except (OSError, OverflowError, ValueError) as error:
+            size = kv_bytes(spec, capacity, kv, ring)
+            message = f"no memory for a context of {capacity} tokens ({size >> 20} MiB)"
+            raise BackendError(message, hint="use a smaller context") from error
+        self._kv = kv
+        self._kept = ring_kept(spec)
+        self._parts = [part for part in (self._whole, self._rings) if part is not None]
+        self._ledger = ledger or Ledger()
+        self._lease = self._ledger.lease("kv_cache", self.reserved)
+
+    def use(self) -> None:
+        """To be called before slots are written. Raises MemoryBudgetError."""
+        self._lease.take()
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float16]]:
+        """Inputs of the graph."""
+        return dict(zip(("kv_cache", "kv_window"), (part.array for part in self._parts), strict=False))
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that it holds."""
+        return self._whole.rows
+
+    @property
+    def ring(self) -> int:
+        """Slots of the rings; 0 without layers with a window."""
+        return self._rings.rows if self._rings else 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes, were all of it written."""
+        return sum(part.array.nbytes for part in self._parts)
+
+    def part(self, place: int, places: int) -> KvMemory:
+        """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
+        mine = copy(self)
+        mine._whole = self._whole.part(place, places)
+        mine._rings = self._rings and self._rings.part(place, places)
+        mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
+        mine._lease = self._ledger.lease("kv_cache", mine.reserved)
+        return mine
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
+        for part in self._parts if sources else ():
+            with self._ledger.lease(SLACK, part.slot_bytes * len(sources)):
+                part.move(sources, targets)
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
+        """Of [first, end) every head keeps the slots kept[layers, kv heads, n]; these and what is behind, up
+        to ``slots``, move down to ``first``, in place. Not for rings.
+        """
+        self._whole.select(first, end, kept, slots)
+
+    def release(self, length: int, reached: int) -> bool:
+        """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
+        and slots up to ``reached`` are worth it, or all; whether it was done. The slots given back hold
+        anything.
+        """
+        slots = reached - length
+        freed = sum(max(min(reached, part.rows) - length, 0) * part.slot_bytes for part in self._parts)
+        few = slots <= _WORTHWHILE_SLOTS or freed < _WORTHWHILE_BYTES
+        if not slots or (few and length) or not hasattr(mmap, "MADV_DONTNEED"):
+            return False
+        for part in self._parts:
+            part.give_back(length)
+        if not length:
+            self._lease.release()
+        return True
+
+    @property
+    def layout(self) -> str:
+        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``; of rings also
+        the slots that are written at most: ``fp16 3x2x1x512 15x2x1x512x768``.
+        """
+        sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
+        texts = ["x".join(map(str, size)) for size in sizes]
+        return f"{self._kv} {' '.join(texts)}" + (f"x{self._kept}" if self._rings else "")
+
+    def nbytes(self, slots: int) -> int:
+        """Bytes of ``slots`` slots, as written."""
+        size = self._whole.slot_bytes * slots
+        if self._rings and slots:
+            size += _OLDEST + self._rings.slot_bytes * min(slots, self._kept)
+        return size
+
+    def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
+        """Write the first ``slots`` slots, from where they lie: nothing is copied. Of rings the newest, with
+        zeros for what was before ``oldest``, which newer slots have replaced.
+        """
+        for pieces in self._whole.heads(0, slots):
+            for piece in pieces:
+                sink.write(piece)
+        if self._rings and slots:
+            first = max(slots - self._kept, 0)
+            lost = max(oldest - first, 0)
+            nothing = bytes(lost * self._rings.array.shape[4] * 2)
+            sink.write(memoryview((first + lost).to_bytes(_OLDEST, "little")))
+            for pieces in self._rings.heads(first + lost, slots):
+                for piece in (memoryview(nothing), *pieces):
+                    sink.write(piece)
+
+    def read(self, source: Source, slots: int) -> int:
+        """Fill the first ``slots`` slots, in rings the newest; returns the oldest of these. Raises EOFError
+        when there is not as much, BadFileError when that cannot be the oldest.
+        """
+        for pieces in self._whole.heads(0, slots):
+            _fill(source, pieces, slots)
+        if self._rings is None or not slots:
+            return 0
+        said = bytearray(_OLDEST)
+        _fill(source, [memoryview(said)], slots)
+        oldest, first = int.from_bytes(said, "little"), max(slots - self._kept, 0)
+        if not first <= oldest <= slots:
+            raise BadFileError(f"a saved cache of {slots} tokens cannot begin with token {oldest}")
+        for pieces in self._rings.heads(first, slots):
+            _fill(source, pieces, slots)
+        return oldest
+
+
+def _fill(source: Source, pieces: Sequence[memoryview], slots: int) -> None:
+    for piece in pieces:
+        if source.readinto(piece) != len(piece):
+            raise EOFError(f"the slots of {slots} tokens are not all there")

@@ -1,0 +1,201 @@
+"""An ONNX Runtime session over a bundle, with EdgeDec's kernels, silent and quick to load."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+from edgedec.backends.onnx.graph_guard import check_graph
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.manifest import MODEL
+from edgedec.core.model_spec import ModelSpec
+from edgedec.kernels import library
+from edgedec.memory import KvType, kv_row_name
+
+_BROKEN_FILE = (
+    states.InvalidProtobuf,
+    states.InvalidGraph,
+    states.NoSuchFile,
+    states.NoModel,
+    states.InvalidArgument,
+)
+# Every kind this version has; and Python's own, as which a pass with bound buffers reports whatever failed.
+_REFUSED: tuple[type[Exception], ...] = (
+    RuntimeError,
+    *(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)),
+)
+_INPUTS = {"tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache"}
+_OUTPUTS = {"values", "ids", "logsumexp", "entropy", "logits"}
+_OLDEST_RUNTIME = (1, 22)
+"""As in pyproject.toml; the kernels ask for version 18 of the C API."""
+_AGAIN = "verify the bundle, or pull or export the model again"
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_SILENT = 4
+"""Severity: only fatal errors print; all others arrive as exceptions."""
+
+
+def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True) -> ort.InferenceSession:
+    """Load ``bundle``'s graph with its weights mapped, not copied.
+
+    ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between ops.
+    Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
+    library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
+    """
+    _check_runtime(ort.__version__)
+    library.isa()
+    options = _options(threads, spin)
+    # The exporter fused the graph already; further passes only cost load time.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    check_graph(bundle)
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+
+
+def open_standard_session(
+    bundle: Path, threads: int | None = None, *, spin: bool = True
+) -> ort.InferenceSession:
+    """Load a graph of standard ops, without our kernels: ONNX Runtime fuses it and packs weights its own way.
+
+    As ``open_session``; BadFileError also for an op of any other domain.
+    """
+    _check_runtime(ort.__version__)
+    check_graph(bundle, standard=True)
+    with one_line_errors(loading=True):
+        return ort.InferenceSession(
+            str(bundle / MODEL), _options(threads, spin), providers=["CPUExecutionProvider"]
+        )
+
+
+def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.log_severity_level = _SILENT
+    options.intra_op_num_threads = threads or physical_cores()
+    options.inter_op_num_threads = 1
+    # Spinning threads start the next op at once, but starve each other when cores are shared.
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
+    # After a pass they would go on for a while: in the way of another model, and a waste of battery.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    # A memory plan for every number of tokens seen would be kept for ever.
+    options.enable_mem_pattern = False
+    return options
+
+
+def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "fp16") -> None:
+    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states, and
+    UnsupportedError when it takes another cache than one of ``kv``: bundles of earlier versions fix fp16.
+    """
+    with one_line_errors(loading=True):
+        inputs = {node.name: node.shape for node in session.get_inputs()}
+        outputs = {node.name: node.shape for node in session.get_outputs()}
+    shapes = inputs | outputs
+    cache, rings, values, logits = (
+        shapes.get(name, []) for name in ("kv_cache", "kv_window", "values", "logits")
+    )
+    found = (*cache[:3], *rings[:3], *values[1:], *logits[1:])
+    windowed, rest = spec.n_window_layers, (2, spec.n_kv_heads)
+    layers = (spec.n_layers - windowed, *rest, *((windowed, *rest) if windowed else ()))
+    stated = (*layers, spec.head_k, spec.vocab_size)
+    fixed, free = [spec.head_dim], [kv_row_name(spec.head_dim)]
+    if (
+        found != stated
+        or cache[4:] not in (fixed, free)
+        or rings[4:] != (free if windowed else [])
+        or inputs.keys() != (_INPUTS | {"kv_window"} if windowed else _INPUTS)
+        or not outputs.keys() >= _OUTPUTS
+    ):
+        raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
+    if kv != "fp16" and cache[4:] == fixed:
+        raise UnsupportedError(
+            f"the bundle was made by an earlier version, for a cache in fp16, not in {kv}",
+            hint="export or pull the model again",
+        )
+
+
+def check_places(session: ort.InferenceSession) -> None:
+    """Raise UnsupportedError unless one pass of the graph can have tokens of several conversations."""
+    shape = next(node.shape for node in session.get_inputs() if node.name == "length")
+    if shape == [1]:
+        raise UnsupportedError(
+            "the bundle was made by an earlier version, for one conversation at a time",
+            hint="export or pull the model again",
+        )
+
+
+def has_temperature(session: ort.InferenceSession) -> bool:
+    """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input."""
+    return "temperature" in _with_default(session)
+
+
+def check_attention(session: ort.InferenceSession, spec: ModelSpec) -> None:
+    """Raise UnsupportedError unless all layers of the graph can say what attention fell on."""
+    if spec.n_window_layers:
+        raise UnsupportedError(
+            f"{spec.name} has layers that keep the newest tokens alone, and do not say what attention fell on"
+        )
+    if "attention" not in _with_default(session):
+        raise UnsupportedError(
+            "the bundle was made by an earlier version, which does not say what attention fell on",
+            hint="export or pull the model again",
+        )
+
+
+def _with_default(session: ort.InferenceSession) -> set[str]:
+    """Inputs that a caller may leave out: ONNX Runtime lists them apart from the others."""
+    return {node.name for node in session.get_overridable_initializers()}
+
+
+def _check_runtime(version: str) -> None:
+    # An older runtime lacks functions that the kernels call, and says only that an op is not registered.
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_RUNTIME:
+        wanted = ".".join(map(str, _OLDEST_RUNTIME))
+        raise BackendError(
+            f"ONNX Runtime {version} is too old", hint=f"install onnxruntime {wanted} or newer"
+        )
+
+
+class one_line_errors:  # noqa: N801 - used like the context managers of contextlib
+    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class: every pass enters it."""
+
+    def __init__(self, *, loading: bool = False) -> None:
+        self._broken: type[EdgeDecError] = BadFileError if loading else BackendError
+
+    def __enter__(self) -> None:
+        """There is nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
+            what = f"{MODEL} of the bundle holds a name that is not UTF-8"
+            raise BadFileError(what, hint=_AGAIN) from error
+        if isinstance(error, _BROKEN_FILE):
+            raise _one_line(error, self._broken) from error
+        if isinstance(error, _REFUSED):
+            raise _one_line(error, BackendError) from error
+
+
+def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
+    what = _CODE.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
+    hint = _AGAIN if kind is BadFileError else None
+    return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
+
+
+def physical_cores() -> int:
+    """Cores this process may use, hyperthreads counted once: a second one adds no memory bandwidth."""
+    if not hasattr(os, "sched_getaffinity"):
+        return max(1, os.cpu_count() or 1)
+    allowed = os.sched_getaffinity(0)
+    cores = {_siblings(cpu) for cpu in allowed}
+    return max(1, len(cores))
+
+
+def _siblings(cpu: int) -> str:
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return str(cpu)

@@ -1,0 +1,56 @@
+"""Which rows of a pass go through the head, and the head's results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRows:
+    """Head results for R requested rows, best first (ties: lower id first).
+
+    values f32[R,k] logits, ids i32[R,k], logsumexp f32[R], entropy f32[R] in nats, both over the whole
+    vocabulary and of logits divided by ``temperature``; logits f32[R,V], or None when it was not requested.
+    """
+
+    values: NDArray[np.float32]
+    ids: NDArray[np.int32]
+    logsumexp: NDArray[np.float32]
+    entropy: NDArray[np.float32]
+    logits: NDArray[np.float32] | None = None
+    temperature: float = 1.0
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows of a pass go through the head: all by default, the last one, or chosen indices."""
+
+    indices: tuple[int, ...] | None = None
+    last: bool = False
+    full: bool = False
+    """Also return full logits rows."""
+    temperature: float = 1.0
+    """Of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` says which it was."""
+
+    def resolve(self, tokens: int) -> Sequence[int]:
+        """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""
+        if self.last:
+            return (tokens - 1,)
+        if self.indices is None:
+            return range(tokens)
+        if self.indices and not (min(self.indices) >= 0 and max(self.indices) < tokens):
+            raise ValueError(f"rows {self.indices} outside a pass over {tokens} tokens")
+        return self.indices
+
+
+LAST_ROW = Rows(last=True)
+ALL_ROWS = Rows()

@@ -1,0 +1,1 @@
+"""Decoding: the loop over passes, and one round's draft."""

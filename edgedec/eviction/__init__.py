@@ -1,0 +1,1 @@
+"""Lossy policies for a full KV cache: which tokens leave it."""

@@ -1,0 +1,21 @@
+"""The eviction policy of a full cache, by its name."""
+
+from __future__ import annotations
+
+from edgedec.core.forward import Forward
+from edgedec.core.when_full import SLIDE, SPECKV
+from edgedec.eviction.policy import Policy
+from edgedec.eviction.sliding import Sliding
+from edgedec.eviction.speckv import Ahead, SpecKV
+
+
+def policy_for(when_full: str | None, forward: Forward, ahead: Ahead) -> Policy | None:
+    """Return the policy, or None for ways that evict nothing.
+
+    ``ahead`` drafts what may follow. Raises what ``Sliding`` and ``SpecKV`` raise.
+    """
+    if when_full == SLIDE:
+        return Sliding(forward)
+    if when_full == SPECKV:
+        return SpecKV(forward, ahead)
+    return None

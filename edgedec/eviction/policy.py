@@ -1,0 +1,122 @@
+"""What is done when the cache is full: what all policies share. Lossy; what has left is seen no more.
+
+The first tokens stay, the sinks, which attention falls on whatever they are (Xiao et al. 2024, "Efficient
+Streaming Language Models with Attention Sinks"), or a system message. Of those behind them a quarter of the
+cache leaves at a time, which ones is the policy's to say, and nothing is fed again. What stays keeps its
+position. StreamingLLM counts positions anew within the cache, so it can go on for ever; here keys lie in the
+cache rotated already, and rounded, so positions go on as in the text, and where the model's own context ends,
+so does the reply.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Evicting, Forward
+
+SINKS = 4
+"""As many as StreamingLLM keeps."""
+_SHARE = 4
+"""A quarter of the cache leaves at a time, and no more than that stays for ever."""
+_WINDOWED = ("gemma2", "gemma3", "phi3")
+"""Architectures with layers that see the newest tokens alone: these would take the sinks for such."""
+
+
+class Policy(ABC):
+    """Makes room in ``forward``'s cache. Raises UnsupportedError for one that cannot be right then.
+
+    A block leaves only when a committed token has no slot, and which tokens it has follows from committed
+    tokens. So what a token sees follows from the sequence, and not from how it was cut into passes: drafts
+    change no token here either.
+    """
+
+    option: ClassVar[str]
+    """The value of --when-full that asks for it."""
+    lossy: ClassVar[str]
+    """What this is called where it has acted."""
+    leaving: ClassVar[str]
+    """What leaves, in words."""
+
+    def __init__(self, forward: Forward) -> None:
+        name = forward.spec.name
+        if not isinstance(forward, Evicting):
+            raise UnsupportedError(
+                f"tokens cannot leave the cache of {name}, which another runtime keeps",
+                hint=f"leave out --when-full {self.option}",
+            )
+        if forward.spec.architecture in _WINDOWED:
+            raise UnsupportedError(
+                f"{name} has layers that see a window of their own; no tokens can leave its cache",
+                hint=f"leave out --when-full {self.option}, or use a larger --context",
+            )
+        self._forward: Forward = forward
+        self._cache: Evicting = forward
+        self._sinks = SINKS
+        self._told = False
+        self.tokens = 0
+        """How many have left, in all."""
+
+    @property
+    def limit(self) -> int:
+        """Positions that the model was made for."""
+        return self._forward.spec.context_length
+
+    @property
+    def gap(self) -> range:
+        """Positions that the cache lacks now, or of which it lacks some."""
+        return self._cache.evicted
+
+    @property
+    def missing(self) -> int:
+        """How many tokens of the sequence the cache lacks now."""
+        return self._forward.length - self._cache.resident
+
+    @property
+    def quarter(self) -> int:
+        """Slots, rounded down."""
+        return self._forward.capacity // _SHARE
+
+    @property
+    def slots(self) -> int:
+        """Slots for tokens of the sequence."""
+        return self._forward.capacity
+
+    def keep(self, preamble: int) -> None:
+        """Let so many tokens at the beginning stay, a system message, if that leaves enough to others."""
+        self._sinks = preamble if SINKS <= preamble <= self.quarter else SINKS
+
+    def room(self, committed: Sequence[int]) -> int:
+        """Free slots, at least one: where there was none, a block has left. ``committed``: the sequence, of
+        which the cache holds the beginning. Raises what ``Forward.extend`` does; the cache then holds no
+        more than that beginning.
+        """
+        if (free := self.slots - self._cache.resident) > 0:
+            return free
+        block = max(self.quarter, 1)
+        count = block - free
+        gap = self.gap
+        self._evict(gap.start if gap else min(self._sinks, self.quarter), count, committed)
+        self.tokens += count
+        return block
+
+    def resident(self, length: int) -> int:
+        """The longest beginning of the sequence, up to ``length`` tokens, that the cache can go back to."""
+        gap = self.gap
+        return min(length, gap.start) if gap and length < gap.stop else length
+
+    def news(self) -> str | None:
+        """One line for the user, once tokens have left; None before that, and after it was asked for."""
+        if self._told or not self.tokens:
+            return None
+        self._told = True
+        return (
+            f"lossy ({self.lossy}): the context was full; {self.leaving}, the model sees them no more, and a"
+            " saved conversation will be read again"
+        )
+
+    @abstractmethod
+    def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
+        """Let ``count`` tokens leave that are behind the first ``first`` slots."""

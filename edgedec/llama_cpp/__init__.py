@@ -1,9 +1,0 @@
-"""llama.cpp as it is installed (extra ``gguf``): may it be missing, too old or broken.
-
-binding.py       its C functions, through llama-cpp-python: a model and its cache
-probe.py         the first load of a file with an installed library happens in another process
-probe_worker.py  that process
-advice.py        what to tell a user about it
-
-``edgedec.backends.llama_cpp`` makes a ``Forward`` of it.
-"""

@@ -1,0 +1,144 @@
+"""A loaded model, and what may draft for it, made to fit a budget of memory.
+
+What the process holds once its models are loaded is measured; what will come on top is computed, leased from
+one ledger, and given up in a stated order where it does not fit.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import WEIGHTS
+from edgedec.core.when_full import SPECKV, STOP
+from edgedec.decode.engine import LONGEST_PASS
+from edgedec.memory import KvType
+from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
+from edgedec.memory.ledger import Lease, Ledger
+from edgedec.memory.plan import Plan, planned
+from edgedec.memory.release import release_freed
+from edgedec.runtime.drafting import OFF, Drafting
+from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgedec.runtime.loaded_model import LoadedModel
+
+KINDS: tuple[KvType, ...] = ("fp16", "int8")
+
+
+class Reserving(Protocol):
+    """A ``Forward`` whose cache can be had in another size: see ``OnnxForward.reserve``."""
+
+    def takes(self, kv: KvType) -> bool: ...
+
+    def reserve(self, capacity: int, kv: KvType, max_pass: int, ledger: Ledger) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What fits, the ledger in which all of it is leased, and the leases of what was there before."""
+
+    known: Known
+    wanted: Choice
+    plan: Plan
+    ledger: Ledger
+    held: tuple[Lease, ...]
+
+    def drafting(self, asked: Drafting) -> Drafting:
+        """Of the drafts asked for those that fit."""
+        choice = self.plan.choice
+        names = asked.names if choice.model_drafts or not asked.models else ",".join(asked.chosen) or OFF
+        if not choice.drafted:
+            names = OFF
+        return replace(asked, names=names, tokens=max(choice.drafted, 1), tables=choice.tables)
+
+    def as_json(self) -> dict[str, object]:
+        """The plan for machines."""
+        plan = self.plan
+        return {
+            "budget_bytes": plan.budget,
+            "planned_bytes": plan.peak,
+            "parts": plan.parts,
+            "choice": asdict(plan.choice),
+            "given_up": list(plan.given_up),
+            "most_leased": self.ledger.most(),
+        }
+
+    def overrun(self) -> int:
+        """Bytes that the process has had above the budget so far; 0 is what was promised."""
+        return max(peak_rss_bytes() - self.plan.budget, 0)
+
+
+def within(
+    budget: int | Callable[[Known, Choice], int],
+    model: LoadedModel,
+    drafting: Drafting,
+    *,
+    elastic: bool,
+    drawing: int,
+    drafter: LoadedModel | None = None,
+    conversations: int = 1,
+    when_full: str = STOP,
+) -> Budget:
+    """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
+
+    ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
+    ``drawing``: see ``Known``. ``conversations``: so many at once, each with the context that the plan has;
+    see ``Conversations``. ``when_full``: see ``Session``. Raises MemoryBudgetError for a budget too small,
+    UnsupportedError for a model whose memory is not ours to plan.
+    """
+    models = [one for one in (model, drafter) if one is not None]
+    for one in models:
+        if not hasattr(one.forward, "reserve"):
+            raise UnsupportedError(
+                f"{one.manifest.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
+                hint="leave out --memory, or export the model for EdgeDec's kernels",
+            )
+    release_freed()
+    resident = rss_bytes() or peak_rss_bytes()
+    known = Known(
+        _weighty(model),
+        process=max(resident - mapped_rss_bytes(WEIGHTS), 0),
+        drawing=drawing,
+        drafter=_weighty(drafter) if drafter else None,
+        kinds=tuple(kv for kv in KINDS if all(cast("Reserving", one.forward).takes(kv) for one in models)),
+        conversations=conversations,
+        speckv=when_full == SPECKV,
+    )
+    drafts = drafting.names != OFF
+    wanted = Choice(
+        context=model.forward.capacity,
+        kv=model.kv or "fp16",
+        prompt_pass=min(LONGEST_PASS, model.forward.capacity),
+        drafted=drafting.tokens if drafts else 0,
+        tables=drafting.most_tables if drafts else 0,
+        model_drafts=drafter is not None,
+    )
+    nbytes = budget if isinstance(budget, int) else budget(known, wanted)
+    plan = planned(known, wanted, nbytes, elastic=elastic)
+    ledger = Ledger(plan.parts)
+    held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
+    _reserve(model, plan.choice, longest_pass(plan.choice, conversations), ledger)
+    if drafter and known.drafter and plan.choice.model_drafts:
+        its_own = ledger.under("drafter")
+        held.append(its_own.lease("weights", known.drafter.weights))
+        _reserve(drafter, plan.choice, longest_pass(plan.choice), its_own)
+    for lease in held:
+        lease.take()
+    return Budget(known, wanted, plan, ledger, tuple(held))
+
+
+def _weighty(model: LoadedModel) -> Weighty:
+    spec = model.forward.spec
+    copied = spec.table_bytes if sys.platform.startswith("linux") else 0
+    return Weighty(spec, model.forward.nbytes()["weights"] - copied, model.threads)
+
+
+def _reserve(model: LoadedModel, choice: Choice, longest: int, ledger: Ledger) -> None:
+    forward = model.forward
+    context = min(choice.context, forward.spec.context_length)
+    cast("Reserving", forward).reserve(context, choice.kv, longest, ledger)

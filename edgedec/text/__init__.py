@@ -1,0 +1,1 @@
+"""Text in and out of tokens: tokenizer, chat template, stop strings."""

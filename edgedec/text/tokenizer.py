@@ -1,0 +1,245 @@
+"""Text <-> token ids, and text that appears while ids still arrive."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import TokenizerInfo
+from edgedec.text.control_tokens import guard_messages, split_special
+from edgedec.text.tokenizer_guard import check_steps
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+    from edgedec.text.template import ChatTemplate
+
+FILE_NAME = "tokenizer.json"
+_AGAIN = "export or pull the model again"
+
+_SPACE = "▁"
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def valid_text(text: str) -> str:
+    """``text`` with U+FFFD for every lone surrogate: what Python makes of input that is not UTF-8."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Tokenizer:
+    """A bundle's tokenizer. Get one with ``Tokenizer.load``; not safe for use by several threads at once."""
+
+    def __init__(self, backend: Backend, info: TokenizerInfo) -> None:
+        self.info = info
+        self._backend = backend
+        # id -> (text, is special) of the tokens that are matched in text before anything else.
+        self._added = {
+            i: (token.content, token.special) for i, token in backend.get_added_tokens_decoder().items()
+        }
+        self._special_ids = {text: i for i, (text, special) in self._added.items() if special}
+        self._adds_space = _adds_space(backend)
+        self._pieces: dict[int, bytes] = {}
+
+    @classmethod
+    def load(cls, bundle_dir: Path, info: TokenizerInfo) -> Tokenizer:
+        """Read ``tokenizer.json`` of a bundle. Raises BadFileError when it is missing or broken, and
+        UnsupportedError when its steps could multiply a text.
+        """
+        from tokenizers import Tokenizer as Backend  # slow import, needed only here
+
+        path = bundle_dir / FILE_NAME
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BadFileError(f"cannot read {path}: {error}", hint=_AGAIN) from error
+        try:
+            backend = Backend.from_buffer(content)  # a str of 262,144 pieces would take 50 MB more
+        except Exception as error:  # the library raises bare Exception
+            raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=_AGAIN) from error
+        check_steps(backend)
+        return cls(backend, info)
+
+    def encode(self, text: str, *, add_bos: bool | None = None, parse_special: bool = False) -> list[int]:
+        """Token ids of ``text``.
+
+        ``add_bos``: put the BOS token first; None does what the model was trained with. With
+        ``parse_special`` the texts of control tokens (``<|im_end|>``) become those tokens; without it they
+        are ordinary text, which is what user input must be. Lone surrogates are read as U+FFFD. Raises
+        BadFileError when the tokenizer turns out to contradict itself.
+        """
+        ids = self._encode_plain(text, parse_special)
+        return self._with_bos(ids) if (self.info.add_bos if add_bos is None else add_bos) else ids
+
+    def encode_chat(
+        self,
+        template: ChatTemplate,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        add_generation_prompt: bool = True,
+    ) -> list[int]:
+        """Render ``messages`` and encode the result; the template makes control tokens, a message never does.
+
+        Without control-token texts in the messages this is exactly ``encode(render(...),
+        parse_special=True)``, BOS once if the model wants it. Where a message does contain one, a marker
+        character is put inside that text before rendering and taken out afterwards. So the template sees
+        contents that are otherwise as written: trimming, slicing and joining them keep working, and all text
+        between two control tokens is encoded in one go. A template that itself searches contents for such a
+        text (to cut off ``<think>`` parts, say) will not find it, if it is a control token of this model.
+
+        Raises TemplateError as ``ChatTemplate.render`` does.
+        """
+        guarded, marker = guard_messages(messages, self._special_ids)
+        text = template.render(guarded, add_generation_prompt=add_generation_prompt)
+        ids: list[int] = []
+        if marker is None:
+            ids = self._encode_plain(text, parse_special=True)
+        else:
+            for part in split_special(text, self._special_ids, marker):
+                if isinstance(part, int):
+                    ids.append(part)
+                else:
+                    ids += self._encode_plain(part.replace(marker, ""), parse_special=False)
+        return self._with_bos(ids) if self.info.add_bos else ids
+
+    def token_text(self, token: int) -> str:
+        """The token as the vocabulary spells it (``<|im_end|>``, ``Ġthe``); '' for an id without a token."""
+        if token in self._added:
+            return self._added[token][0]
+        return self._backend.id_to_token(token) or ""
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to the text; b'' for control tokens and ids without a token."""
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self._spell(token)
+        return piece
+
+    def id_of(self, piece: bytes) -> int | None:
+        """The token that adds exactly ``piece`` to a text, if there is one."""
+        if self.info.kind == "bpe":
+            spellings = ["".join([_CHAR_OF[byte] for byte in piece])]
+        else:
+            spellings = [piece.decode("utf-8", "replace").replace(" ", _SPACE)]
+            if len(piece) == 1:
+                spellings.append(f"<0x{piece[0]:02X}>")
+        spellings.append(piece.decode("utf-8", "replace"))  # added tokens are written as they are
+        found = (self._backend.token_to_id(text) for text in spellings)
+        return next(
+            (token for token in found if token is not None and self.token_bytes(token) == piece), None
+        )
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Ids of text that goes on in the middle of a text: no BOS, no space in front."""
+        if not self._adds_space:
+            return self._encode_plain(text, parse_special=False)
+        if text[:1] == " " and len(text) > 1:
+            return self._encode_plain(text[1:], parse_special=False)
+        ids = self._encode_plain(f"\x01{text}", parse_special=False)  # nothing joins up with that
+        ahead = b""
+        for at, token in enumerate(ids):
+            if ahead == b" \x01":
+                return ids[at:]
+            ahead += self.token_bytes(token)
+        return self._encode_plain(text, parse_special=False)
+
+    def vocabulary(self) -> dict[str, int]:
+        """Id of every token as the vocabulary spells it."""
+        return self._backend.get_vocab(with_added_tokens=True)
+
+    def control_ids(self) -> dict[str, int]:
+        """Id of every control token, by its text."""
+        return dict(self._special_ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of ``ids``; control tokens are silent, bytes that are no UTF-8 become U+FFFD."""
+        decoder = StreamDecoder(self)
+        return "".join([decoder.push(token) for token in ids]) + decoder.flush()
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are. A model may have more, as padding that stands for nothing."""
+        return self._backend.get_vocab_size()
+
+    @property
+    def adds_space(self) -> bool:
+        """Whether text gets a leading space when encoded, which decoding then takes off."""
+        return self._adds_space
+
+    def _encode_plain(self, text: str, parse_special: bool) -> list[int]:
+        self._backend.encode_special_tokens = not parse_special
+        try:
+            try:
+                encoding = self._backend.encode(text, add_special_tokens=False)
+            except (UnicodeEncodeError, TypeError):
+                encoding = self._backend.encode(valid_text(text), add_special_tokens=False)
+        except Exception as error:  # the library raises bare Exception, and finds some faults only now
+            raise BadFileError(
+                f"the model's tokenizer cannot encode this text: {error}", hint=_AGAIN
+            ) from error
+        return list(encoding.ids)
+
+    def _with_bos(self, ids: list[int]) -> list[int]:
+        bos = self.info.bos_id
+        return ids if bos is None or ids[:1] == [bos] else [bos, *ids]
+
+    def _spell(self, token: int) -> bytes:
+        if token in self._added:
+            text, special = self._added[token]
+            return b"" if special else text.encode()
+        text = self.token_text(token)
+        if self.info.kind == "bpe":
+            return b"".join(_BYTE_OF.get(char, b"") or char.encode() for char in text)
+        if match := _BYTE.fullmatch(text):
+            return bytes([int(match[1], 16)])
+        return text.replace(_SPACE, " ").encode()
+
+
+class StreamDecoder:
+    """Turns ids into text one by one: all that ``push`` and the final ``flush`` return is ``decode(ids)``."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._strip = tokenizer.adds_space
+
+    def push(self, token: int) -> str:
+        """Text that became complete with ``token``; '' while a character is still incomplete."""
+        piece = self._tokenizer.token_bytes(token)
+        if self._strip and piece:
+            self._strip = False
+            piece = piece.removeprefix(b" ")
+        return self._utf8.decode(piece)
+
+    def flush(self) -> str:
+        """U+FFFD if the ids ended inside a character, else ''. The decoder then starts afresh."""
+        self._strip = self._tokenizer.adds_space
+        rest = self._utf8.decode(b"", final=True)
+        self._utf8.reset()
+        return rest
+
+
+def _adds_space(backend: Backend) -> bool:
+    """Whether a text gets a space in front: from the normaliser, or in newer files from the pre-tokenizer."""
+    text, cutter = "a", backend.pre_tokenizer
+    if backend.normalizer is not None:
+        text = backend.normalizer.normalize_str(text)
+    if cutter is not None:
+        text = "".join(piece for piece, _ in cutter.pre_tokenize_str(text))
+    return text == f"{_SPACE}a"
+
+
+def _byte_alphabet() -> dict[str, bytes]:
+    """The characters that stand for the 256 bytes in byte-level BPE: printable Latin-1 as itself, the others
+    from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): bytes([byte]) for byte in printable}
+    return table | {chr(0x100 + n): bytes([byte]) for n, byte in enumerate(others)}
+
+
+_BYTE_OF = _byte_alphabet()
+_CHAR_OF = {piece[0]: char for char, piece in _BYTE_OF.items()}

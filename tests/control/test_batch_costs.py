@@ -1,0 +1,172 @@
+"""Several conversations in every pass: drafting must not make them slower together. In simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from edgedec.control import Company, CostCurve
+from edgedec.decode.speculation import Speculation
+from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, accepted, curve, text
+
+SLOWER = 0.98
+LENGTH = 300
+Right = Callable[[int], float]
+
+
+def long(points: Mapping[int, float], count: int) -> CostCurve:
+    """The curve goes on as steeply as it ended, or from 32 tokens on as steeply as its products."""
+    last, before = sorted(points)[-1], sorted(points)[-2]
+    slope = (points[last] - points[before]) / (last - before)
+    more = {tokens: points[last] + slope * (tokens - last) for tokens in (16 * count,) if tokens > last}
+    return curve({**points, **more})
+
+
+KNEE = {1: 1.0, 16: 1.1, 17: 1.2, 128: 9.0}
+"""Memory's until 16 tokens, then the products'."""
+SAGGING = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.4, 16: 5.5, 32: 6.2, 128: 8.0}
+"""The more tokens there are, the less does one more cost: who only looks at that drafts in any case."""
+SHAPES = {**CURVES, "knee": KNEE, "sagging": SAGGING}
+STEEP = ("avx2", "knee", "sagging")
+
+
+class Own:
+    """The time of one conversation's thread."""
+
+    now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+
+class Talk:
+    """One conversation: its text, who drafts it, and how far it is."""
+
+    def __init__(
+        self, company: Company, number: int, right: Right, claims: float | None, call: float
+    ) -> None:
+        self.text, self.own, self.at = text(LENGTH + 37 * number), Own(), 0
+        guesser = Guesser(self.text, self.own, right, claims, call=call)  # type: ignore[arg-type]
+        self.speculation = Speculation([guesser], company.views[number], clock=self.own.clock)
+        self.speculation.begin([], 0)
+
+    @property
+    def left(self) -> int:
+        return len(self.text) - self.at
+
+
+def together(device: Device, talks: Sequence[Talk], company: Company) -> float:
+    """Seconds until all are through."""
+    while any(talk.left for talk in talks):
+        going = {number: talk for number, talk in enumerate(talks) if talk.left}
+        before = sum(talk.own.now for talk in talks)
+        trees = {number: talk.speculation.propose(talk.left - 1) for number, talk in going.items()}
+        fed = {number: 1 + len(tree) for number, tree in trees.items()}
+        seconds = device.run(sum(fed.values()))
+        company.passed(fed, seconds)
+        for number, talk in going.items():
+            tokens = accepted(trees[number], talk.text[talk.at :])
+            talk.speculation.learn(trees[number], NO_ROWS)
+            talk.speculation.commit(tokens, len(trees[number]), seconds=seconds)
+            talk.at += len(tokens)
+        device.now += sum(talk.own.now for talk in talks) - before
+    return device.now
+
+
+def speedup(
+    shape: str,
+    count: int,
+    right: Right,
+    claims: float | None = None,
+    *,
+    call: float = 0.0,
+    noise: float = 0.0,
+) -> float:
+    """Of all conversations with drafts over all of them without."""
+    costs = long(SHAPES[shape], count)
+    plain = Device(costs, noise=noise)
+    lengths = [LENGTH + 37 * number for number in range(count)]
+    for turn in range(max(lengths)):
+        plain.run(sum(turn < length for length in lengths))
+    drafted = Device(costs, noise=noise)
+    company = Company(long(SHAPES[shape], count), count)
+    talks = [Talk(company, number, right, claims, call) for number in range(count)]
+    return plain.now / together(drafted, talks, company)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [*((shape, 2) for shape in SHAPES), *((shape, 6) for shape in STEEP)]
+)
+@pytest.mark.parametrize(
+    ("right", "claims"),
+    [(0.0, 1.0), (0.1, 0.9), (0.5, 0.95)],
+    ids=["never", "hardly", "coin"],
+)
+def test_never_slower_together(shape: str, count: int, right: float, claims: float) -> None:
+    assert speedup(shape, count, lambda at: right, claims) >= SLOWER
+
+
+@pytest.mark.parametrize("count", [6])
+@pytest.mark.parametrize("shape", STEEP)
+def test_never_slower_together_on_a_restless_machine(shape: str, count: int) -> None:
+    assert speedup(shape, count, lambda at: 0.3, 0.9, noise=0.15) >= SLOWER
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_asking_in_vain_costs_little(count: int) -> None:
+    assert speedup("avx2", count, lambda at: 0.0, 0.9, call=20e-6) >= SLOWER
+
+
+def test_good_drafts_are_used_where_tokens_are_cheap() -> None:
+    assert speedup("vnni", 2, lambda at: 0.95) > 2.5
+    assert speedup("knee", 2, lambda at: 0.95) > 2.0
+    assert speedup("avx2", 2, lambda at: 0.97) > 1.3
+
+
+def test_what_pays_alone_may_not_pay_in_company() -> None:
+    """Memory has room for 15 drafted tokens of one; eight conversations leave none for any."""
+    table = CostCurve({tokens: time / 100 for tokens, time in KNEE.items()})
+    company = Company(table, 8)
+    alone = company.views[0]
+    assert alone.seconds(9) - alone.plain < 0.1 * alone.plain
+    for _ in range(40):
+        company.passed(dict.fromkeys(range(8), 2), table.seconds(16))
+    assert alone.plain == pytest.approx(table.seconds(8) / 8)
+    assert alone.seconds(9) - alone.plain > 4 * alone.plain
+
+
+def test_alone_it_is_the_table() -> None:
+    table = curve(CURVES["avx2"])
+    view = Company(table, 1).views[0]
+    assert view.plain == table.plain
+    assert [view.seconds(n) for n in range(1, 17)] == pytest.approx([table.seconds(n) for n in range(1, 17)])
+    assert view.least_slope(15) == pytest.approx(table.least_slope(15))
+    with pytest.raises(ValueError, match="outside"):
+        view.seconds(17)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("drafted", [(0, 0, 0), (5, 0, 0), (3, 3, 3), (7, 1, 4), (15, 15, 15)])
+def test_the_shares_of_all_come_to_the_whole_pass(shape: str, drafted: tuple[int, ...]) -> None:
+    table = long(SHAPES[shape], 3)
+    company = Company(table, 3)
+    fed = {number: 1 + more for number, more in enumerate(drafted)}
+    whole = table.seconds(sum(fed.values()))
+    for _ in range(60):  # so often that averages are what is fed; and what is fed, takes what the table says
+        company.passed(fed, whole)
+    shares = sum(company.views[number].seconds(tokens) for number, tokens in fed.items())
+    assert shares >= whole * 0.999
+
+
+def test_a_machine_with_less_time_for_us_makes_drafts_no_cheaper() -> None:
+    """Plain passes of eight that take twice as long say nothing about one more token in them."""
+    table = curve({1: 1.0, 8: 2.5, 16: 4.4, 32: 7.5, 128: 26.0})
+    company = Company(table, 8)
+    company.passed(dict.fromkeys(range(8), 1), table.seconds(8))
+    view, usual = company.views[0], table.seconds(8)
+    before, price = view.plain, view.least_slope(15) / view.plain
+    for _ in range(400):
+        company.passed(dict.fromkeys(range(8), 1), 2.0 * usual)
+    assert view.plain == pytest.approx(2.0 * before, rel=0.02)
+    assert view.least_slope(15) / view.plain == pytest.approx(price, rel=0.02)

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgedec.backends.fake import MarkovForward
+from edgedec.core.errors import UsageError
+from edgedec.core.rows import HeadRows
+from edgedec.core.tree import DraftTree, chain
+from edgedec.decode.speculation import Speculation
+from edgedec.runtime.drafting import Drafting, speculation_for
+from edgedec.runtime.loaded_model import LoadedModel
+from edgedec.runtime.pass_costs import CostFile, known_costs, measure_costs
+from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Session
+from edgedec.session.reply import Settings
+from tests.session.parrot import load_parrot
+
+
+def markov(folder: Path, sharpness: float = 4.0) -> LoadedModel:
+    """A model that runs trees, with a real tokenizer."""
+    folder.mkdir()
+    parrot = load_parrot(folder)
+    return replace(
+        parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400, sharpness=sharpness)
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> LoadedModel:
+    return markov(tmp_path / "markov")
+
+
+def ticking(step: float = 0.001) -> Callable[[], float]:
+    """A clock that goes on by ``step`` whenever it is read."""
+    return map(float, itertools.count(0.0, step)).__next__
+
+
+def test_a_rule_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="no rule 'faith'"):
+        Drafting("auto", rule="faith")
+
+
+@pytest.mark.parametrize("names", ["", ",", "lookup,", "off,lookup", "off,off", "auto,off"])
+def test_a_drafter_that_does_not_exist(names: str) -> None:
+    with pytest.raises(UsageError, match="no drafter") as caught:
+        Drafting(names)
+    assert "lookup, recycling" in (caught.value.hint or "")
+
+
+def test_what_is_chosen() -> None:
+    assert Drafting("off").chosen == ()
+    assert Drafting("auto").chosen == ("lookup", "recycling")
+    assert Drafting("recycling,lookup,recycling").chosen == ("recycling", "lookup")
+    both = Drafting("auto,smollm2-135m,./a.gguf,lookup,smollm2-135m")
+    assert (both.chosen, both.models) == (("lookup", "recycling"), ("smollm2-135m", "./a.gguf"))
+    assert Drafting("off").models == Drafting("auto").models == ()
+
+
+def test_off_measures_nothing(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    assert (
+        speculation_for(model, Drafting("off"), tmp_path / "c", clock=ticking(), notice=said.append) is None
+    )
+    assert said == []
+    assert not (tmp_path / "c").exists()
+
+
+def test_costs_are_measured_once(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    first = known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(), notice=said.append)
+    again = known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(5.0), notice=said.append)
+    assert len(said) == 1
+    assert first.seconds(1) == again.seconds(1) == pytest.approx(0.001)
+
+
+def test_other_threads_are_another_measurement(model: LoadedModel, tmp_path: Path) -> None:
+    said: list[str] = []
+    known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(), notice=said.append)
+    other = replace(model, threads=model.threads + 1)
+    known_costs(other, CostFile.of(other, tmp_path / "c"), clock=ticking(), notice=said.append)
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"seconds": {}}', '{"seconds": {"1": -1}}', '{"seconds": {"x": 1}}']
+)
+def test_a_damaged_file_is_measured_again(model: LoadedModel, tmp_path: Path, text: str) -> None:
+    known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(), notice=lambda line: None)
+    (file,) = (tmp_path / "c").iterdir()
+    file.write_text(text, encoding="utf-8")
+    said: list[str] = []
+    known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(), notice=said.append)
+    assert len(said) == 1
+    assert json.loads(file.read_text(encoding="utf-8"))["seconds"]["1"] > 0
+
+
+def test_a_place_that_cannot_be_written_is_no_obstacle(model: LoadedModel, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("a file in the way", encoding="utf-8")
+    said: list[str] = []
+    curve = known_costs(model, CostFile.of(model, tmp_path / "c"), clock=ticking(), notice=said.append)
+    assert curve.seconds(1) > 0
+    assert "measures again" in said[-1]
+
+
+def test_a_model_without_trees_goes_without_drafts(tmp_path: Path) -> None:
+    said: list[str] = []
+    parrot = load_parrot(tmp_path)
+    for names, lines in (("auto", 0), ("lookup", 1)):
+        drafts = speculation_for(parrot, Drafting(names), tmp_path / "c", clock=ticking(), notice=said.append)
+        assert drafts is None
+        assert len(said) == lines
+
+
+def test_replies_are_the_same(model: LoadedModel, tmp_path: Path) -> None:
+    settings = Settings(max_tokens=40)
+    plain = Session(model.forward, model.tokenizer, model.template, settings)
+    expected = ["".join(plain.reply("Hi")), "".join(plain.reply("Again"))]
+    drafted = markov(tmp_path / "second")
+    speculation = speculation_for(
+        drafted, Drafting("auto"), tmp_path / "c", clock=ticking(), notice=lambda line: None
+    )
+    assert speculation is not None
+    session = Session(
+        drafted.forward,
+        drafted.tokenizer,
+        drafted.template,
+        settings,
+        speculation=speculation,
+        clock=ticking(),
+    )
+    assert ["".join(session.reply("Hi")), "".join(session.reply("Again"))] == expected
+    assert speculation.tally.rounds > 0
+    assert speculation.tally.draft_s > 0
+    assert speculation.tally.verify_s > 0
+
+
+def test_a_model_drafts_beside_the_others(tmp_path: Path) -> None:
+    model = markov(tmp_path / "target", 30.0)
+    opened: list[str] = []
+
+    def open_draft(name: str) -> LoadedModel:
+        opened.append(name)
+        return markov(tmp_path / name, 30.0)
+
+    speculation = speculation_for(
+        model,
+        Drafting("lookup,small"),
+        tmp_path / "c",
+        clock=ticking(),
+        notice=lambda line: None,
+        open_draft=open_draft,
+    )
+    assert speculation is not None
+    assert opened == ["small"]
+    assert speculation.drafters == ("lookup", "small")
+    assert speculation.nbytes()["small"] >= sum(model.forward.nbytes().values())
+    session = Session(
+        model.forward,
+        model.tokenizer,
+        model.template,
+        Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40),
+        speculation=speculation,
+        clock=ticking(),
+    )
+    plain = markov(tmp_path / "plain", 30.0)
+    settings = Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40)
+    expected = "".join(Session(plain.forward, plain.tokenizer, plain.template, settings).reply("Hi"))
+    assert "".join(session.reply("Hi")) == expected
+    assert speculation.tally.accepted > 0
+
+
+def test_measuring_leaves_the_cache_empty(model: LoadedModel) -> None:
+    said: list[str] = []
+    costs = measure_costs(model.forward, ticking(), said.append)
+    assert 1 in costs
+    assert model.forward.length == 0
+    assert said == []
+
+
+def test_measuring_that_takes_long_says_so(model: LoadedModel) -> None:
+    said: list[str] = []
+    measure_costs(model.forward, ticking(0.2), said.append)
+    assert len(said) > 2
+    assert said[0] < said[-1]
+    assert all(line.startswith("measuring: ") and line.endswith("%") for line in said)
+
+
+def test_costs_that_drifted_are_known_at_the_next_start(model: LoadedModel, tmp_path: Path) -> None:
+    """The same passes take twenty times as long as when they were measured."""
+    file = CostFile.of(model, tmp_path / "c")
+    before = known_costs(model, file, clock=ticking(0.001), notice=lambda line: None).seconds(1)
+    slow = ticking(0.02)
+    speculation = speculation_for(
+        model, Drafting("auto"), tmp_path / "c", clock=slow, notice=lambda line: None
+    )
+    session = Session(
+        model.forward,
+        model.tokenizer,
+        model.template,
+        Settings(max_tokens=60),
+        speculation=speculation,
+        clock=slow,
+    )
+    list(session.reply("Hi"))
+    now = file.read()
+    assert now is not None
+    assert now.seconds(1) > 5 * before
+
+
+class Told:
+    """Drafts the tokens that it was told will come."""
+
+    name = "told"
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._tokens = list(tokens)
+        self._at = 0
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._at = 0
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        self._at += len(tokens)
+
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        pass
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        following = self._tokens[self._at : self._at + limit]
+        return chain(following, [1.0] * len(following), self.name)
+
+    def nbytes(self) -> int:
+        return 0
+
+
+def test_a_stop_string_inside_a_draft_ends_the_reply_there(model: LoadedModel, tmp_path: Path) -> None:
+    plain = Session(model.forward, model.tokenizer, model.template, Settings(max_tokens=60))
+    text = "".join(plain.reply("Hi"))
+    assert plain.last is not None
+    tokens = plain.last.tokens
+    for at in (len(text) // 3, len(text) // 2, len(text) - 4):
+        stops = (text[at : at + 3],)
+        plain = Session(model.forward, model.tokenizer, model.template, Settings(max_tokens=60, stops=stops))
+        expected = "".join(plain.reply("Hi"))
+        assert stops[0] not in expected
+        drafted = Session(
+            model.forward,
+            model.tokenizer,
+            model.template,
+            Settings(max_tokens=60, stops=stops),
+            speculation=Speculation([Told(tokens)]),
+        )
+        shown = list(drafted.reply("Hi"))
+        assert "".join(shown) == expected
+        assert drafted.last is not None
+        assert plain.last is not None
+        assert drafted.last.tokens == plain.last.tokens
+        assert drafted.last.finish_reason == "stop"

@@ -1,0 +1,113 @@
+"""kill -9 at any moment of saving: the old file or the new one is there, and the conversation goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from edgedec.sampling import SamplingParams
+from edgedec.session.reply import Settings
+from edgedec.session.saved_session import restore_session
+from edgedec.session.session_file import open_state
+from tests.fixtures.tiny_models import opened, session_of, tiny_bundle
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 8 << 20
+
+SAVER = """
+import sys
+from pathlib import Path
+import numpy as np
+from edgedec.session.session_file import write_state
+path, start = Path(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+for number in range(start, start + 1000):
+    body = np.full(int(sys.argv[3]), number % 256, dtype=np.uint8)
+    pieces = np.split(body, 64)
+    def write(sink):
+        for piece in pieces:
+            sink.write(piece.data)
+    write_state(path, {"format": "edgedec-session", "number": number}, write)
+"""
+
+CHATTER = """
+import sys
+from pathlib import Path
+from edgedec.sampling import SamplingParams
+from edgedec.session.reply import Settings
+from edgedec.session.saved_session import save_session
+from tests.fixtures.tiny_models import opened, session_of
+model, model_id = opened(Path(sys.argv[1]))
+session = session_of(model, Settings(SamplingParams(temperature=1.2, seed=5), 10))
+for turn in ("Hello", "hello world"):
+    list(session.reply(turn))
+    save_session(Path(sys.argv[2]), session, model_id)
+print("saved", flush=True)
+while True:
+    save_session(Path(sys.argv[2]), session, model_id)
+"""
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def kill(victim: subprocess.Popen[str]) -> None:
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    assert victim.returncode == -signal.SIGKILL
+
+
+def test_a_killed_save_leaves_a_whole_file(tmp_path: Path) -> None:
+    path, rng, number, halves = tmp_path / "talk", random.Random(4), 0, 0
+    for _ in range(10):
+        victim = start(SAVER, str(path), str(number), str(SIZE))
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "ready\n"
+        while not path.exists():
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0.0, 0.1))
+        kill(victim)
+        with open_state(path) as stored:  # checks the hash
+            assert stored.document["number"] >= number
+            number = stored.document["number"]
+            body = np.frombuffer(stored.body.read(stored.body_bytes), dtype=np.uint8)
+            assert len(body) == SIZE
+            assert (body == number % 256).all()
+        halves = len(list(tmp_path.glob("talk.partial-*")))
+    assert halves > 0, "no process was killed while it wrote"
+
+
+def test_a_killed_conversation_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    bundle, path = tiny_bundle(tmp_path), tmp_path / "talk"
+    settings = Settings(SamplingParams(temperature=1.2, seed=5), 10)
+    model, model_id = opened(bundle)
+    uninterrupted = session_of(model, settings)
+    for turn in ("Hello", "hello world", "the end"):
+        list(uninterrupted.reply(turn))
+    assert uninterrupted.last is not None
+
+    victim = start(CHATTER, str(bundle), str(path))
+    assert victim.stdout is not None
+    assert victim.stdout.readline() == "saved\n"
+    time.sleep(0.01)
+    kill(victim)
+    model, _ = opened(bundle)
+    session, lines = session_of(model, Settings(max_tokens=10)), list[str]()
+    saved = restore_session(path, session, model_id, lines.append)
+    session.adjust(params=saved.params)
+    list(session.reply("the end"))
+    assert session.last is not None
+    assert session.last.tokens == uninterrupted.last.tokens
+    assert session.messages == uninterrupted.messages
+    assert saved.cache is not None
+    assert (session.last.reused, lines) == (len(saved.cache.tokens), [])
