@@ -1,4 +1,4 @@
-"""Packed weights (``kernels/packing/layout.py``) to float32 in standard ops, bit for bit as ggml dequantises them.
+"""Packed weights (``kernels/packing/layout.py``) to float32 in standard ops, bit for bit as ggml does it.
 
 An unpacker takes u8[tiles, bytes per tile] and returns the quants as stored, u8[tiles, records, pairs,
 2 groups, 2 halves, 4 steps, 16 columns, 4 inputs], and for every ``group`` of inputs scale and minimum,

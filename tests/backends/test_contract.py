@@ -1,4 +1,4 @@
-"""What every backend must do, bit for bit where it says it is exact (see ``edgedec.core.forward.Forward``)."""
+"""Contract of every backend, bit for bit where it claims exactness (see ``edgedec.core.forward.Forward``)."""
 
 from __future__ import annotations
 

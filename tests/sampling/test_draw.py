@@ -182,7 +182,7 @@ def test_of_a_list_the_same_survives() -> None:
         if params.greedy or params == SamplingParams(temperature=params.temperature, seed=params.seed):
             continue
         values, _ = row.listed()
-        weights = few.surviving(values, row, params) if values else None
+        weights = short_list.surviving(values, row, params) if values else None
         kept = survivors(row, params)
         assert (weights is None) == (kept is None), params
         if kept is not None:
