@@ -14,6 +14,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
+from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
 from edgedec.cli.session_file import Kept
 from edgedec.core.errors import EdgeDecError
@@ -125,7 +126,7 @@ def _converse(chat: Chat, ctx: click.Context) -> None:
             try:
                 chat.turn(text)
             except EdgeDecError as error:
-                errors.show(error.message, error.hint)
+                errors.show(error.message, hint_of(error))
             except KeyboardInterrupt:
                 chat.session.recover()
                 screen.dim("stopped at once; the next reply reads the conversation again")

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 import click
 
 from edgedec.cli import screen
+from edgedec.cli.remedies import hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.core.files import DISK_FULL
 
@@ -63,7 +64,7 @@ def show(message: str, hint: str | None = None) -> None:
 def explain(error: Exception) -> tuple[str, str | None, int]:
     """(message, hint, exit status) for any exception."""
     if isinstance(error, EdgeDecError):
-        return error.message, error.hint, error.exit_code
+        return error.message, hint_of(error), error.exit_code
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "edgedec"
         return error.format_message().rstrip("."), f"see `{command} --help`", 2

@@ -95,4 +95,4 @@ def _parse_and_release(view: memoryview, nbytes: int, name: str) -> Any:
     try:
         return parse_header(view, nbytes)
     except (BadFileError, UnsupportedError) as error:
-        raise type(error)(f"{name}: {error.message}", hint=error.hint) from None
+        raise error.reworded(f"{name}: {error.message}") from None

@@ -4,7 +4,7 @@ models/<name>/            installed bundles
 downloads/<name>/         partial downloads, gone after a successful pull
 downloads/<name>.lock     held while a process works on <name>
 gguf/<name>/<file>.gguf   source files kept on request
-peers/<sha256>/           what other runtimes make of a GGUF file for `edgedec bench`; may be deleted
+peers/<sha256>/           what other runtimes make of a GGUF file for comparisons; may be deleted
 costs/, llama.cpp/        what was measured and found out about this machine; may be deleted
 local-files.json          which bundle a local GGUF was exported to
 """

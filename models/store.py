@@ -1,4 +1,4 @@
-"""The store of installed models: what ``edgedec chat NAME`` finds, pulls, lists and removes.
+"""Keep installed models: find them by name or path, and pull, export, list and remove them.
 
 Importing this module and ``ensure`` of an installed model cost no network, export or download library.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
 from edgedec.models.disk import bytes_under
@@ -65,7 +65,7 @@ class Store:
         if is_bundle(path):
             return path
         if name.startswith(HUB_PREFIX) or name.lower() in RECIPES:
-            raise NotFoundError(f"{name} is not installed", hint=f"edgedec pull {name}")
+            raise NotFoundError(f"{name} is not installed", hint="pull it", remedy=Remedy("pull", name))
         raise unknown(name, self._names())
 
     def ensure(self, reference: str, *, progress: Progress = silent) -> Path:
@@ -176,7 +176,7 @@ class Store:
             if force or not is_bundle(target):
                 manifest = export_huggingface(path, target, name=name, progress=progress)
                 if "quant" in manifest.source:
-                    self._notice(f"{path} got {QUANTS[0]} weights; `edgedec export --quant` offers others")
+                    self._notice(f"{path} got {QUANTS[0]} weights; an export of its own can choose others")
         return target
 
     def _install(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import BadFileError, Remedy, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import GGUF, Manifest
 from edgedec.memory import KvType
@@ -26,7 +26,8 @@ def open_forward(
     if kv != "fp16" and manifest.kind != "edgedec":
         raise UnsupportedError(
             f"a cache in {kv} is not possible: {kernels_of(manifest)} runs this model, and keeps its own",
-            hint="leave out --kv, or export the model for EdgeDec's kernels",
+            hint="use fp16, or export the model for EdgeDec's kernels",
+            remedy=(Remedy("kv"), Remedy("export")),
         )
     if manifest.kind == "optimum":
         from edgedec.backends.optimum import DecoderForward

@@ -74,7 +74,7 @@ class Tally:
         return right
 
     def as_json(self) -> dict[str, object]:
-        """The fields of ``edgedec generate --json`` about drafts."""
+        """Return the figures about drafts as JSON fields."""
         return {
             "rounds": self.rounds,
             "drafted_tokens": self.drafted,

@@ -1,4 +1,4 @@
-"""Every error a user can meet.
+"""Errors that a user can meet, and the settings that would mend them.
 
 EdgeDecError                  exit code 1
 ├── UsageError                2   the command line or an argument is wrong
@@ -12,33 +12,87 @@ EdgeDecError                  exit code 1
 ├── BackendError              9   the runtime or the kernel library refused to work
 └── MemoryBudgetError         10  it does not fit the memory that it may take
 
-A message is one line that says what is wrong; ``hint`` says what would work. What a file brings into a
-message (names, a library's words) is made printable and cut: it must not speak to the terminal.
+An error has a message of one line, which says what is wrong, and a hint, which says how to mend it.
+Both name settings in plain words, because a library does not know which options its program has.
+Its remedies say the same to a program, which can word them for its user (``edgedec.cli.errors`` does).
+
+Names and texts out of a file are made printable and cut before they are shown: they must not steer the
+terminal.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal, Self
+
 _MOST_CHARS = 1000
+
+RemedyName = Literal[
+    "memory",  # bytes: allow at least so many; None: set no bound
+    "context",  # tokens: a context of at least so many; None: a larger one
+    "shorter_context",  # None: a smaller context
+    "kv",  # the type of the KV cache; None: the default
+    "draft",  # the drafter to choose
+    "history",  # None: do not keep drafts between runs
+    "when_full",  # the policy for a full context; None: stop there
+    "conversations",  # at most so many in one batch; None: one
+    "stop",  # None: no stop strings
+    "quant",  # None: no quantisation
+    "raw",  # None: use no chat template
+    "model",  # the model to open; None: a smaller one
+    "pull",  # the model to pull
+    "export",  # None: export the model for EdgeDec's own kernels
+    "without_bandwidth",  # None: do not measure the memory bandwidth
+    "save",  # None: save the conversation first
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Name a setting or an action that mends an error, and a value that works.
+
+    The names, and what their values mean, are those of ``RemedyName``.
+
+    >>> Remedy("memory", 300_000_000)
+    Remedy(name='memory', value=300000000)
+    """
+
+    name: RemedyName
+    value: int | str | None = None
 
 
 def one_line(text: str) -> str:
-    """``text`` with single spaces, U+FFFD for what cannot be printed, and its middle cut out if very long."""
+    """Return ``text`` on one line of at most 1000 characters, with U+FFFD for characters that do not print.
+
+    A longer text loses its middle.
+    """
     line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
     return line if len(line) <= _MOST_CHARS else f"{line[:700]} ... {line[-200:]}"
 
 
 class EdgeDecError(Exception):
-    """Base of all errors shown to users as one line. ``exit_code`` is the process's exit status."""
+    """Base of all errors that are shown to users as one line.
+
+    ``exit_code`` is the exit status of a process that ends with it. ``remedies`` are alternatives: each of
+    them mends the error.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, remedy: Remedy | tuple[Remedy, ...] = ()
+    ) -> None:
         self.message = one_line(message)
         self.hint = None if hint is None else one_line(hint)
+        self.remedies = (remedy,) if isinstance(remedy, Remedy) else remedy
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def reworded(self, message: str) -> Self:
+        """Return the same error, hint and remedies with another message."""
+        return type(self)(message, hint=self.hint, remedy=self.remedies)
 
 
 class UsageError(EdgeDecError):

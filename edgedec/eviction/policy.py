@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.forward import Evicting, Forward
 
 SINKS = 4
@@ -33,8 +33,6 @@ class Policy(ABC):
     change no token here either.
     """
 
-    option: ClassVar[str]
-    """The value of --when-full that asks for it."""
     lossy: ClassVar[str]
     """What this is called where it has acted."""
     leaving: ClassVar[str]
@@ -45,12 +43,14 @@ class Policy(ABC):
         if not isinstance(forward, Evicting):
             raise UnsupportedError(
                 f"tokens cannot leave the cache of {name}, which another runtime keeps",
-                hint=f"leave out --when-full {self.option}",
+                hint="stop when the context is full",
+                remedy=Remedy("when_full"),
             )
         if forward.spec.architecture in _WINDOWED:
             raise UnsupportedError(
                 f"{name} has layers that see a window of their own; no tokens can leave its cache",
-                hint=f"leave out --when-full {self.option}, or use a larger --context",
+                hint="stop when the context is full, or use a larger context",
+                remedy=(Remedy("when_full"), Remedy("context")),
             )
         self._forward: Forward = forward
         self._cache: Evicting = forward

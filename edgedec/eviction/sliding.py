@@ -12,7 +12,6 @@ from edgedec.eviction.policy import Policy
 class Sliding(Policy):
     """The oldest tokens leave, but for the first ones."""
 
-    option = "slide"
     lossy = "sinks+window"
     leaving = "the oldest tokens but for the first have left the cache"
 

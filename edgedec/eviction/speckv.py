@@ -16,9 +16,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Forward, Selecting
 from edgedec.core.rows import FloatArray
+from edgedec.core.when_full import SLIDE
 from edgedec.eviction.policy import Policy
 from edgedec.memory.ledger import ledger_of
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW, choice_bytes
@@ -47,7 +48,6 @@ class SpecKV(Policy):
     on, UsageError for a cache of less than ``LEAST`` slots.
     """
 
-    option = "speckv"
     lossy = "speckv"
     leaving = "tokens that a draft of what follows attends to least have left the cache"
 
@@ -56,12 +56,14 @@ class SpecKV(Policy):
         if not isinstance(forward, Selecting):
             raise UnsupportedError(
                 f"{forward.spec.name} does not say what its attention falls on",
-                hint="use --when-full slide",
+                hint="use the policy slide",
+                remedy=Remedy("when_full", SLIDE),
             )
         if forward.capacity < LEAST:
             raise UsageError(
-                f"--when-full speckv needs a context of at least {LEAST} tokens, not {forward.capacity}",
-                hint="use a larger --context",
+                f"the policy speckv needs a context of at least {LEAST} tokens, not {forward.capacity}",
+                hint="use a larger context",
+                remedy=Remedy("context", LEAST),
             )
         self._selecting: Selecting = forward
         self._ahead = ahead

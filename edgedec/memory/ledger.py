@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 
-from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.units import size
+from edgedec.core.errors import MemoryBudgetError, Remedy
+from edgedec.core.units import size, size_up
 
 SLACK = "slack"
 """What small things come from."""
@@ -139,10 +139,12 @@ class Ledger:
     def _no_room(self, name: str, nbytes: int) -> MemoryBudgetError:
         shares, held = self.shares or {}, self.by_name().get(name, 0)
         share, budget = shares.get(name, 0), sum(shares.values())
+        enough = budget + held + nbytes - share
         return MemoryBudgetError(
             f"no memory for {name}: it takes {size(nbytes)} more, and {size(share - held)} of the "
             f"{size(share)} planned for it are left",
-            hint=f"use --memory {-(-(budget + held + nbytes - share) // 1_000_000)}MB or more",
+            hint=f"allow at least {size_up(enough)}",
+            remedy=Remedy("memory", enough),
         )
 
 

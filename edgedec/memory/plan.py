@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.units import size
+from edgedec.core.errors import MemoryBudgetError, Remedy
+from edgedec.core.units import size, size_up
 from edgedec.memory.footprint import Choice, Known, footprint
 
 LEAST_CONTEXT = 64
@@ -165,7 +165,8 @@ def _shorter(known: Known, choice: Choice, budget: int) -> Choice:
         raise MemoryBudgetError(
             f"{known.target.spec.name} does not fit {size(budget)}: it needs {size(needed)} for "
             f"{LEAST_CONTEXT} tokens of context",
-            hint=f"use --memory {-(-needed // 1_000_000)}MB or more, or a smaller model",
+            hint=f"allow at least {size_up(needed)}, or use a smaller model",
+            remedy=(Remedy("memory", needed), Remedy("model")),
         )
     return replace(choice, context=context)
 

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.when_full import SPECKV, STOP
 from edgedec.decode.engine import LONGEST_PASS
@@ -96,7 +96,8 @@ def within(
         if not hasattr(one.forward, "reserve"):
             raise UnsupportedError(
                 f"{one.manifest.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
-                hint="leave out --memory, or export the model for EdgeDec's kernels",
+                hint="set no bound, or export the model for EdgeDec's kernels",
+                remedy=(Remedy("memory"), Remedy("export")),
             )
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()

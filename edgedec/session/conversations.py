@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.decode.speculation import Notice, Speculation
 from edgedec.memory.footprint import Choice, longest_pass
@@ -178,11 +178,16 @@ def check_several(model: LoadedModel, count: int, drafting: Drafting) -> None:
     these drafts.
     """
     if not 1 <= count <= MOST:
-        raise UsageError(f"{count} conversations at once are not possible", hint=f"use 1 to {MOST}")
+        raise UsageError(
+            f"a batch of {count} conversations is not possible",
+            hint=f"use 1 to {MOST}",
+            remedy=Remedy("conversations", MOST),
+        )
     if not hasattr(model.forward, "places"):
         raise UnsupportedError(
             f"{model.manifest.name} runs in {model.isa}, one conversation at a time",
-            hint="export the model for EdgeDec's kernels, or do without --at-once",
+            hint="export the model for EdgeDec's kernels, or have one at a time",
+            remedy=(Remedy("export"), Remedy("conversations")),
         )
     check_drafts(drafting)
 
@@ -191,11 +196,16 @@ def check_drafts(drafting: Drafting) -> None:
     """Raises UsageError unless several conversations at once can have these drafts."""
     if drafting.models:
         raise UsageError(
-            "no model can draft for several conversations at once",
-            hint=f"use --draft {AUTO} or {OFF}, or one at a time",
+            "a draft model cannot draft for a batch of conversations",
+            hint=f"use the drafters {AUTO} or {OFF}, or one conversation at a time",
+            remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("conversations")),
         )
     if drafting.history:
-        raise UsageError("--history is for one conversation at a time", hint="leave it out")
+        raise UsageError(
+            "drafts are kept between runs for one conversation at a time only",
+            hint="do not keep them",
+            remedy=Remedy("history"),
+        )
 
 
 class _Work:

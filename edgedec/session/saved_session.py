@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec import __version__
-from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.errors import BadFileError, Remedy, UsageError
 from edgedec.core.forward import Sink
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import ROLES, Message
@@ -103,7 +103,8 @@ def restore_session(path: Path, session: Session, model: ModelId, notice: Notice
             theirs, ours = saved.model.name, _distinct(model, saved.model)
             raise UsageError(
                 f"{path} is a conversation with {theirs}, and this is {ours}",
-                hint=f"start with `edgedec chat -m {theirs}`",
+                hint=f"open {theirs}",
+                remedy=Remedy("model", theirs),
             )
         known = session.engine.spec.vocab_size
         if any(token >= known for token in (*saved.tokens, *(saved.cache.tokens if saved.cache else ()))):
@@ -152,7 +153,9 @@ def _unfit(engine: Engine, cache: SavedCache) -> str:
 def _read(path: Path, stored: Stored) -> SavedSession:
     document = stored.document
     if document.get("format") != FORMAT:
-        raise BadFileError(f"{path} is not a saved conversation", hint="/save writes one")
+        raise BadFileError(
+            f"{path} is not a saved conversation", hint="save one first", remedy=Remedy("save")
+        )
     if (version := document.get("version")) != stored.version:
         if version == VERSION:
             raise BadFileError(f"{path} is truncated or damaged: it has no hash")

@@ -21,7 +21,14 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
+from edgedec.core.errors import (
+    BadFileError,
+    EdgeDecError,
+    NotFoundError,
+    Remedy,
+    UnsupportedError,
+    UsageError,
+)
 from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.forward import Sink
 
@@ -92,8 +99,9 @@ def open_state(path: Path) -> Iterator[Stored]:
         with path.open("rb") as stream:
             yield _checked(path, stream)
     except FileNotFoundError as error:
-        hint = "/save writes a conversation, /load reads it"
-        raise NotFoundError(f"no such file: {path}", hint=hint) from error
+        raise NotFoundError(
+            f"no such file: {path}", hint="save the conversation first", remedy=Remedy("save")
+        ) from error
     except OSError as error:
         raise EdgeDecError(f"cannot read {path}: {error.strerror}") from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, Remedy
 
 Reader = Callable[[int, int], float]
 """(bytes, threads) -> GB/s of one read through a buffer of that many bytes."""
@@ -38,7 +38,8 @@ def measure(
         if not best > 0.0:
             raise BackendError(
                 f"could not measure the memory bandwidth with {count} threads",
-                hint="is enough memory free? `edgedec doctor --fast` does without",
+                hint="is enough memory free?",
+                remedy=Remedy("without_bandwidth"),
             )
         results.append(Bandwidth(count, best))
     return results

@@ -42,7 +42,7 @@ class ReplyStats:
         return self.prompt_tokens + self.completion_tokens
 
     def as_json(self) -> dict[str, float | int | None]:
-        """The fields of ``edgedec generate --json`` that concern the reply alone."""
+        """Return the figures about one reply as JSON fields."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "reused_tokens": self.reused_tokens,

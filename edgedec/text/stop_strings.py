@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import Remedy, UsageError
 
 
 class StopStrings:
@@ -22,7 +22,9 @@ class StopStrings:
     def __init__(self, stops: Iterable[str] = ()) -> None:
         self._stops = tuple(dict.fromkeys(stops))
         if "" in self._stops:
-            raise UsageError("a stop string must not be empty", hint="leave --stop out to have none")
+            raise UsageError(
+                "a stop string must not be empty", hint="give none to have none", remedy=Remedy("stop")
+            )
         self._held = ""
         self.hit = False
         """Whether a stop string was found; everything after it is dropped."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from edgedec.core.errors import BadFileError, TemplateError
+from edgedec.core.errors import BadFileError, Remedy, TemplateError
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -105,7 +105,9 @@ def _compile(source: str) -> tuple[BoundedEnvironment, Template]:
 
 
 def _broken(how: str) -> TemplateError:
-    return TemplateError(f"the chat template {how}", hint="`edgedec generate --raw` does without")
+    return TemplateError(
+        f"the chat template {how}", hint="complete a text without the template", remedy=Remedy("raw")
+    )
 
 
 def _failure(error: BaseException, trace: TracebackType | None) -> TemplateError:

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.model_spec import ModelSpec
@@ -92,7 +92,8 @@ def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
     if quant is not None:
         raise UsageError(
             f"a {kind[:40]} model cannot be quantised to {quant}",
-            hint="it is exported with optimum, in float32; leave out --quant",
+            hint="it is exported with optimum, in float32",
+            remedy=Remedy("quant"),
         )
     check_unquantised(config)
     return config

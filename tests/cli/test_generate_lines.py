@@ -105,7 +105,7 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
         (("--lines", "{}", "--trace"), ["--lines goes without"]),
         (("--lines", "{}", "--when-full", "slide"), ["--lines goes without"]),
         (("--lines", "{}", "--at-once", "17"), ["17 conversations", "1 to 16"]),
-        (("--lines", "{}", "--draft", "auto,{}"), ["no model can draft"]),
+        (("--lines", "{}", "--draft", "auto,{}"), ["cannot draft for a batch"]),
         (("--lines", "{}", "--history"), ["--history"]),
         (("--lines", os.devnull), ["no prompt"]),
     ],
@@ -192,7 +192,7 @@ def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     few = run(real(home), "bench", "conversations", *given, "--at-once", "8")
     assert_one_line(few, 2, "5 questions are not enough for 8")
     models = run(real(home), "bench", "conversations", *given, "--at-once", "2", "--draft", "smollm2-135m")
-    assert_one_line(models, 2, "no model can draft")
+    assert_one_line(models, 2, "cannot draft for a batch")
 
 
 def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_plan_fits_or_says_what_would(case: tuple[Known, Choice], above: int, 
     smallest = least(known, wanted)
     budget = smallest - 20 * MB + above
     if budget < smallest:
-        with pytest.raises(MemoryBudgetError, match=f"--memory {-(-smallest // MB)}MB or more"):
+        with pytest.raises(MemoryBudgetError, match=f"at least {-(-smallest // MB)}MB"):
             planned(known, wanted, budget, elastic=elastic)
         return
     plan = planned(known, wanted, budget, elastic=elastic)

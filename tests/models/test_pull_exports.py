@@ -70,7 +70,7 @@ def test_a_hugging_face_directory_is_exported_once(tmp_path: Path, monkeypatch: 
         assert store.ensure(reference) == store.pull(reference) == path
     assert len(notices) == 1
     assert "q8_0" in notices[0]
-    assert "--quant" in notices[0]
+    assert "others" in notices[0]
     before = (path / "manifest.json").stat().st_mtime_ns
     assert store.pull("Tiny-Model", force=True) == path
     assert (path / "manifest.json").stat().st_mtime_ns > before

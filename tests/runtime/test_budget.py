@@ -91,7 +91,7 @@ def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
 def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
     _, free = fitted(bundle, PLENTY)
     smallest = least(free.known, free.wanted)
-    with pytest.raises(MemoryBudgetError, match=f"use --memory {-(-smallest // 1_000_000)}MB"):
+    with pytest.raises(MemoryBudgetError, match=f"at least {-(-smallest // 1_000_000)}MB"):
         fitted(bundle, smallest - 1, elastic=False)
     assert fitted(bundle, smallest, elastic=False)[1].plan.peak <= smallest
 

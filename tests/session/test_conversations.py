@@ -234,9 +234,9 @@ def test_what_is_not_possible(model: LoadedModel, tmp_path: Path) -> None:
     for count in (0, 17):
         with pytest.raises(UsageError, match="not possible"):
             Conversations(model, count)
-    with pytest.raises(UsageError, match="no model can draft"):
+    with pytest.raises(UsageError, match="cannot draft for a batch"):
         Conversations(model, 2, drafting=Drafting("auto,smollm2-135m"), costs=tmp_path)
-    with pytest.raises(UsageError, match="--history"):
+    with pytest.raises(UsageError, match="one conversation at a time"):
         Conversations(model, 2, drafting=Drafting("auto", history=True), costs=tmp_path)
     with pytest.raises(ValueError, match="folder"):
         Conversations(model, 2, drafting=Drafting("auto"))

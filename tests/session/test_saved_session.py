@@ -13,6 +13,7 @@ from edgedec.core.errors import (
     BadFileError,
     EdgeDecError,
     NotFoundError,
+    Remedy,
     StorageError,
     UnsupportedError,
     UsageError,
@@ -90,7 +91,7 @@ def test_another_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     save_session(path, talked(tmp_path), ModelId("smollm2-135m", "b" * 64))
     with pytest.raises(UsageError, match="a conversation with smollm2-135m, and this is parrot") as caught:
         restore_session(path, session, MODEL)
-    assert caught.value.hint == "start with `edgedec chat -m smollm2-135m`"
+    assert caught.value.remedies == (Remedy("model", "smollm2-135m"),)
     assert session.messages == []
 
 

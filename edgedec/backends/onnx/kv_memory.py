@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_pages import KvPages
-from edgedec.core.errors import BackendError, BadFileError
+from edgedec.core.errors import BackendError, BadFileError, Remedy
 from edgedec.core.forward import Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
@@ -44,7 +44,9 @@ class KvMemory:
         except (OSError, OverflowError, ValueError) as error:
             size = kv_bytes(spec, capacity, kv, ring)
             message = f"no memory for a context of {capacity} tokens ({size >> 20} MiB)"
-            raise BackendError(message, hint="use a smaller context") from error
+            raise BackendError(
+                message, hint="use a smaller context", remedy=Remedy("shorter_context")
+            ) from error
         self._kv = kv
         self._kept = ring_kept(spec)
         self._parts = [part for part in (self._whole, self._rings) if part is not None]

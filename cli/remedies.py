@@ -1,0 +1,55 @@
+"""Word the remedies of an error as options and commands of ``edgedec``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgedec.core.errors import EdgeDecError, Remedy
+from edgedec.core.units import size_up
+
+_SET: dict[str, Callable[[int | str], str]] = {
+    "memory": lambda least: f"use --memory {size_up(int(least))} or more",
+    "context": lambda least: f"use --context {least} or more",
+    "draft": lambda choice: f"use --draft {choice}",
+    "when_full": lambda policy: f"use --when-full {policy}",
+    "conversations": lambda most: f"use --at-once with 1 to {most}",
+    "model": lambda name: f"start with `edgedec chat -m {name}`",
+    "pull": lambda name: f"edgedec pull {name}",
+}
+"""Wordings of the remedies that have a value."""
+
+_CHANGE: dict[str, str] = {
+    "memory": "leave out --memory",
+    "context": "use a larger --context",
+    "shorter_context": "use a smaller --context",
+    "kv": "leave out --kv",
+    "history": "leave out --history",
+    "when_full": "leave out --when-full",
+    "conversations": "leave out --at-once",
+    "stop": "leave out --stop to have none",
+    "quant": "leave out --quant",
+    "raw": "`edgedec generate --raw` does without the template",
+    "model": "use a smaller model",
+    "export": "export the model for EdgeDec's kernels",
+    "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
+    "save": "in a chat, /save writes a conversation and /load reads it",
+}
+"""Wordings of the remedies that have none."""
+
+
+def hint_of(error: EdgeDecError) -> str | None:
+    """Return the hint of ``error`` in words of the command line, else in the library's; None without one."""
+    phrases = [_phrase(remedy) for remedy in error.remedies]
+    if not phrases or None in phrases:
+        return error.hint
+    # "use --memory 300MB or more, or use a smaller model" says "use" twice.
+    first, *others = (phrase for phrase in phrases if phrase)
+    shared = first.split()[0] + " "
+    return ", or ".join([first, *(phrase.removeprefix(shared) for phrase in others)])
+
+
+def _phrase(remedy: Remedy) -> str | None:
+    if remedy.value is None:
+        return _CHANGE.get(remedy.name)
+    word = _SET.get(remedy.name)
+    return word(remedy.value) if word else None
