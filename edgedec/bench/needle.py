@@ -118,8 +118,7 @@ def measure(
         prompt, preamble = prompt_of(trial, model)
         if policy:
             policy.keep(preamble)
-        model.forward.rewind(0)
-        engine.committed = []
+        engine.reset()
         ends = model.manifest.spec.eos_ids
         steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY, stop_ids=ends)
         replies.append(model.tokenizer.decode([step.token for step in steps if step.token not in ends]))

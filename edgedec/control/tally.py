@@ -45,7 +45,7 @@ class Tally:
     """
 
     def add(self, fed: DraftTree, committed: Sequence[int], seconds: float) -> None:
-        """A round fed ``fed`` and committed ``committed``, its own token last; its pass took ``seconds``."""
+        """A round fed ``fed`` and committed ``committed``; its pass took ``seconds``."""
         self.rounds += 1
         self.committed += len(committed)
         self.verify_s += seconds
@@ -65,7 +65,7 @@ class Tally:
                 break
             if depth == len(self.by_depth):
                 self.by_depth.append(Count())
-            node = fed.child(level, token) if depth < len(committed) - 1 else None
+            node = fed.child(level, token)
             self.by_depth[depth].add(node is not None)
             if node is None:
                 break

@@ -142,8 +142,7 @@ class Session:
 
     def recover(self) -> None:
         """After an exception in the middle of a pass: drop the cache; the next reply rebuilds it."""
-        self.engine.committed = []
-        self._forward.rewind(0)
+        self.engine.reset()
 
     def cached(self) -> list[int]:
         """The conversation's tokens that the cache holds: nothing of turns that were taken back or reset."""
@@ -153,7 +152,7 @@ class Session:
             prompt = self.prompts.build(self.messages)
         except TemplateError:  # it may want a user's turn at the end
             prompt = self.prompts.seen
-        return self.engine.committed[: self.engine.reusable(prompt.ids)]
+        return list(self.engine.committed[: self.engine.reusable(prompt.ids)])
 
     def adjust(self, **changes: object) -> None:
         """Replace fields of ``settings`` for the replies to come."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,12 @@ class Verdict:
 
     path: tuple[int, ...]
     tokens: tuple[int, ...]
+
+    def until(self, stop_ids: Collection[int], most: int) -> Verdict:
+        """Cut behind the first token that is in ``stop_ids``, and to at most ``most`` tokens."""
+        ends = (at for at, token in enumerate(self.tokens, 1) if token in stop_ids)
+        count = min(next(ends, most), most)
+        return self if count >= len(self.tokens) else Verdict(self.path[:count], self.tokens[:count])
 
 
 def normalised(weights: F64) -> F64 | None:

@@ -231,3 +231,17 @@ def test_an_engine_starts_from_an_empty_cache() -> None:
     forward = MarkovForward()
     forward.extend([1, 2, 3])
     assert tokens(Engine(forward), [5, 6], n=3) == plainly([5, 6], GREEDY, 3)
+
+
+def test_reset_and_adopt_say_what_the_cache_holds() -> None:
+    forward = MarkovForward()
+    engine = Engine(forward)
+    expected = tokens(engine, [1, 2, 3], n=4)
+    engine.reset()
+    assert (engine.committed, forward.length) == ([], 0)
+    forward.extend([1, 2])
+    with pytest.raises(ValueError, match="3 tokens for a cache that holds 2"):
+        engine.adopt([1, 2, 3])
+    engine.adopt([1, 2])
+    assert engine.reusable([1, 2, 3]) == 2
+    assert tokens(engine, [1, 2, 3], n=4) == expected

@@ -253,3 +253,16 @@ def test_a_drafter_that_becomes_right_is_fed_again() -> None:
     engine = Engine(MarkovForward(capacity=512), speculation=speculation)
     assert tokens(engine, [1, 2], n=300) == plain
     assert speculation.tally.accepted > 100
+
+
+def test_nothing_behind_an_end_token_is_credited() -> None:
+    plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
+    at = next(at for at in range(3, 12) if plain[at] not in plain[:at])
+    seen: list[PassRecord] = []
+    speculation = Speculation([oracle(GREEDY, 8)])
+    engine = Engine(MarkovForward(), speculation=speculation, observe=seen.append)
+    steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=12, stop_ids={plain[at]}))
+    assert steps[-1].finish_reason == "stop"
+    assert speculation.tally.committed == len(steps) == at + 1
+    assert sum(record.committed for record in seen) == len(steps)
+    assert speculation.tally.accepted == sum(step.source is not None for step in steps)

@@ -146,7 +146,7 @@ class Peer:
         """Leave in the cache what another way to draft read of this very prompt, and nothing else."""
         kept = len(tokens) if tokens == self._prompt and not used.engine.policy else 0
         self.model.forward.rewind(min(kept, self.model.forward.length))
-        used.engine.committed = list(tokens[: self.model.forward.length])
+        used.engine.adopt(tokens[: self.model.forward.length])
 
 
 def _summary(records: list[PassRecord]) -> dict[str, Any]:

@@ -67,6 +67,5 @@ class Peer(unbounded.Peer):
     def show_prompt(self, used: unbounded.Mode, tokens: list[int]) -> None:
         """What this engine has in the cache stays: of a prompt it reads what is new."""
         if used is not self._latest:
-            self.model.forward.rewind(0)
-            used.engine.committed = []
+            used.engine.reset()
             self._latest = used

@@ -40,8 +40,7 @@ class Peer:
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
-        self._forward.rewind(0)
-        self._engine.committed = []
+        self._engine.reset()
         started = time.perf_counter()
         steps = self._engine.generate(tokens, SamplingParams(), max_tokens=max_tokens, stop_ids=())
         out = [next(steps).token]

@@ -1,0 +1,68 @@
+"""Passes over the committed tokens: how long one may be, its time, and the progress of a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgedec.core.forward import Forward
+from edgedec.core.rows import HeadRows, Rows
+from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.decode.records import PassRecord, Progress
+from edgedec.eviction.policy import Policy
+
+LONGEST_PASS = 128
+"""Tokens. A reply can be interrupted between passes, and longer ones take no less time per token."""
+
+NO_ROWS = Rows(indices=())
+
+
+class Passes:
+    """Feeds a model's cache. ``clock`` (seconds) times passes, ``observe`` sees a record of each."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        policy: Policy | None,
+        observe: Callable[[PassRecord], None] | None,
+        clock: Callable[[], float] | None,
+    ) -> None:
+        self._forward = forward
+        self._policy = policy
+        self._observe = observe
+        self._clock = clock
+
+    def catch_up(self, committed: Sequence[int], progress: Progress | None) -> tuple[list[int], int]:
+        """Feed what the cache lacks of ``committed``, except the tokens of the last pass.
+
+        Returns these, and how many tokens that pass can have in all. They are one token at least.
+        """
+        while len(committed) - self._forward.length > (most := self._longest(committed)):
+            start = self._forward.length
+            _, seconds = self.run(list(committed[start : start + most]), EMPTY, NO_ROWS)
+            self.report(progress, committed)
+            self.record(PassRecord(start, most, 0, seconds))
+        return list(committed[self._forward.length :]), most
+
+    def run(self, tokens: list[int], tree: DraftTree, rows: Rows) -> tuple[HeadRows, float | None]:
+        """One pass over ``tokens``, a chain, and ``tree`` behind the last of them; its rows and seconds."""
+        parents = None
+        if len(tree):
+            behind = len(tokens)
+            parents = [*range(-1, behind - 1), *(behind + parent for parent in tree.parents)]
+        began = self._clock() if self._clock else 0.0
+        head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
+        return head, self._clock() - began if self._clock else None
+
+    def report(self, progress: Progress | None, committed: Sequence[int]) -> None:
+        """Tell ``progress`` how much of ``committed`` the cache holds."""
+        if progress:
+            progress(min(self._forward.length, len(committed)), len(committed))
+
+    def record(self, record: PassRecord) -> None:
+        """Show ``record`` to the observer, if there is one."""
+        if self._observe:
+            self._observe(record)
+
+    def _longest(self, committed: Sequence[int]) -> int:
+        most = min(self._forward.caps.max_pass, LONGEST_PASS)
+        return min(most, self._policy.room(committed)) if self._policy else most

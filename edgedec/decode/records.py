@@ -1,0 +1,62 @@
+"""Records of decoding: a committed token, a pass, a reply in progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.sampling import SamplingParams
+
+FinishReason = Literal["stop", "length"]
+Progress = Callable[[int, int], None]
+"""Called with the prompt's tokens in the cache so far, and all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One committed token."""
+
+    token: int
+    position: int
+    """Absolute position in the sequence; the prompt's first token has 0."""
+    finish_reason: FinishReason | None = None
+    """Set on the last token of a reply."""
+    source: str | None = None
+    """The drafter that proposed the token; None for the target's own token, which ends each round."""
+    logprob: float | None = None
+    """Natural logarithm of the token's probability (temperature 1, no penalty); None unless asked for."""
+    top: tuple[tuple[int, float], ...] = ()
+    """The most probable tokens here, best first, as (id, logprob)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One pass: ``fed`` tokens from slot ``start`` on, of which the last ``drafted`` are ``tree``.
+
+    ``committed`` tokens came of it, ``path`` are the accepted nodes of ``tree``.
+    ``seconds`` is None without a clock.
+    """
+
+    start: int
+    fed: int
+    committed: int
+    seconds: float | None
+    drafted: int = 0
+    tree: DraftTree = EMPTY
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPlan:
+    """How one reply is drawn and where it ends."""
+
+    number: int
+    """Replies of one engine are counted; only the newest may run."""
+    params: SamplingParams
+    end: int
+    """Most tokens of the whole sequence."""
+    stop_ids: frozenset[int]
+    logprobs: int | None
+    """How many of the most probable tokens each step lists; None: no log-probabilities."""

@@ -1,0 +1,108 @@
+"""Log-probabilities: of the model's own distribution, whatever sampling does, with and without drafts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from edgedec.backends.fake import MarkovForward
+from edgedec.core.errors import UsageError
+from edgedec.core.rows import Rows
+from edgedec.core.tree import DraftTree, chain
+from edgedec.decode.engine import Engine, Step
+from edgedec.decode.logprobs import logprob_of
+from edgedec.decode.speculation import Speculation
+from edgedec.sampling import SamplingParams
+from tests.decode.test_engine import EVERY_KIND, GREEDY
+from tests.decode.test_speculation import Drafting
+
+PROMPT = [1, 2, 1, 2, 1]
+
+
+def model() -> MarkovForward:
+    """More tokens than the head lists, so that a drawn one may be missing there."""
+    return MarkovForward(vocab_size=90)
+
+
+def steps(engine: Engine, params: SamplingParams, logprobs: int | None) -> list[Step]:
+    return list(engine.generate(PROMPT, params, max_tokens=20, stop_ids=(), logprobs=logprobs))
+
+
+def truth(sequence: Sequence[int]) -> np.ndarray:
+    logits = model().extend(sequence, rows=Rows(last=True, full=True)).logits
+    assert logits is not None
+    exact = logits[0].astype(np.float64)
+    return exact - math.log(np.exp(exact).sum())
+
+
+@pytest.mark.parametrize("params", [*EVERY_KIND, SamplingParams(temperature=3.0, seed=1)])
+def test_they_are_those_of_the_model_at_temperature_1(params: SamplingParams) -> None:
+    sequence = list(PROMPT)
+    for step in steps(Engine(model()), params, 3):
+        expected = truth(sequence)
+        assert step.logprob == pytest.approx(expected[step.token], abs=1e-5)
+        best = sorted(range(90), key=lambda token: (-expected[token], token))[:3]
+        assert [token for token, _ in step.top] == best
+        assert [value for _, value in step.top] == pytest.approx(expected[best].tolist(), abs=1e-5)
+        sequence.append(step.token)
+
+
+@pytest.mark.parametrize("params", EVERY_KIND)
+def test_drafts_change_none_of_them(params: SamplingParams) -> None:
+    plain = steps(Engine(model()), params, 2)
+    said = [step.token for step in plain]
+
+    def right(seen: list[int], limit: int) -> DraftTree:
+        following = said[len(seen) - len(PROMPT) :][: min(limit, 4)]
+        return chain(following, [1.0] * len(following), "right")
+
+    spoken = Speculation([Drafting(right)])
+    drafted = steps(Engine(model(), speculation=spoken), params, 2)
+    assert [(step.token, step.logprob, step.top) for step in drafted] == [
+        (step.token, step.logprob, step.top) for step in plain
+    ]
+    assert spoken.tally.accepted > 10
+
+
+@pytest.mark.parametrize("params", EVERY_KIND)
+def test_asking_for_them_changes_no_token(params: SamplingParams) -> None:
+    asked = [step.token for step in steps(Engine(model()), params, 5)]
+    assert asked == [step.token for step in steps(Engine(model()), params, None)]
+
+
+def test_nobody_pays_who_does_not_ask() -> None:
+    seen: list[Rows] = []
+
+    class Recording(MarkovForward):
+        def extend(self, tokens, *, parents=None, rows=Rows(last=True)):  # type: ignore[no-untyped-def] # noqa: B008
+            seen.append(rows)
+            return super().extend(tokens, parents=parents, rows=rows)
+
+    params = SamplingParams(temperature=0.7, top_k=5)
+    found = steps(Engine(Recording()), params, 0)
+    assert all(step.logprob is None and step.top == () for step in found)
+    assert not any(rows.full for rows in seen)
+    seen.clear()
+    steps(Engine(Recording()), GREEDY, 4)  # the head adds up at temperature 1, and lists the best token
+    assert not any(rows.full for rows in seen)
+    steps(Engine(Recording()), params, 4)
+    assert seen[-1].full
+
+
+@pytest.mark.parametrize("count", [-1, 65])
+def test_no_more_than_the_head_lists(count: int) -> None:
+    with pytest.raises(UsageError, match="not possible"):
+        Engine(model()).generate(PROMPT, GREEDY, max_tokens=1, stop_ids=(), logprobs=count)
+
+
+def test_rows_without_what_it_takes_are_refused() -> None:
+    head = model().extend(PROMPT, rows=Rows(last=True, temperature=0.5))
+    with pytest.raises(ValueError, match="temperature"):
+        logprob_of(head, 0, int(head.ids[0, 0]), 1)
+    head = model().extend([3], rows=Rows(last=True))
+    missing = next(token for token in range(90) if token not in head.ids[0])
+    with pytest.raises(ValueError, match="not in the head's list"):
+        logprob_of(head, 0, missing, 1)
