@@ -12,6 +12,7 @@ from statistics import median
 import pytest
 
 from tests.conftest import ROOT
+from tests.project.sources import sources
 
 FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "android_demo", "docs"}
 FILES = {"pyproject.toml", "CMakeLists.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}
@@ -32,18 +33,6 @@ HEAVY = [
     "llama_cpp",
     "matplotlib",
 ]
-
-
-def sources() -> list[Path]:
-    """Tracked and new files, without what git ignores."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
 
 
 def imported(file: Path) -> Iterator[str]:
