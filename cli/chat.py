@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import errors, screen, slash
+from edgedec.cli import errors, screen, slash, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
@@ -114,7 +114,7 @@ def command(
         if seams(ctx).interactive():
             _converse(chat, ctx)
         else:
-            _answer(chat)
+            _answer(chat, ctx)
 
 
 def _converse(chat: Chat, ctx: click.Context) -> None:
@@ -130,16 +130,18 @@ def _converse(chat: Chat, ctx: click.Context) -> None:
             except KeyboardInterrupt:
                 chat.session.recover()
                 screen.dim("stopped at once; the next reply reads the conversation again")
+            verification.check(ctx)
     except slash.Quit:
         return
 
 
-def _answer(chat: Chat) -> None:
+def _answer(chat: Chat, ctx: click.Context) -> None:
     from edgedec.cli.terminal import piped_turns
 
     try:
         for text in piped_turns():
             chat.turn(text)
+            verification.check(ctx)
             if chat.session.last is not None and chat.session.last.finish_reason == "interrupted":
                 raise KeyboardInterrupt
     except slash.Quit:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import generate_lines, screen
+from edgedec.cli import generate_lines, screen, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
@@ -131,6 +131,7 @@ def command(
     reply = session.last
     assert reply is not None
     if as_json:
+        verification.wait(ctx)
         report = _report(reply, session.policy, opened, begun_s + reply.stats.prefill_s)
         screen.show_json({**report, **({"trace": [one.as_json() for one in reply.trace()]} if trace else {})})
     elif trace:

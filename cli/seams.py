@@ -58,8 +58,11 @@ def _store() -> Store:
 
 
 def _load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:
+    from edgedec.cli.verification import verify_beside
     from edgedec.runtime.loaded_model import load_model
 
+    if ctx := click.get_current_context(silent=True):
+        verify_beside(ctx, bundle, seams(ctx).store().home)
     return load_model(bundle, threads=threads, context=context, kv=kv)
 
 

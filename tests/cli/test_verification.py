@@ -1,0 +1,86 @@
+"""A damaged model ends a command with one line and status 4, whatever it said before."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgedec.cli.seams import Seams
+from edgedec.core.verification import FOLDER
+from edgedec.models import Store
+from tests.cli.support import run
+from tests.fixtures.tiny_models import tiny_bundle
+
+DAMAGED = "error: weights.bin of the bundle fails its SHA-256 (pull or export the model again)"
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def bundle(intact: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(intact, tmp_path / "model")
+
+
+def seams(bundle: Path) -> Seams:
+    return Seams(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
+
+
+def damage(bundle: Path, seed: int) -> None:
+    """Overwrite 50 bytes of the weights at random places."""
+    dice = random.Random(seed)
+    with (bundle / "weights.bin").open("r+b") as stream:
+        size = stream.seek(0, 2)
+        for _ in range(50):
+            stream.seek(dice.randrange(size))
+            stream.write(bytes([dice.randrange(256)]))
+
+
+def options(bundle: Path) -> list[str]:
+    return ["-m", str(bundle), "--threads", "1", "--max-tokens", "3", "--draft", "off"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fifty_damaged_bytes_never_pass(bundle: Path, seed: int) -> None:
+    arguments = ["generate", *options(bundle), "-p", "Hi", "--json"]
+    assert run(seams(bundle), *arguments).exit_code == 0
+    damage(bundle, seed)
+    for _ in range(2):
+        result = run(seams(bundle), *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (4, "", DAMAGED + "\n")
+
+
+@pytest.mark.parametrize("command", ["generate", "chat", "check"])
+def test_every_command_that_opens_a_model_ends_so(intact: Path, bundle: Path, command: str) -> None:
+    damage(bundle, 0)
+    arguments = {
+        "generate": [*options(bundle), "-p", "Hi"],
+        "chat": options(bundle),
+        "check": [str(intact), str(bundle)],
+    }
+    result = run(seams(bundle), command, *arguments[command], stdin="Hi\n")
+    assert result.exit_code == 4
+    assert result.stderr.splitlines() == [DAMAGED]
+
+
+def test_an_intact_model_is_hashed_at_its_first_start_only(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["generate", *options(bundle), "-p", "Hi", "--json"]
+    replies = [json.loads(run(seams(bundle), *arguments).stdout)["text"]]
+    assert len(list((bundle.parent / "home" / FOLDER).iterdir())) == 1
+    monkeypatch.setattr("edgedec.core.verification.Verification._run", None)
+    replies.append(json.loads(run(seams(bundle), *arguments).stdout)["text"])
+    assert replies[0] == replies[1]
+
+
+def test_an_error_of_the_user_does_not_wait(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.core.verification.Verification.wait", None)
+    result = run(seams(bundle), "generate", *options(bundle), "--context", "100000", "-p", "Hi")
+    assert result.exit_code == 2
