@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli import screen
+from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.units import size
 
@@ -23,20 +23,32 @@ _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edged
 @click.command(
     "doctor",
     short_help="Say what this machine has and how fast it can be.",
-    epilog=opt.examples("edgedec doctor", "edgedec doctor --fast", "EDGEDEC_ISA=scalar edgedec doctor"),
+    epilog=opt.examples(
+        "edgedec doctor",
+        "edgedec doctor --fast",
+        "edgedec doctor --verify",
+        "EDGEDEC_ISA=scalar edgedec doctor",
+    ),
 )
 @click.option("--fast", is_flag=True, help="Do not measure the memory bandwidth.")
+@click.option("--verify", is_flag=True, help="Read every file of every installed model and check its hash.")
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, fast: bool, as_json: bool) -> None:
+def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None:
     """Say what this machine has, which kernels run on it, and the memory bandwidth it measures.
 
     Decoding reads all weights once per token, so bandwidth divided by a model's size is the most tokens per
     second that plain decoding can reach. The exit status is 1 when something does not work.
+
+    Commands that open a model check the hashes of those of its files that changed since the last time. With
+    --verify all files of all installed models are checked, changed or not.
     """
-    from edgedec.cli.doctor_report import examine
+    from edgedec.cli.doctor_report import examine, verify_models
 
     found = examine(seams(ctx), measure=not fast)
+    if verify:
+        with progress.reporter() as report:
+            verify_models(found, seams(ctx).store(), report)
     if as_json:
         screen.show_json({**found.sections, "problems": found.problems})
     else:
@@ -99,8 +111,8 @@ def _model_rows(models: list[dict[str, Any]], bandwidth: list[dict[str, Any]]) -
     if not models:
         yield "models", "none installed; `edgedec chat` fetches the default one"
     for model in models:
-        bound = ""
+        bound = ", intact" if model.get("intact") else ""
         if bandwidth:
             best = max(one["gb_per_s"] for one in bandwidth)
-            bound = f", at most {best * 1e9 / model['bytes']:.0f} tok/s"
+            bound += f", at most {best * 1e9 / model['bytes']:.0f} tok/s"
         yield "model", f"{model['name']}, {size(model['bytes'])}{bound}"

@@ -1,4 +1,7 @@
-"""What ``edgedec doctor`` finds out, as data; a part that fails becomes a problem, the others report."""
+"""Examine the machine, the kernels and the store for ``edgedec doctor``.
+
+A part that fails becomes a problem, and the other parts still report.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec import __version__
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import Manifest
+from edgedec.core.verification import Verification
 from edgedec.telemetry import bandwidth, machine
 
 if TYPE_CHECKING:
     from edgedec.cli.seams import Kernels, Seams
+    from edgedec.models import Store
+    from edgedec.models.progress import Progress
 
 LOW_DISK_BYTES = 2_000_000_000
 _LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf", "optimum-onnx", "llama-cpp-python")
@@ -38,7 +45,10 @@ class Findings:
 
 
 def examine(seams: Seams, *, measure: bool) -> Findings:
-    """Everything, in the order it is shown. ``measure``: also the memory bandwidth, which takes a moment."""
+    """Examine every part, in the order it is shown.
+
+    ``measure``: the memory bandwidth too, which takes a moment.
+    """
     found = Findings()
     here = machine.describe()
     found.add("machine", here.as_json)
@@ -50,6 +60,19 @@ def examine(seams: Seams, *, measure: bool) -> Findings:
     if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
         found.problems.append(f"store: only {free / 1e9:.1f} GB free on its disk")
     return found
+
+
+def verify_models(found: Findings, store: Store, report: Progress) -> None:
+    """Hash all files of all installed models; a model that is not ``intact`` is a problem."""
+    models = {model["name"]: model for model in (found.sections["store"] or {"models": []})["models"]}
+    for one in store.list():
+        try:
+            check = Verification(one.path, Manifest.load(one.path), store.home, again=True)
+            check.wait(lambda done, total: report("verify", done, total))
+            models[one.name]["intact"] = True
+        except EdgeDecError as error:
+            models[one.name]["intact"] = False
+            found.problems.append(f"{one.name}: {error}")
 
 
 def _versions() -> dict[str, str | None]:

@@ -6,6 +6,7 @@ downloads/<name>.lock     held while a process works on <name>
 gguf/<name>/<file>.gguf   source files kept on request
 peers/<sha256>/           what other runtimes make of a GGUF file for comparisons; may be deleted
 costs/, llama.cpp/        what was measured and found out about this machine; may be deleted
+verified/                 which files of which bundle had their hashes, and when; may be deleted
 local-files.json          which bundle a local GGUF was exported to
 """
 

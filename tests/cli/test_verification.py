@@ -84,3 +84,19 @@ def test_an_error_of_the_user_does_not_wait(bundle: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("edgedec.core.verification.Verification.wait", None)
     result = run(seams(bundle), "generate", *options(bundle), "--context", "100000", "-p", "Hi")
     assert result.exit_code == 2
+
+
+def test_doctor_finds_the_damaged_models_of_a_store(intact: Path, tmp_path: Path) -> None:
+    """Even one whose record says that nothing changed."""
+    home = tmp_path / "home"
+    for name in ("good", "bad"):
+        shutil.copytree(intact, home / "models" / name)
+    given = Seams(store=lambda: Store(home), interactive=lambda: False)
+    assert run(given, "doctor", "--fast", "--verify").exit_code == 0
+    damage(home / "models" / "bad", 0)
+    result = run(given, "doctor", "--fast", "--verify", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert {one["name"]: one["intact"] for one in document["store"]["models"]} == {"good": True, "bad": False}
+    assert document["problems"] == [f"bad: {DAMAGED.removeprefix('error: ')}"]
+    assert "intact" not in run(given, "doctor", "--fast").stdout
