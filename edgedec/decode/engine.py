@@ -25,7 +25,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.decode.verdicts import verdict_on
 from edgedec.eviction.policy import Policy
 from edgedec.memory.ledger import ledger_of
-from edgedec.sampling import SamplingParams, drawing_bytes, head_temperature, needs_logits
+from edgedec.sampling import Occurred, SamplingParams, drawing_bytes, head_temperature, needs_logits
 from edgedec.verify import Verdict
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Progress", "Step"]
@@ -148,9 +148,9 @@ class Engine:
         self._committed = prompt
         self._replies += 1
         end = min(len(prompt) + max_tokens, self.capacity)
-        return self._run(
-            ReplyPlan(self._replies, params, end, frozenset(stop_ids), logprobs or None), progress
-        )
+        occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
+        reply = ReplyPlan(self._replies, params, end, frozenset(stop_ids), logprobs or None, occurred)
+        return self._run(reply, progress)
 
     def _run(self, reply: ReplyPlan, progress: Progress | None) -> Generator[Step, None, None]:
         try:
@@ -159,6 +159,7 @@ class Engine:
                 for step in self._round(reply, progress):
                     check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
+                    reply.commit(step.token)
                     yield step
                     if step.finish_reason:
                         return
@@ -207,7 +208,7 @@ class Engine:
         drawing = self.spec.vocab_size * drawing_bytes(reply.params, self.spec.head_k)
         rule = self._speculation.rule if self._speculation else None
         with self._ledger.lease("rows", drawing):
-            verdict = verdict_on(tree, head, reply.params, self._committed, rule, self.spec.vocab_size)
+            verdict = verdict_on(tree, head, reply, len(self._committed), rule, self.spec.vocab_size)
         return verdict.until(reply.stop_ids, reply.end - len(self._committed))
 
     def _steps(self, reply: ReplyPlan, verdict: Verdict, tree: DraftTree, head: HeadRows) -> list[Step]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import Occurred, SamplingParams
 
 FinishReason = Literal["stop", "length"]
 Progress = Callable[[int, int], None]
@@ -60,3 +60,10 @@ class ReplyPlan:
     stop_ids: frozenset[int]
     logprobs: int | None
     """How many of the most probable tokens each step lists; None: no log-probabilities."""
+    occurred: Occurred
+    """Ids of the committed tokens, if a repetition penalty reads them."""
+
+    def commit(self, token: int) -> None:
+        """Note a committed token."""
+        if self.params.repetition_penalty != 1.0:
+            self.occurred.add(token)

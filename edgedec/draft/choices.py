@@ -8,7 +8,7 @@ to be exact: the head's few best logits stand for the whole vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ FEW = 4
 
 
 def choices(
-    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Sequence[int], alike: Alike
+    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Container[int], alike: Alike
 ) -> list[tuple[int, float]]:
     """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
 
@@ -37,7 +37,8 @@ def choices(
     """
     values, ids = rows.values[row].astype(np.float64), rows.ids[row].astype(np.int64)
     if params.repetition_penalty != 1.0:
-        values = warpers.penalise(values, ids, history, params.repetition_penalty)
+        seen = np.array([token in history for token in ids.tolist()])
+        values = np.where(seen, warpers.penalise(values, params.repetition_penalty), values)
         order = warpers.canonical_order(values, ids)
         values, ids = values[order], ids[order]
     if params.greedy:

@@ -17,7 +17,7 @@ from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.bridge import Bridge
 from edgedec.draft.choices import choices
 from edgedec.draft.sketch import Sketch
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import Occurred, SamplingParams
 
 _MOST_READ = 128
 """Tokens of text that a draft is worth reading. Of a longer one the drafter knows the end, as if it began
@@ -42,6 +42,8 @@ class ModelDrafter:
         self._params = SamplingParams()
         self._position = 0
         self._cached: list[int] = []
+        self._occurred = Occurred()
+        """Ids of the text that was read, if a repetition penalty needs them."""
         self._skipped = 0
         """Tokens of the text before the first cached one."""
         forward.rewind(0)
@@ -114,14 +116,14 @@ class ModelDrafter:
     def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
         sketch = Sketch()
-        base = len(self._cached)
-        following = self._grow(sketch, ROOT, head, 0, base)
+        self._occurred = Occurred(self._cached if self._params.repetition_penalty != 1.0 else ())
+        following = self._grow(sketch, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
             lead = sketch.reach[following[0]]
             if lead < floor or sum(reach >= lead for reach in sketch.reach) >= limit:
                 break
             fed = self._together(sketch, following, max(floor, _CLOSE * lead))
-            following = self._step(sketch, fed, base)
+            following = self._step(sketch, fed)
         return sketch
 
     def _together(self, sketch: Sketch, following: list[int], least: float) -> list[int]:
@@ -132,27 +134,25 @@ class ModelDrafter:
             return both[:1]
         return both
 
-    def _step(self, sketch: Sketch, fed: list[int], base: int) -> list[int]:
+    def _step(self, sketch: Sketch, fed: list[int]) -> list[int]:
         """One pass over siblings; the one with the better continuation stays in the cache."""
         tokens = [sketch.tokens[node] for node in fed]
         if len(fed) == 1:
-            return self._grow(sketch, fed[0], self._feed(tokens, LAST_ROW), 0, base)
+            return self._grow(sketch, fed[0], self._feed(tokens, LAST_ROW), 0)
         head = self._forward.extend(tokens, parents=[ROOT] * len(fed), rows=ALL_ROWS)
-        grown = [self._grow(sketch, node, head, row, base) for row, node in enumerate(fed)]
+        grown = [self._grow(sketch, node, head, row) for row, node in enumerate(fed)]
         kept = max(range(len(fed)), key=lambda row: max((sketch.reach[n] for n in grown[row]), default=0.0))
         self._forward.keep_path([kept])
         self._cached.append(tokens[kept])
         return grown[kept]
 
-    def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int, base: int) -> list[int]:
+    def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int) -> list[int]:
         """Add what may follow ``node``; returns what of it can be followed in turn, the best first."""
         if head.entropy[row] > _UNSURE:
             return []
         path = sketch.path(node)
         reach = 1.0 if node == ROOT else sketch.reach[node]
-        history: Sequence[int] = ()
-        if self._params.repetition_penalty != 1.0:
-            history = [*self._cached[:base], *(sketch.tokens[above] for above in path)]
+        history = self._occurred.after([sketch.tokens[above] for above in path])
         position = self._position + len(path)
         found = choices(head, row, self._params, position, history, self._bridge.alike)
         added = [

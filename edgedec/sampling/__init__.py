@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from edgedec.sampling.draw import MOST_DRAWING, draw, drawing_bytes, head_temperature, law, needs_logits
+from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import SamplingParams
 
 __all__ = [
-    "MOST_DRAWING", "SamplingParams", "draw", "drawing_bytes", "head_temperature", "law", "needs_logits",
+    "MOST_DRAWING", "Occurred", "SamplingParams", "draw", "drawing_bytes", "head_temperature", "law",
+    "needs_logits",
 ]  # fmt: skip

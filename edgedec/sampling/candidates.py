@@ -1,4 +1,4 @@
-"""Which tokens a draw can look at: the head's k best, or as much of a whole row as it takes."""
+"""The tokens that a draw can look at: the head's k best, or as much of a whole row as it takes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
+from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import SamplingParams
 
 F64 = NDArray[np.float64]
@@ -20,6 +21,12 @@ Ids = NDArray[np.int64]
 _LONGER = 1024
 """Candidates sorted out of a whole row at first; then ``_STEP`` times as many, until it is all of it."""
 _STEP = 8
+_SUM_ERROR = 1e-5, 1e-6
+"""Error, at most, of the head's float32 logsumexp: absolute, and relative to it."""
+_MOST_EXPONENT = 700.0
+"""``portable.exp`` takes no larger numbers."""
+_BLOCK = 8192
+"""Weights computed at a time: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +42,24 @@ class Candidates:
 
 
 class Row:
-    """One head row under given parameters; the whole row is touched only when a property needs it."""
+    """One head row under given parameters; the whole row is touched only when a property needs it.
 
-    def __init__(self, rows: HeadRows, row: int, params: SamplingParams, history: Sequence[int]) -> None:
+    ``history``: the tokens before this position, or the set of their ids. Read only by the penalty.
+    """
+
+    def __init__(
+        self, rows: HeadRows, row: int, params: SamplingParams, history: Occurred | Sequence[int]
+    ) -> None:
         self._rows = rows
         self._row = row
         self._params = params
-        self._history = history
+        self._penalised = params.repetition_penalty != 1.0
+        self._occurred = Occurred.of(history if self._penalised else ())
 
     def listed(self) -> tuple[list[float], list[int]]:
-        """The head's list as plain numbers: logits after the penalty and ids."""
-        if self._penalised:
-            found = self._from_head()
-            return found.values.tolist(), found.ids.tolist()
-        return self._rows.values[self._row].tolist(), self._rows.ids[self._row].tolist()
+        """The head's list as plain numbers: penalised logits and ids, as far as their order is sure."""
+        values, ids = self._rows.values[self._row].tolist(), self._rows.ids[self._row].tolist()
+        return self._penalised_list(values, ids) if self._penalised else (values, ids)
 
     @property
     def complete(self) -> bool:
@@ -82,9 +93,15 @@ class Row:
         return found if found.ids.size else self._from_row(min(self._rows.ids.shape[1], self.size))
 
     def values_of(self, ids: Ids) -> F64:
-        """Logits f64 of some tokens after the penalty; only for rows with logits."""
+        """Logits f64 after the penalty of ``ids``, which ascend; only for rows with logits."""
         assert self._logits is not None
-        return self._penalise(self._logits[ids].astype(np.float64), ids)
+        values = self._logits[ids].astype(np.float64)
+        if self._penalised and ids.size:
+            seen = self._occurred_ids
+            places = np.minimum(np.searchsorted(ids, seen), ids.size - 1)
+            places = places[ids[places] == seen]
+            values[places] = warpers.penalise(values[places], self._params.repetition_penalty)
+        return values
 
     @property
     def size(self) -> int:
@@ -99,24 +116,58 @@ class Row:
     def total(self, highest: float) -> float | None:
         """Sum of exp((logit - highest) / T) over the whole vocabulary, or None when it cannot be had.
 
-        Where the head added up at this temperature, and nothing is penalised, it is the head's own sum,
-        logits at hand or not.
+        Where the head added up at this temperature and nothing is penalised, it is the head's own sum,
+        logits at hand or not; else it is added up from the whole row.
         """
         temperature = self._params.temperature
         if temperature == self._rows.temperature and not self._penalised:
-            return portable.exp_one(self._rows.logsumexp.item(self._row) - highest / temperature)
+            return portable.exp_one(self._logsumexp - highest / temperature)
         if self._logits is None:
             return None
-        return warpers.total_of(portable.exp((self._whole - highest) / temperature))
+        sum_so_far = 0.0
+        for start in range(0, self._whole.size, _BLOCK):
+            weights = portable.exp((self._whole[start : start + _BLOCK] - highest) / temperature)
+            weights[0] += sum_so_far
+            sum_so_far = warpers.total_of(weights)
+        return sum_so_far
+
+    def total_bounds(self, highest: float) -> tuple[float, float] | None:
+        """Two numbers between which ``total`` lies, mostly without reading the whole row.
+
+        With a penalty the head's sum is corrected by the ids that occurred: their weights before the penalty
+        go, those after it come. What cannot be decided between these bounds is decided by ``total``.
+        """
+        if (corrected := self._corrected()) is None:
+            total = self.total(highest)
+            return None if total is None else (total, total)
+        scale = portable.exp_one(self._logsumexp - highest / self._params.temperature)
+        absolute, relative = _SUM_ERROR
+        error = absolute + relative * abs(self._logsumexp)
+        return (corrected - error) * scale, (corrected + error) * scale
+
+    def _corrected(self) -> float | None:
+        """The sum of penalised weights in units of the head's own sum; None where that is not possible."""
+        temperature = self._params.temperature
+        if not self._penalised or self._logits is None or temperature != self._rows.temperature:
+            return None
+        values = self._logits[self._occurred_ids].astype(np.float64)
+        if not values.size:
+            return 1.0
+        penalised = warpers.penalise(values, self._params.repetition_penalty)
+        exponents = np.concatenate([penalised, values]) / temperature - self._logsumexp
+        if not exponents.max() < _MOST_EXPONENT:
+            return None
+        shares = portable.exp(exponents)
+        return 1.0 - warpers.total_of(shares[values.size :]) + warpers.total_of(shares[: values.size])
+
+    @property
+    def _logsumexp(self) -> float:
+        return self._rows.logsumexp.item(self._row)
 
     @property
     def _logits(self) -> NDArray[np.float32] | None:
         logits = self._rows.logits
         return None if logits is None else logits[self._row]
-
-    @property
-    def _penalised(self) -> bool:
-        return self._params.repetition_penalty != 1.0
 
     def _check_numbers(self) -> None:
         assert self._logits is not None
@@ -124,29 +175,36 @@ class Row:
             raise BackendError("the model returned logits that are not numbers", hint="verify the bundle")
 
     @cached_property
+    def _occurred_ids(self) -> Ids:
+        ids = self._occurred.ids()
+        return ids[ids < self.size]
+
+    @cached_property
     def _whole(self) -> F64:
         assert self._logits is not None
         self._check_numbers()
-        return self._penalise(self._logits.astype(np.float64), np.arange(self.size))
-
-    def _penalise(self, values: F64, ids: Ids) -> F64:
-        if not self._penalised:
-            return values
-        return warpers.penalise(values, ids, self._history, self._params.repetition_penalty)
+        values = self._logits.astype(np.float64)
+        if self._penalised:
+            seen = self._occurred_ids
+            values[seen] = warpers.penalise(values[seen], self._params.repetition_penalty)
+        return values
 
     def _from_head(self) -> Candidates:
-        values = self._rows.values[self._row].astype(np.float64)
-        ids = self._rows.ids[self._row].astype(np.int64)
-        complete = self.complete
-        if not self._penalised:
-            return Candidates(values, ids, complete)
-        moved = self._penalise(values, ids)
-        order = warpers.canonical_order(moved, ids)
-        if not complete:
-            order = order[: self._certain(values, moved)]
-        return Candidates(moved[order], ids[order], complete)
+        values, ids = self.listed()
+        return Candidates(np.array(values, np.float64), np.array(ids, np.int64), self.complete)
 
-    def _certain(self, values: F64, moved: F64) -> int:
+    def _penalised_list(self, values: list[float], ids: list[int]) -> tuple[list[float], list[int]]:
+        penalty, occurred = self._params.repetition_penalty, self._occurred
+        moved = [
+            warpers.penalise_one(value, penalty) if token in occurred else value
+            for value, token in zip(values, ids, strict=True)
+        ]
+        ranked = sorted(zip(moved, ids, strict=True), key=lambda pair: (-pair[0], pair[1]))
+        if not self.complete:
+            ranked = ranked[: self._certain(values, moved)]
+        return [value for value, _ in ranked], [token for _, token in ranked]
+
+    def _certain(self, values: list[float], moved: list[float]) -> int:
         """How many of the penalised list lead the penalised vocabulary for certain.
 
         Logits outside the list are at most its last one. A penalty above 1 only lowers them, so what stayed
@@ -154,7 +212,7 @@ class Row:
         """
         if self._params.repetition_penalty < 1.0:
             return 0
-        return values.size if np.array_equal(moved, values) else int(np.count_nonzero(moved > values[-1]))
+        return len(values) if moved == values else sum(value > values[-1] for value in moved)
 
     def _from_row(self, size: int) -> Candidates:
         assert self._logits is not None

@@ -1,9 +1,9 @@
 """Drawing one token from one head row.
 
-The head returns the k best logits of a row; whole rows are copied out of it only when asked. ``draw`` decides
-from the k best whenever that is provably enough (``few`` does, number by number) and from the whole row
-otherwise (here, with arrays). Both ways give the same token: each cut keeps a prefix of the canonical order,
-and what is compared comes from the same operations.
+The head returns the k best logits of a row; whole rows are copied out of it only on request. ``draw`` decides
+from the k best whenever that is provably enough (in ``short_list``, number by number), and otherwise from the
+whole row (here, with arrays). Both ways give the same token: each cut keeps a prefix of the canonical order,
+and the numbers that are compared come from the same operations.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import noise, portable, warpers
-from edgedec.sampling import short_list as few
+from edgedec.sampling import noise, portable, short_list, warpers
 from edgedec.sampling.candidates import Candidates, Row
+from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import SamplingParams
 
 _LEADERS = 64
@@ -59,10 +59,13 @@ def head_temperature(params: SamplingParams) -> float:
     return params.temperature if low <= params.temperature <= high else 1.0
 
 
-def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, history: Sequence[int]) -> int:
+def draw(
+    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Occurred | Sequence[int]
+) -> int:
     """The token for absolute position ``position``, from the head results at index ``row`` of ``rows``.
 
-    ``history`` (all tokens before ``position``) is read only by the repetition penalty. Raises BackendError
+    ``history`` are all tokens before ``position``, or their ids as an ``Occurred``, which need not be
+    collected anew for every token; only the repetition penalty reads it. Raises BackendError
     when the logits are not numbers, or when they were needed and ``rows`` was made without them.
     """
     best = rows.values.item(row, 0)
@@ -74,7 +77,7 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
     if _uncut(params):
         kept = _likely(seen, params, position)
     else:
-        token = few.draw(seen, params, position)
+        token = short_list.draw(seen, params, position)
         if token is not None:
             return token
         kept = _cut(seen.longer(), seen, params)
@@ -84,7 +87,7 @@ def draw(rows: HeadRows, row: int, params: SamplingParams, position: int, histor
 
 
 def law(
-    rows: HeadRows, row: int, params: SamplingParams, history: Sequence[int], vocabulary: int
+    rows: HeadRows, row: int, params: SamplingParams, history: Occurred | Sequence[int], vocabulary: int
 ) -> warpers.F64:
     """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
     kept = survivors(Row(rows, row, params, history), params)
@@ -149,14 +152,27 @@ def _nucleus(values: warpers.F64, complete: bool, row: Row, params: SamplingPara
     weights = portable.exp((values - highest) / params.temperature)
     if params.top_p < 1.0:
         filtered = params.top_n_sigma or params.top_k
-        total = warpers.total_of(weights) if filtered else row.total(highest)
-        if total is None:
-            return None
-        count = warpers.top_p_count(weights, total, params.top_p, complete=complete)
+        count = _top_p(weights, complete, row, params, None if filtered else highest)
         if count is None:
             return None
         weights, complete = weights[:count], True
     return warpers.at_least_count(weights, params.min_p, complete=complete)
+
+
+def _top_p(
+    weights: warpers.F64, complete: bool, row: Row, params: SamplingParams, highest: float | None
+) -> int | None:
+    """How many tokens top-p leaves; ``highest`` is None when ``weights`` are all that earlier cuts left."""
+    if highest is None:
+        return warpers.top_p_count(weights, warpers.total_of(weights), params.top_p, complete=complete)
+    if (bounds := row.total_bounds(highest)) is None:
+        return None
+    low, high = (warpers.top_p_count(weights, total, params.top_p, complete=complete) for total in bounds)
+    if low == high:
+        return low
+    total = row.total(highest)
+    assert total is not None  # there are bounds that differ for whole rows alone
+    return warpers.top_p_count(weights, total, params.top_p, complete=complete)
 
 
 def _choose(kept: Candidates, params: SamplingParams, position: int) -> int:

@@ -37,9 +37,9 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
         if not values:
             return None
     highest, temperature = values[0], params.temperature
-    enough = _enough(values, filtered, row, params)
-    if enough is None:
+    if (bounds := _enough(values, filtered, row, params)) is None:
         return None
+    enough, surely = bounds
     kept: list[float] = []
     mass, min_p = 0.0, params.min_p
     whole = filtered or row.complete
@@ -52,6 +52,10 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
             return kept
         kept.append(weight)
         mass += weight
+        if enough <= mass < surely:  # within the error of the sum: only the whole row can tell
+            total = row.total(highest)
+            assert total is not None
+            enough = surely = params.top_p * total
         if mass >= enough:
             return kept
         if mass + left * weight < hopeless:
@@ -59,17 +63,21 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
     return kept if whole else None
 
 
-def _enough(values: list[float], filtered: bool, row: Row, params: SamplingParams) -> float | None:
-    """The mass that top-p wants, of all that ``values`` stand for; None when it cannot be had."""
+def _enough(
+    values: list[float], filtered: bool, row: Row, params: SamplingParams
+) -> tuple[float, float] | None:
+    """Bounds of the mass that top-p keeps, of all that ``values`` stand for; None when it cannot be had."""
     if params.top_p == 1.0:
-        return math.inf
+        return math.inf, math.inf
     if filtered:
         mass = 0.0  # not sum(), which compensates from Python 3.12 on
         for value in values:
             mass += exp_one((value - values[0]) / params.temperature)
-        return params.top_p * mass
-    total = row.total(values[0])
-    return None if total is None or math.isnan(total) else params.top_p * total
+        return params.top_p * mass, params.top_p * mass
+    bounds = row.total_bounds(values[0])
+    if bounds is None or math.isnan(bounds[1]):
+        return None
+    return params.top_p * bounds[0], params.top_p * bounds[1]
 
 
 def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[float]:

@@ -9,8 +9,6 @@ was at hand when it was decided.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,14 +16,17 @@ F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 
-def penalise(logits: F64, ids: Ids, history: Sequence[int], penalty: float) -> F64:
-    """Repetition penalty (Keskar et al. 2019, CTRL): logits of ids in ``history`` lose, by ``penalty`` > 1.
+def penalise(logits: F64, penalty: float) -> F64:
+    """Repetition penalty (Keskar et al. 2019, CTRL) of logits whose ids have occurred.
 
-    A positive logit is divided by the penalty, a negative one multiplied, so either way it falls.
+    A positive logit is divided by the penalty, a negative one multiplied: with ``penalty`` > 1 both fall.
     """
-    seen = np.isin(ids, np.asarray(history, dtype=np.int64))
-    changed = np.where(logits > 0.0, logits / penalty, logits * penalty)
-    return np.where(seen, changed, logits)
+    return np.where(logits > 0.0, logits / penalty, logits * penalty)
+
+
+def penalise_one(logit: float, penalty: float) -> float:
+    """``penalise`` for one number: the same bits."""
+    return logit / penalty if logit > 0.0 else logit * penalty
 
 
 def canonical_order(values: F64, ids: Ids) -> NDArray[np.intp]:

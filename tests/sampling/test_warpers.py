@@ -118,9 +118,12 @@ def test_top_k_prefers_low_ids_among_equals(logits: list[float], k: int) -> None
 
 
 def test_the_penalty_lowers_positive_and_negative_logits_of_the_history_only() -> None:
-    logits = np.array([2.0, -2.0, 0.0, 3.0])
-    changed = warpers.penalise(logits, np.arange(4), [0, 1, 2, 99], 2.0)
-    assert changed.tolist() == [1.0, -4.0, 0.0, 3.0]
+    rows = head(np.array([2.0, -2.0, 0.0, 3.0]), 4, full=True)
+    row = Row(rows, 0, SamplingParams(repetition_penalty=2.0), [0, 1, 2, 99])
+    assert row.values_of(np.arange(4)).tolist() == [1.0, -4.0, 0.0, 3.0]
+    assert row.values_of(np.array([1, 3])).tolist() == [-4.0, 3.0]
+    assert row.listed() == ([3.0, 1.0, 0.0, -4.0], [3, 0, 2, 1])
+    assert [warpers.penalise_one(x, 2.0) for x in (2.0, -2.0, 0.0)] == [1.0, -4.0, 0.0]
 
 
 def test_top_p_counts_the_token_that_crosses() -> None:
