@@ -14,9 +14,9 @@ from edgedec.core.manifest import Manifest
 __all__ = ["BACKENDS", "QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
 QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
-"""What the matrices of a Hugging Face model can become: groups of 32 with a scale each, or floats."""
+"""Formats for the matrices of a Hugging Face model: groups of 32 with a scale each, or floats."""
 BACKENDS = ("edgedec", "llama.cpp")
-"""What can run a GGUF file."""
+"""Runtimes for a GGUF file."""
 ROLES = ("attn", "mlp", "head")
 """Parts of a model that can have formats of their own; ``head`` is the embedding too."""
 
@@ -37,8 +37,8 @@ def export_gguf(
     model's own; ``provenance`` is added to the manifest's source; ``progress(stage, done_bytes,
     total_bytes)`` is called for the stages "source" (hashing) and "weights".
 
-    What EdgeDec does not build becomes a bundle of the file itself for llama.cpp, if llama-cpp-python is
-    installed and runs it. ``backend`` leaves no choice: one of BACKENDS.
+    A file of an architecture that EdgeDec does not build becomes a bundle of the file itself for llama.cpp,
+    if llama-cpp-python is installed and runs it. ``backend`` leaves no choice: one of BACKENDS.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
@@ -63,13 +63,14 @@ def export_huggingface(
     Matrices are quantised to ``quant``, a few rows at a time: one of QUANTS (None: q8_0), then embedding and
     head get q8_0; or by role, as in "q4_0,attn=q5_1,head=q8_0". Scales of 4 and 5 bits are searched for the
     least squared error; ``calibration``, a text of at least 64 tokens, lets the float model run over some
-    thousand tokens of it first, and weighs the errors by what the matrices then multiply. Norms and biases
-    stay f32. What a format can represent is kept exactly. ``name`` defaults to that of the directory;
+    thousand tokens of it first, and weighs the errors by the inputs of the matrices. Norms and biases stay
+    f32. Values that a format can represent are kept exactly. ``name`` defaults to that of the directory;
     ``progress`` has the stage "calibration" too; everything else is as for ``export_gguf``.
 
     An architecture that EdgeDec does not build is exported with optimum, if the extra of that name is
-    installed: in float32, as a decoder in standard ops, once it has been found to compute what transformers
-    does. ``quant`` and ``calibration`` must be None then; ``progress`` has the stage "optimum", with total 0.
+    installed: in float32, as a decoder in standard ops, once its results have been found to agree with
+    transformers. ``quant`` and ``calibration`` must be None then; ``progress`` has the stage "optimum", with
+    total 0.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """

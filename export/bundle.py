@@ -20,7 +20,7 @@ from edgedec.export.writer import BundleWriter, Progress, check_space, table_byt
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a bundle holds beside weights. ``vocab`` is in tokens; ``template`` None for a base model."""
+    """Contents of a bundle beside its weights. ``vocab`` is in tokens; ``template`` None for a base model."""
 
     name: str
     hyper: Hyperparameters
@@ -56,7 +56,7 @@ def write_bundle(
             writer.bytes(CHAT_TEMPLATE, contents.template.encode())
         made_by = versions("edgedec", "onnx", "gguf", "numpy")
         manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by)
-        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest
 

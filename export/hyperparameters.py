@@ -1,4 +1,4 @@
-"""The sizes and constants of a model, from GGUF metadata or what stands for it; refused if not honoured."""
+"""The sizes and constants of a model, from GGUF metadata or its equivalent; refused if not honoured."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def bundle_for_llama_cpp(
             writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
         made_by = versions("edgedec", "gguf", "llama-cpp-python")
         manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf")
-        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest
 
@@ -59,7 +59,8 @@ def instead(
 ) -> Manifest:
     """The bundle for llama.cpp of a file that EdgeDec does not build, for the reason ``ours``.
 
-    Raises ``ours`` with what would help, or with why llama.cpp does not run the file either.
+    Raises ``ours`` with a hint that would help, or with the reason why llama.cpp does not run the file
+    either.
     """
     try:
         build_tokenizer(gguf.metadata)

@@ -18,7 +18,7 @@ DOMAIN = "ai.edgedec"
 CACHE, RINGS = "kv_cache", "kv_window"
 """Inputs: keys and values of the layers that see all tokens, and of those that see the newest alone."""
 ATTENTION = "attention"
-"""The input through which the kernels say what the attention of the former layers fell on; empty: they do
+"""The input through which the kernels report the attention weights of the former layers; empty: they do
 not."""
 OPSET = 21
 IR_VERSION = 10

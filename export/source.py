@@ -1,4 +1,4 @@
-"""What the exporter asks of a file or directory with weights, whatever its format."""
+"""The seam between the exporter and a file or directory with weights, whatever its format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WeightSource(Protocol):
 
     @property
     def title(self) -> str:
-        """What messages call it ("the GGUF file")."""
+        """Its name in messages ("the GGUF file")."""
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]: ...

@@ -20,7 +20,7 @@ from edgedec.kernels.packing.layout import chunk_rows, pack
 
 Progress = Callable[[str, int, int], None]
 _HEADROOM = 16 << 20
-"""Free bytes asked for beyond what is written."""
+"""Free bytes asked for beyond those to be written."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:

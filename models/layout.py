@@ -4,8 +4,8 @@ models/<name>/            installed bundles
 downloads/<name>/         partial downloads, gone after a successful pull
 downloads/<name>.lock     held while a process works on <name>
 gguf/<name>/<file>.gguf   source files kept on request
-peers/<sha256>/           what other runtimes make of a GGUF file for comparisons; may be deleted
-costs/, llama.cpp/        what was measured and found out about this machine; may be deleted
+peers/<sha256>/           files that other runtimes make of a GGUF file for comparisons; may be deleted
+costs/, llama.cpp/        measurements and facts about this machine; may be deleted
 verified/                 which files of which bundle had their hashes, and when; may be deleted
 local-files.json          which bundle a local GGUF was exported to
 """
@@ -68,7 +68,7 @@ class Layout:
                     yield path
 
     def recover(self, name: str) -> None:
-        """Finish what a killed process left of ``name``; the lock must be held.
+        """Finish the work that a killed process left of ``name``; the lock must be held.
 
         ``.old-*`` is a bundle moved aside for its replacement: it goes back if the replacement never came.
         """

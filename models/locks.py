@@ -60,7 +60,7 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 def _acquire(path: Path, waiting: Callable[[], None]) -> int:
     told = False
     while True:
-        # A link is not followed: what it names would be created, or locked, by whoever placed it.
+        # A link is not followed: the file it names would be created, or locked, by whoever placed it.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         try:
             if not _try(descriptor):

@@ -1,4 +1,4 @@
-"""From what a user types to what is to be fetched."""
+"""Names of models as users type them, resolved to files to fetch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HUB_PREFIX = "hf:"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model to install: ``name`` in the store and what its GGUF must be."""
+    """One model to install: ``name`` in the store and the facts that its GGUF must match."""
 
     name: str
     expected: Expected

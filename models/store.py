@@ -26,7 +26,7 @@ from edgedec.models.recipes import RECIPES
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A bundle in the store; ``bytes`` is what it takes on the disk."""
+    """A bundle in the store; ``bytes`` is its size on the disk."""
 
     name: str
     path: Path
@@ -210,7 +210,7 @@ class Store:
 
 
 def _files(path: Path) -> list[Path]:
-    """What a model is made of: a GGUF file, or the files of a Hugging Face directory that count."""
+    """The source of a model: a GGUF file, or the files of a Hugging Face directory that count."""
     if path.is_file():
         return [path]
     from edgedec.export import huggingface_files

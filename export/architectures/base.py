@@ -1,4 +1,4 @@
-"""What distinguishes one decoder-only transformer from another, as data for the one graph builder."""
+"""Differences between decoder-only transformers, as data for the one graph builder."""
 
 from __future__ import annotations
 

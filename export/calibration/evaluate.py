@@ -36,10 +36,10 @@ def evaluate(
     watch: Watch,
     progress: Callable[[int, int], None],
 ) -> None:
-    """One pass over ``windows`` of tokens, each from an empty cache; ``watch`` sees what matrices see.
+    """One pass over ``windows`` of tokens, each from an empty cache; ``watch`` gets the inputs of matrices.
 
     The head's inputs are shown and its logits not computed. ``progress(done, total)`` counts bytes of weights
-    as floats. Raises what ``floats`` does.
+    as floats. Raises the errors of ``floats``.
     """
     run = _Run(model, floats, windows, watch)
     sizes = [_bytes(model, node) for node in model.nodes]
@@ -180,4 +180,4 @@ _PLAIN: dict[str, Callable[..., NDArray[Any]]] = {
     "Concat": lambda attrs, *parts: np.concatenate(parts, axis=1),
     "Gather": lambda attrs, x: x,  # every row is selected
 }
-"""What the ops without matrices compute, from attributes and inputs."""
+"""Results of the ops without matrices, from attributes and inputs."""

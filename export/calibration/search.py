@@ -1,6 +1,6 @@
 """Groups of 32 weights to 4 or 5 bits, with scales (and minima) found by search, not from the extremes.
 
-What is minimised is sum_j w_j (x_j - y_j)^2 over a group, y being the values after rounding. With w_j the
+The search minimises sum_j w_j (x_j - y_j)^2 over a group, y being the values after rounding. With w_j the
 mean square of input j, this is the expected squared error of the output if inputs are uncorrelated: the
 importance matrix of llama.cpp (ggml-quants.c, tools/imatrix). As there, several scales are tried, each
 improved once by weighted least squares; a group for which none beats the plain rounding of ggml keeps that.
@@ -21,18 +21,18 @@ U8 = NDArray[np.uint8]
 SEARCHED = ("q4_0", "q4_1", "q5_0", "q5_1")
 """Formats whose scales are searched for: with 8 bits there is nothing to gain, and floats have none."""
 _STRETCHES = (0.72, 0.78, 0.83, 0.87, 0.91, 0.95, 1.0, 1.05, 1.1, -0.98, -1.07, -1.14)
-"""Of the scale from the extremes; a negative one gives the spare level to the other sign."""
+"""Factors on the scale from the extremes; a negative one gives the spare level to the other sign."""
 _SHRINKS = (0.7, 0.76, 0.81, 0.85, 0.89, 0.92, 0.95, 0.98, 1.02)
 """The same for formats with a minimum, about the middle of a group: the sign means nothing there."""
 _BATCH = 1 << 13
-"""Groups at a time: what a candidate needs then fits into a cache."""
+"""Groups at a time: the buffers of a candidate then fit into a cache."""
 
 
 def quantise(values: F32, format: str, importance: NDArray[np.floating] | None = None) -> U8:
     """Rows f32[N, K], K a multiple of 32, as GGUF blocks u8[N, row bytes] of ``format``.
 
-    ``importance`` [K] weighs the squared errors of the columns, None: all alike. What the format represents
-    exactly stays exact. Raises nothing; the same arguments give the same bytes.
+    ``importance`` [K] weighs the squared errors of the columns, None: all alike. Values that the format
+    represents exactly stay exact. Raises nothing; the same arguments give the same bytes.
     """
     plain = quants.quantize(values, GGMLQuantizationType[format.upper()]).view(np.uint8)
     if format not in SEARCHED:

@@ -2,6 +2,6 @@
 
 files.py       its small files        shards.py    where its tensors lie, and reading them
 config.py      its shape              rope.py      its rotary positions
-names.py       what tensors are called source.py   the directory as a source of weights, quantised on the way
+names.py       names of tensors        source.py   the directory as a source of weights, quantised on the way
 tokenizer.py   tokenizer and template  exporter.py  all of it into a bundle
 """

@@ -33,7 +33,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """What config.json leaves to the code of transformers."""
+    """Facts that config.json leaves to the code of transformers."""
 
     architecture: Architecture
     tied: bool = False

@@ -68,7 +68,7 @@ def export_huggingface(
 def _calibrate(
     weights: HuggingFaceSource, hyper: Hyperparameters, texts: TextFiles, text: str, report: Progress
 ) -> dict[str, Scalar]:
-    """Find out what matters to each matrix; what the manifest says about it."""
+    """Measure the inputs of each matrix; return the manifest's entry about it."""
     bos = texts.info.bos_id if texts.info.add_bos else None
     windows = sample(text, texts.json, bos, hyper.context)
     weights.importance = second_moments(

@@ -11,7 +11,7 @@ _MOST = 1 << 24
 
 
 class Fields:
-    """``where`` is what messages call the object. null counts as absent. All methods raise BadFileError."""
+    """``where`` is the object's name in messages. null counts as absent. All methods raise BadFileError."""
 
     def __init__(self, where: str, data: Mapping[str, Any]) -> None:
         self.where, self.data = where, data

@@ -78,7 +78,7 @@ def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim:
 
 
 def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.float32]:
-    """f32[d/2]: what Llama 3.1 divides each frequency by: 1 for the fast ones, ``factor`` for the slow ones,
+    """f32[d/2]: divisors of the frequencies in Llama 3.1: 1 for the fast ones, ``factor`` for the slow ones,
     a blend between (transformers' ``_compute_llama3_parameters``).
     """
     factor, context = rope.positive("factor"), rope.positive("original_max_position_embeddings")

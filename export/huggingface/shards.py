@@ -38,8 +38,8 @@ class Stored:
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
         """Entries ``start`` to ``stop`` of the first axis as f32, exactly: f32[stop - start, ...].
 
-        Raises BadFileError when the file ends early or holds what is not finite, UnsupportedError for a
-        type that is not a plain float.
+        Raises BadFileError when the file ends early or holds a value that is not finite, UnsupportedError for
+        a type that is not a plain float.
         """
         if self.dtype not in _DTYPES:
             raise UnsupportedError(

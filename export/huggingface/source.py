@@ -19,7 +19,7 @@ from edgedec.export.huggingface.names import gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import Stored
 
 _LARGEST = 65504.0
-"""Of fp16, which holds the scales of groups."""
+"""Bounds of fp16, which holds the scales of groups."""
 
 
 class HuggingFaceSource:
@@ -55,7 +55,8 @@ class HuggingFaceSource:
         return huggingface_name(self._config.architecture, name)
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """See ``WeightSource``. What the format can represent with a scale in fp16 is kept exactly."""
+        """See ``WeightSource``. Values that the format can represent with a scale in fp16 are kept exactly.
+        """
         values = self.floats(tensor, start, stop)
         if tensor.format not in ("bf16", "f32") and np.abs(values).max(initial=0) > _LARGEST:
             name = self._stored[tensor.name].name[:80]

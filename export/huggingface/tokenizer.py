@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face model, taken as it is, and what EdgeDec must know beside it."""
+"""The tokenizer of a Hugging Face model, taken as it is, and the facts that EdgeDec needs beside it."""
 
 from __future__ import annotations
 

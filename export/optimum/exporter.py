@@ -33,7 +33,7 @@ from edgedec.export.writer import BundleWriter, Progress, check_space, check_tar
 PACKAGE = "optimum-onnx"
 _LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")
 WORKER = [sys.executable, "-P", "-m", "edgedec.export.optimum.worker"]
-"""What runs optimum; -P, for a file torch.py where the user happens to stand is not to be run."""
+"""The command that runs optimum; with -P, or a file torch.py in the working directory would be imported."""
 _MADE = "optimum"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _POLL_S = 0.5
@@ -73,13 +73,13 @@ def export_with_optimum(
         origin: dict[str, Scalar] = {**origin_of(source, report), **(provenance or {})}
         made = versions("edgedec", *_LIBRARIES)
         manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum")
-        Manifest.from_json(manifest.to_json())  # what can not be loaded must not be written
+        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest
 
 
 def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
-    """config.json, once nothing in it or in what is asked for stands in the way of trying it."""
+    """config.json, once nothing in it or in the arguments rules out an export."""
     config = read_object(source / CONFIG, required=True)
     kind = str(config["model_type"])
     try:

@@ -1,6 +1,6 @@
 """Runs optimum on a model directory: ``python -P -m edgedec.export.optimum.worker SOURCE OUT``.
 
-Writes OUT/model.onnx, once it has computed what the model computes, and OUT/facts.json: what only the loaded
+Writes OUT/model.onnx, once its results agree with the model's, and OUT/facts.json: facts that only the loaded
 model tells, or an ``error``. A process of its own, for torch's memory goes with it, and so do the warnings.
 """
 
@@ -29,7 +29,7 @@ def main(source: Path, out: Path) -> None:
     """Everything; whatever fails is told in facts.json."""
     try:
         facts = convert(source, out)
-    except Exception as error:  # optimum, transformers and torch raise what they like
+    except Exception as error:  # optimum, transformers and torch raise anything
         facts = {"error": f"{type(error).__name__}: {error}"}
     (out / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
@@ -54,7 +54,7 @@ def convert(source: Path, out: Path) -> dict[str, Any]:
     onnx_export_from_model(model=model, output=out, opset=OPSET, task=TASK, do_validation=False)
     error = difference(out / GRAPH, tokens, expected)
     if not error <= TOLERANCE:
-        raise ValueError(f"the exported graph does not compute what the model does ({error:.1e} off)")
+        raise ValueError(f"the exported graph does not agree with the model ({error:.1e} off)")
     return {
         "heads": model.config.num_attention_heads,
         "hidden": model.config.hidden_size,

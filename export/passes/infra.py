@@ -1,5 +1,5 @@
-"""What a pass is. Every pass works in place, says whether it changed anything, and checks both of its
-ends.
+"""Graph passes. Every pass works in place, reports whether it changed anything, and checks its pre- and
+post-condition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bodies in standard ONNX ops for the ops of EdgeDec: what a runtime without our kernels executes."""
+"""Bodies in standard ONNX ops for the ops of EdgeDec, for runtimes without its kernels."""
 
 from __future__ import annotations
 

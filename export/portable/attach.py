@@ -1,4 +1,4 @@
-"""Gives every node of EdgeDec's domain a function of the same name: what it means in standard ops.
+"""Give every node of EdgeDec's domain a function of the same name: its definition in standard ops.
 
 Where the kernels are registered, ONNX Runtime prefers them and never looks at a body; elsewhere it puts the
 body in the node's place. Sizes and formats shape a body, so an op has one for each set of them, told apart
@@ -27,7 +27,7 @@ BODIES: dict[str, BodyBuilder] = {
     "TreeAttention": attention.tree_attention,
     "HeadTopK": head.head_topk,
 }
-"""Op -> what builds its body."""
+"""Op -> the function that builds its body."""
 _READ_BY_THE_BODY = {"layer"}
 """Attributes that a body refers to, so that one body serves all their values."""
 
@@ -69,6 +69,6 @@ def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
 
 
 def _variant(node: onnx.NodeProto) -> tuple[object, ...]:
-    """What tells bodies of one op apart: attributes, and which inputs and outputs there are."""
+    """The key of a body among those of one op: attributes, and the inputs and outputs that exist."""
     attrs = {name: value for name, value in attributes(node).items() if name not in _READ_BY_THE_BODY}
     return node.op_type, repr(sorted(attrs.items())), tuple(map(bool, node.input)), len(node.output)

@@ -35,8 +35,8 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     """Attention over the resident keys and those of the pass, and the latter's keys and values for the cache.
 
     A function can not write its input: it returns them as kv_new f16[1, 2, Hkv, T, d], which the caller
-    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R. What
-    attention falls on, an input too that kernels write, it does not say.
+    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R. The
+    attention weights, an input that kernels write too, are not reported.
     """
     qkv, rotary, parents, length, kv_cache, *optional = inputs
     norms = optional[:2]
@@ -133,8 +133,8 @@ def _visible(body: Body, parents: str, length: str, slots: str, window: int) -> 
 def _ancestors(body: Body, parents: str) -> str:
     """bool[T, T]: (i, j) where j is i or an ancestor of i.
 
-    By pointer jumping: who has collected 2^n steps of its path takes over what the one 2^n steps above it has
-    collected. Row and index 0 stand for the last resident token, where every path ends.
+    By pointer jumping: a node that has collected 2^n steps of its path takes over those that the one 2^n
+    steps above has collected. Row and index 0 stand for the last resident token, where every path ends.
     """
     size = body.size(parents, 0)
     count = body.op("Squeeze", size, [0])

@@ -56,7 +56,7 @@ class Body:
         return self.op("Cast", x, to=to)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """``0`` keeps a dimension, ``-1`` is what is left."""
+        """``0`` keeps a dimension, ``-1`` takes the elements that are left."""
         return self.op("Reshape", x, list(shape))
 
     def slice(self, x: str, start: int, end: int, axis: int) -> str:

@@ -97,7 +97,7 @@ def selected_rows(body: Body, packed: str, column: str, format: str) -> str:
 
 
 def _numbers(body: Body, format: str, quants: str) -> str:
-    """What quants stand for, f32: themselves, or entries of the format's table."""
+    """The values of quants, f32: themselves, or entries of the format's table."""
     if not (values := FORMATS[format].values):
         return body.cast(quants, TensorProto.FLOAT)
     return body.op("Gather", np.array(values, dtype=np.float32), body.cast(quants, TensorProto.INT32), axis=0)

@@ -22,12 +22,12 @@ from edgedec.export.tokenizer.vocabulary import PREFIX, Vocabulary, read_vocabul
 
 __all__ = ["build_tokenizer"]
 
-# What SentencePiece models mean when the file does not say (llama.cpp's defaults).
+# Defaults of SentencePiece models for settings that the file leaves out (those of llama.cpp).
 _SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
-    """Compact text of a tokenizer.json (format of the ``tokenizers`` library), and what that file leaves out.
+    """Compact text of a tokenizer.json (format of the ``tokenizers`` library), and facts that it leaves out.
 
     ``metadata`` holds the GGUF key-values: strings decoded, arrays as lists. Raises UnsupportedError for
     another kind of tokenizer or an unknown pre-tokenizer, BadFileError for missing or inconsistent arrays.

@@ -1,7 +1,7 @@
 """How byte-level BPE cuts text into words before merging, by the name in ``tokenizer.ggml.pre``.
 
 Each entry is the list of regular expressions applied one after the other: the matches of one and the gaps
-between them are what the next one sees. The expressions are those of the models' own tokenizers; names and
+between them are the input of the next one. The expressions are those of the models' own tokenizers; names and
 grouping follow llama.cpp. Where llama.cpp approximates one (its engine knows no upper and lower case outside
 ASCII: gpt-4o, tekken), the model's own expression is used.
 """

@@ -1,11 +1,11 @@
 """SentencePiece BPE (``tokenizer.ggml.model`` = llama): tokens have scores, merges must be derived.
 
 The reference algorithm joins, as long as it can, the two neighbours whose concatenation is the token of the
-highest score (the leftmost on a tie); what is no token in the end is spelt in byte tokens <0xNN>. In terms
-of ranked merges, every split of a token into two tokens would be a merge with the rank of the token. Of those
-splits only one can ever happen: while a span of text becomes token T, nothing outside the span takes part, so
-the joins inside it are the same, in the same order, as when T is tokenised alone; the last of them is T's
-split. ``canonical_split`` finds it, and the other splits are left out: same result, half the file.
+highest score (the leftmost on a tie); text that is no token in the end is spelt in byte tokens <0xNN>. In
+terms of ranked merges, every split of a token into two tokens would be a merge with the rank of the token.
+Only one of these splits can ever happen: while a span of text becomes token T, nothing outside the span takes
+part, so the joins inside it are the same, in the same order, as when T is tokenised alone; the last of them
+is T's split. ``canonical_split`` finds it, and the other splits are left out: same result, half the file.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Source(Protocol):
 
     @property
     def origin(self) -> str:
-        """What is fetched, without credentials; recorded in the bundle's manifest."""
+        """The address that is fetched, without credentials; recorded in the bundle's manifest."""
         ...
 
     def fetch(self, into: Path, progress: Progress) -> Path:
@@ -26,7 +26,7 @@ class Source(Protocol):
 
         Partial downloads are kept in the directory ``into`` and resumed by the next call. A source that has
         the file already returns its own path and writes nothing. Raises DownloadError, NotFoundError,
-        BadFileError (and removes what is bad) or StorageError.
+        BadFileError (and removes a bad file) or StorageError.
         """
         ...
 

@@ -1,7 +1,7 @@
 """A GGUF on the model hub.
 
 huggingface_hub says where the file is, how large, and with which token (HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE
-count); the bytes come through our own download, because its newer versions do not resume what was killed.
+count); the bytes come through our own download, because its newer versions do not resume a killed download.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModelHub:
         return str(self.file)
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """Download to ``into``; see Source.fetch. What the hub states of size and hash is checked."""
+        """Download to ``into``; see Source.fetch. Size and hash must be those that the hub states."""
         import huggingface_hub as hub
 
         with _plain_errors(self.file):
@@ -55,7 +55,7 @@ class ModelHub:
         return path
 
     def _refine(self, size: int | None, etag: str | None) -> Expected:
-        """What the recipe demands, completed by what the hub states (a large file's ETag is its SHA-256)."""
+        """The recipe's demands, completed by the hub's statements (a large file's ETag is its SHA-256)."""
         wanted = self.expected
         stated = etag if etag and re.fullmatch(r"[0-9a-f]{64}", etag) else None
         wrong_size = wanted.bytes is not None and size is not None and size != wanted.bytes

@@ -76,7 +76,7 @@ def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Pr
 
 
 def _chunks(piece: Piece) -> Iterator[bytes]:
-    """The member's content. What goes wrong here is the archive's fault, not the disk's that is written."""
+    """The member's content. An error here is the archive's fault, not the written disk's."""
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
         while chunk := member.read(_CHUNK):
             yield chunk

@@ -29,7 +29,7 @@ _DEFAULT_INDEX = re.compile(r"--index-url <url>.*?\(default\s+(\S+?)\)", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class PipConfig:
-    """What pip is configured for. ``pip`` is the command that runs it; URLs may carry credentials."""
+    """The configuration of pip. ``pip`` is the command that runs it; URLs may carry credentials."""
 
     pip: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class Link:
 def find_wheel(web: Web, config: PipConfig, wheel: Wheel) -> Link:
     """The first wheel of exactly this version, find-links before indexes.
 
-    Raises DownloadError saying what each place answered; of type RefusedError with status 401/403/407 when
+    Raises DownloadError with the answer of each index; of type RefusedError with status 401/403/407 when
     one wants credentials, so that the caller may let pip try with its own.
     """
     failures: list[DownloadError] = []
@@ -157,7 +157,7 @@ def parse_json(content: bytes, base: str, auth: Auth | None) -> list[Link]:
 
 
 def parse_html(text: str, base: str, auth: Auth | None) -> list[Link]:
-    """Links of a PEP 503 page; what is no link to a file is left out."""
+    """Links of a PEP 503 page; links to anything but files are left out."""
     parser = _Anchors()
     parser.feed(text)
     links = []

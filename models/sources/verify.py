@@ -1,4 +1,4 @@
-"""What a GGUF must be, and checking that it is."""
+"""Size and hash that a GGUF must have, and checking them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Auth = tuple[str, str]
 
 
 class RefusedError(DownloadError):
-    """The server answered, but not with what was asked for. ``status`` is the HTTP status."""
+    """The server answered, but refused the file. ``status`` is the HTTP status."""
 
     def __init__(self, message: str, status: int, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
