@@ -111,11 +111,11 @@ def _side(
     ctx: click.Context, bundle: Path, memory: int | None, context: int | None, kv: KvType,
     threads: int | None, draft: str, max_tokens: int,
 ) -> Side:  # fmt: skip
-    from edgedec.backends.onnx.session import physical_cores
     from edgedec.bench.levels import FULL, Level
     from edgedec.bench.sides import ours_chatting
     from edgedec.cli.seams import fetch_drafts, seams
     from edgedec.runtime.drafting import Drafting
+    from edgedec.telemetry.machine import physical_cores
 
     drafting = Drafting(draft)
     if len(drafting.models) > 1:

@@ -101,7 +101,7 @@ def prompt_ids(
 def conditions(shared: Shared, manifest: Manifest, prompts: Path | None) -> dict[str, Any]:
     """What every measurement of replies depends on: program, model, machine, prompts."""
     from edgedec import __version__
-    from edgedec.backends.open import kernels_of
+    from edgedec.backends.open import runtime_of
     from edgedec.core.files import sha256_of
     from edgedec.core.manifest import WEIGHTS
     from edgedec.telemetry.machine import describe
@@ -111,7 +111,7 @@ def conditions(shared: Shared, manifest: Manifest, prompts: Path | None) -> dict
         "model": manifest.name,
         "weights": manifest.files[WEIGHTS].sha256[:16],
         "cpu": describe().cpu,
-        "isa": shared.isa or kernels_of(manifest),
+        "isa": shared.isa or runtime_of(manifest),
         "threads": shared.chosen_threads,
         "prompts": sha256_of(prompts)[:16] if prompts else "built in",
     }

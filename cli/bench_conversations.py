@@ -88,12 +88,12 @@ def command(
     --memory each of them has to do with so much memory, all conversations together; replies are compared with
     those made in a cache as large. The exit status is 10 when one took more.
     """
-    from edgedec.backends.onnx.session import physical_cores
     from edgedec.bench.conversations import QUESTIONS, Asked, measure
     from edgedec.bench.texts import read_prompts
     from edgedec.core.manifest import Manifest
     from edgedec.runtime.drafting import Drafting
     from edgedec.session.conversations import check_drafts
+    from edgedec.telemetry.machine import physical_cores
 
     texts = list(read_prompts(prompts) if prompts else QUESTIONS)[:questions]
     if len(texts) < max(counts):

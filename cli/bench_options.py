@@ -133,6 +133,6 @@ class Shared:
     @property
     def chosen_threads(self) -> int:
         """As many as the backend would choose, so that every side gets the same."""
-        from edgedec.backends.onnx.session import physical_cores
+        from edgedec.telemetry.machine import physical_cores
 
         return self.threads or physical_cores()

@@ -1,19 +1,36 @@
-"""What all backends share: a model's facts, and a book of what its cache holds."""
+"""A base class for forwards: the model's facts, the bookkeeping of the cache, and refusals."""
 
 from __future__ import annotations
 
-from edgedec.core.forward import Capabilities
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Capabilities, Sink, Source
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import FloatArray
 from edgedec.memory import CacheBook
+from edgedec.memory.ledger import Ledger
 
 
-class Booked:
-    """The part of ``Forward`` that is bookkeeping; ``self._book`` is the cache's."""
+class CacheForward:
+    """The bookkeeping part of ``Forward``.
 
-    def __init__(self, spec: ModelSpec, caps: Capabilities, capacity: int) -> None:
+    ``book`` records which slots are taken. Methods of capabilities that a subclass does not override raise
+    UnsupportedError. A subclass adds ``extend``, ``keep_path`` and ``nbytes``.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, caps: Capabilities, book: CacheBook, ledger: LedgerLike | None = None
+    ) -> None:
         self._spec = spec
         self._caps = caps
-        self._book = CacheBook(capacity)
+        self._book = book
+        self._ledger: LedgerLike = Ledger() if ledger is None else ledger
 
     @property
     def spec(self) -> ModelSpec:
@@ -24,8 +41,13 @@ class Booked:
         return self._caps
 
     @property
+    def ledger(self) -> LedgerLike:
+        """See ``Forward.ledger``."""
+        return self._ledger
+
+    @property
     def capacity(self) -> int:
-        """Most tokens the cache can hold."""
+        """Most tokens that the cache holds."""
         return self._book.capacity
 
     @property
@@ -39,14 +61,46 @@ class Booked:
 
     @property
     def resident(self) -> int:
-        """See ``Evicting``."""
+        """See ``Forward.resident``."""
         return self._book.slots
 
     @property
     def evicted(self) -> range:
-        """See ``Evicting``."""
+        """See ``Forward.evicted``."""
         return self._book.evicted
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""
         self._book.rewind(length)
+
+    @property
+    def cache_layout(self) -> str:
+        """See ``Forward.cache_layout``."""
+        self._refuse("its KV cache cannot be saved")
+
+    def cache_bytes(self, length: int) -> int:
+        """See ``Forward.cache_bytes``."""
+        self._refuse("its KV cache cannot be saved")
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        """See ``Forward.write_cache``."""
+        self._refuse("its KV cache cannot be saved")
+
+    def read_cache(self, source: Source, length: int) -> None:
+        """See ``Forward.read_cache``."""
+        self._refuse("its KV cache cannot be restored")
+
+    def evict(self, first: int, count: int) -> None:
+        """See ``Forward.evict``."""
+        self._refuse("no tokens can leave its KV cache")
+
+    def attention(self, tokens: Sequence[int]) -> FloatArray:
+        """See ``Forward.attention``."""
+        self._refuse("it does not report attention")
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """See ``Forward.select``."""
+        self._refuse("no tokens can leave its KV cache")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise UnsupportedError(f"{self._spec.name}: {why}")

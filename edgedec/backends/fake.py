@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.cache_forward import Booked
+from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
-from edgedec.memory import Pass, kv_bytes
+from edgedec.memory import CacheBook, Pass, kv_bytes
 
 _MASK = (1 << 64) - 1
 
@@ -43,12 +43,13 @@ def tiny_spec(vocab_size: int, context_length: int) -> ModelSpec:
     return ModelSpec("fake", "fake", vocab_size, 1, 1, 1, 1, 1, context_length, head_k=min(64, vocab_size))
 
 
-class _Fake(Booked):
-    """What both fakes share: a tiny spec, capabilities and checks."""
+class _Fake(CacheForward):
+    """The common part of both fakes: a tiny spec and checks."""
 
-    def __init__(self, vocab_size: int, capacity: int, max_pass: int, context: int | None = None) -> None:
-        caps = Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
-        super().__init__(tiny_spec(vocab_size, context or capacity), caps, capacity)
+    def __init__(
+        self, vocab_size: int, capacity: int, caps: Capabilities, context: int | None = None
+    ) -> None:
+        super().__init__(tiny_spec(vocab_size, context or capacity), caps, CacheBook(capacity))
 
     def nbytes(self) -> dict[str, int]:
         return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
@@ -67,7 +68,9 @@ class FakeForward(_Fake):
     def __init__(
         self, script: Sequence[Expect], *, vocab_size: int = 32, capacity: int = 64, max_pass: int = 8
     ) -> None:
-        super().__init__(vocab_size, capacity, max_pass)
+        super().__init__(
+            vocab_size, capacity, Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
+        )
         self._script = list(script)
         self.played = 0
 
@@ -116,7 +119,10 @@ class MarkovForward(_Fake):
         seed: int = 0,
         context: int | None = None,
     ) -> None:
-        super().__init__(vocab_size, capacity, max_pass, context)
+        caps = Capabilities(
+            max_pass=max_pass, trees=True, full_rows=True, exact=True, evicts=True, attention=True
+        )
+        super().__init__(vocab_size, capacity, caps, context)
         self._slots = [0] * capacity
         self._fed = [0] * capacity
         self._seed = _mix(seed + 1)
@@ -153,11 +159,11 @@ class MarkovForward(_Fake):
         self._forget()
 
     def evict(self, first: int, count: int) -> None:
-        """See ``Evicting.evict``."""
+        """See ``Forward.evict``."""
         self.select(first, first + count, np.empty((1, 1, 0), np.intp))
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Selecting.attention``. A pretence: a weight is a hash of what the query has seen and of the
+        """See ``Forward.attention``. A pretence: a weight is a hash of what the query has seen and of the
         key's token, in [0, 1).
         """
         start = self.resident
@@ -170,7 +176,7 @@ class MarkovForward(_Fake):
         return weights
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Selecting.select``."""
+        """See ``Forward.select``."""
         check_kept(self.spec, first, end, kept)
         stay = kept[0, 0].tolist()
         self._book.evict(first, end, len(stay))

@@ -1,8 +1,8 @@
 """A bundle made with optimum, run by ONNX Runtime alone: standard ops in float32, and a cache that every pass
 copies.
 
-What it lacks beside ``OnnxForward`` its capabilities say: no trees, for its mask is one of tokens, not of
-pairs of them; and not the same bits for a token in another pass, where the runtime adds up in another order.
+It runs no trees, for its mask is one of tokens, not of pairs of tokens; and a token's results differ in their
+last bits between passes, where the runtime adds up in another order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.cache_forward import Booked
-from edgedec.backends.checks import check_threads, check_tokens, checked_capacity
+from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.cache_forward import CacheForward
+from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors, open_standard_session
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Capabilities
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.memory import CacheBook
 
-MAX_PASS = 128
+MAX_PASS_TOKENS = 128
 """Such a graph computes the logits of every token of a pass, wanted or not."""
 _HEAD = ("values", "ids", "logsumexp", "entropy")
 _MOST_WIDTH = 1 << 24
@@ -32,31 +36,72 @@ _OPTIONAL = ("attention_mask", "position_ids")
 _AGAIN = "verify the bundle, or export the model again"
 
 
-class DecoderForward(Booked):
-    """The ``Forward`` of a decoder in standard ops, as ``edgedec.export.optimum`` writes it.
+class DecoderModel(BackendBase):
+    """The ``Backend`` of a decoder in standard ops, as ``edgedec.export.optimum`` writes it.
 
     Inputs: ``input_ids`` i64[1,T], ``rows`` i64[R], ``past_key_values.N.key`` and ``.value`` f32[1,H,P,D];
     where the graph asks for them, ``attention_mask`` i64[1,P+T] and ``position_ids`` i64[1,T]. Outputs:
     ``present.N.key`` and ``.value`` f32[1,H,P+T,D], and those of ``HeadRows`` for ``rows``. Arguments and
-    errors are those of ``OnnxForward``; BadFileError also for a graph that is not as described here.
+    errors are those of ``OnnxModel``; BadFileError also for a graph that is not as described here.
     """
 
     def __init__(
-        self,
-        bundle: Path,
-        manifest: Manifest,
-        *,
-        threads: int | None = None,
-        capacity: int | None = None,
-        spin: bool = True,
+        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, spin: bool = True
     ) -> None:
-        chosen = checked_capacity(manifest.spec, capacity)
-        check_threads(threads)
-        caps = Capabilities(max_pass=min(MAX_PASS, chosen), trees=False, full_rows=True, exact=False)
-        super().__init__(manifest.spec, caps, chosen)
-        self._weight_bytes = manifest.files[WEIGHTS].bytes
+        caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=False, full_rows=True, exact=False)
+        super().__init__(manifest.spec, caps, threads)
+        self.weight_bytes = manifest.files[WEIGHTS].bytes
         self._session = open_standard_session(bundle, threads, spin=spin)
         self._inputs = self._checked_inputs()
+
+    @staticmethod
+    def runtime_name() -> str:
+        """See ``BackendClass.runtime_name``."""
+        return "onnxruntime"
+
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> DecoderForward:
+        """See ``Backend.forward``."""
+        capacity, _, caps = self._limits(cache)
+        book = CacheBook(capacity)
+        return DecoderForward(self, self._session, self._inputs, caps, book, ledger)
+
+    def _checked_inputs(self) -> set[str]:
+        """The names of the graph's inputs. Raises BadFileError unless they and its outputs are as above."""
+        with one_line_errors(loading=True):
+            inputs = {node.name: (node.type, node.shape) for node in self._session.get_inputs()}
+            outputs = {node.name: (node.type, node.shape) for node in self._session.get_outputs()}
+        spec, floats, whole = self._spec, "tensor(float)", "tensor(int64)"
+        # The sizes are the manifest's word until the graph agrees: nothing of their number is made before.
+        if spec.n_layers > len(inputs) or spec.n_kv_heads * spec.head_dim > _MOST_WIDTH:
+            raise _another_model()
+        past, present = _cache_names(spec.n_layers)
+        stated = {"input_ids": whole, "rows": whole, **dict.fromkeys((*_HEAD, "logits"), floats)}
+        stated |= {"ids": "tensor(int32)", **dict.fromkeys((*past, *present), floats)}
+        stated |= {name: whole for name in _OPTIONAL if name in inputs}
+        types = {name: kind for name, (kind, _) in (inputs | outputs).items()}
+        shapes = [inputs[name][1] for name in past if name in inputs]
+        sizes = {(*shape[1:2], *shape[3:]) for shape in shapes}
+        if types != stated or sizes != {(spec.n_kv_heads, spec.head_dim)}:
+            raise _another_model()
+        return set(inputs)
+
+
+class DecoderForward(CacheForward):
+    """The ``Forward`` over a ``DecoderModel``. Every pass copies its cache."""
+
+    def __init__(
+        self,
+        model: DecoderModel,
+        session: ort.InferenceSession,
+        inputs: set[str],
+        caps: Capabilities,
+        book: CacheBook,
+        ledger: LedgerLike | None,
+    ) -> None:
+        super().__init__(model.spec, caps, book, ledger)
+        self._weight_bytes = model.weight_bytes
+        self._session = session
+        self._inputs = inputs
         self._past, self._present = _cache_names(self._spec.n_layers)
         self._options = ort.RunOptions()
         # Without head results there is no need of the head: most of a prompt's passes skip it.
@@ -141,26 +186,6 @@ class DecoderForward(Booked):
         if ((head.ids < 0) | (head.ids >= vocab)).any():
             raise _another_model()
         return head
-
-    def _checked_inputs(self) -> set[str]:
-        """The names of the graph's inputs. Raises BadFileError unless they and its outputs are as above."""
-        with one_line_errors(loading=True):
-            inputs = {node.name: (node.type, node.shape) for node in self._session.get_inputs()}
-            outputs = {node.name: (node.type, node.shape) for node in self._session.get_outputs()}
-        spec, floats, whole = self._spec, "tensor(float)", "tensor(int64)"
-        # The sizes are the manifest's word until the graph agrees: nothing of their number is made before.
-        if spec.n_layers > len(inputs) or spec.n_kv_heads * spec.head_dim > _MOST_WIDTH:
-            raise _another_model()
-        past, present = _cache_names(spec.n_layers)
-        stated = {"input_ids": whole, "rows": whole, **dict.fromkeys((*_HEAD, "logits"), floats)}
-        stated |= {"ids": "tensor(int32)", **dict.fromkeys((*past, *present), floats)}
-        stated |= {name: whole for name in _OPTIONAL if name in inputs}
-        types = {name: kind for name, (kind, _) in (inputs | outputs).items()}
-        shapes = [inputs[name][1] for name in past if name in inputs]
-        sizes = {(*shape[1:2], *shape[3:]) for shape in shapes}
-        if types != stated or sizes != {(spec.n_kv_heads, spec.head_dim)}:
-            raise _another_model()
-        return set(inputs)
 
 
 def _cache_names(layers: int) -> tuple[list[str], list[str]]:

@@ -4,31 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.cache_config import KvType
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do, checked before a token is spent."""
+    """The abilities of a backend. Callers check them before they spend a token.
+
+    A method of ``Forward`` whose capability is missing raises UnsupportedError.
+    """
 
     max_pass: int
-    """Most tokens one ``extend`` accepts (longer prompts are fed in pieces)."""
+    """Most tokens that one ``extend`` accepts. Longer prompts are fed in pieces."""
     trees: bool
-    """Whether ``parents`` other than a chain is accepted."""
+    """Whether ``extend`` accepts ``parents`` other than a chain."""
     full_rows: bool
-    """Whether ``logits`` can be requested."""
+    """Whether ``extend`` can return whole rows of logits."""
     exact: bool
-    """Whether a token's results are the same bits whatever passes it and those before it came in."""
+    """Whether a token's results have the same bits however its text was cut into passes."""
+    portable: bool = False
+    """Whether the cache can be written to a file and read back."""
+    evicts: bool = False
+    """Whether tokens can leave the midst of the cache (``evict``)."""
+    attention: bool = False
+    """Whether ``attention`` reports weights, and ``select`` keeps slots of each head's own."""
+    reserves: bool = False
+    """Whether EdgeDec allocates all memory that the model needs, and so can bound it."""
+    sequences: int = 1
+    """Most sequences that ``Backend.sequences`` can run in one pass; 1: none beside the first."""
+    kv_kinds: tuple[KvType, ...] = ()
+    """Formats of the cache to choose from, the default first. Empty: the runtime decides."""
+
+
+class Sink(Protocol):
+    """A file, or anything else that takes bytes."""
+
+    def write(self, data: memoryview, /) -> object: ...
+
+
+class Source(Protocol):
+    """A file, or anything else that gives bytes."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill ``buffer`` and return the number of bytes; fewer than asked for only at the end."""
+        ...
 
 
 class Forward(Protocol):
-    """A model with a cache. One truth lives outside: the committed token sequence; this cache follows it."""
+    """A model with a KV cache. The committed tokens live outside of it; this cache follows them."""
 
     @property
     def spec(self) -> ModelSpec: ...
@@ -37,13 +68,18 @@ class Forward(Protocol):
     def caps(self) -> Capabilities: ...
 
     @property
+    def ledger(self) -> LedgerLike:
+        """The ledger that this forward leases its memory from."""
+        ...
+
+    @property
     def capacity(self) -> int:
-        """Most tokens the cache can hold."""
+        """Most tokens that the cache holds."""
         ...
 
     @property
     def length(self) -> int:
-        """Tokens resident in the cache (for ``Evicting`` ones, the position of the next token)."""
+        """Position of the next token: the tokens fed so far, evicted ones included."""
         ...
 
     def extend(
@@ -52,15 +88,15 @@ class Forward(Protocol):
         """Run one pass over ``tokens`` and append them to the cache in the order given.
 
         ``parents[i]`` is the index in this pass of token i's parent, or -1 for a child of the last resident
-        token; None means a chain. After a pass over a tree the cache must be settled by ``keep_path`` (or
-        ``rewind``) before the next ``extend``. Raises ContextFullError when it does not fit, ValueError on
-        malformed parents or rows, UnsupportedError for a tree when ``caps`` has no ``trees``.
+        token; None means a chain. After a pass over a tree, settle the cache with ``keep_path`` or ``rewind``
+        before the next ``extend``. Raises ContextFullError when the tokens do not fit, ValueError for
+        malformed parents or rows, UnsupportedError for a tree without ``caps.trees``.
         """
         ...
 
     def reachable(self, length: int) -> int:
-        """How many tokens ``rewind(length)`` leaves: ``length``, or 0 where the cache has given up what the
-        next token would see (layers with a window keep the newest tokens alone).
+        """Return how many tokens ``rewind(length)`` leaves: ``length``, or 0 where the cache has lost slots
+        that the next token would see (layers with a window keep only the newest tokens).
         """
         ...
 
@@ -69,38 +105,18 @@ class Forward(Protocol):
         ...
 
     def keep_path(self, nodes: Sequence[int]) -> None:
-        """Of the last pass keep only ``nodes`` (indices into it, a root path), compacted in that order."""
+        """Keep only ``nodes`` of the last pass (indices into it, a root path), compacted in that order."""
         ...
 
     def nbytes(self) -> dict[str, int]:
-        """Bytes held, by what holds them (``weights``, ``kv_cache``, ...)."""
+        """Bytes held, by purpose (``weights``, ``kv_cache``, ...)."""
         ...
 
-
-class Sink(Protocol):
-    """What bytes are written to, a file for one."""
-
-    def write(self, data: memoryview, /) -> object: ...
-
-
-class Source(Protocol):
-    """What bytes are read from."""
-
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill ``buffer``; fewer bytes only at the end."""
-        ...
-
-
-@runtime_checkable
-class PortableCache(Protocol):
-    """A ``Forward`` whose cache can outlive its process: slots are bytes that mean the same in another one.
-
-    Optional. Whatever has no such cache feeds the tokens again.
-    """
+    # caps.portable
 
     @property
     def cache_layout(self) -> str:
-        """What a slot holds, in words; a cache can be read where model and layout are the same."""
+        """The layout of a slot, as text. A cache can be read where model and layout are the same."""
         ...
 
     def cache_bytes(self, length: int) -> int:
@@ -108,66 +124,58 @@ class PortableCache(Protocol):
         ...
 
     def write_cache(self, sink: Sink, length: int) -> None:
-        """Write the slots of the first ``length`` tokens. Raises ValueError unless so many are resident, and
-        while a tree waits to be settled, or where a rewind would not leave as many.
+        """Write the slots of the first ``length`` tokens.
+
+        Raises ValueError unless they are all resident and settled, and where ``rewind(length)`` would leave
+        fewer.
         """
         ...
 
     def read_cache(self, source: Source, length: int) -> None:
-        """Hold ``length`` tokens, whose slots come from ``source``, in place of what was held.
+        """Replace the cache by ``length`` tokens whose slots come from ``source``.
 
-        Raises ContextFullError when they do not fit, EOFError when there are not as many bytes, BadFileError
-        when they cannot be right; the cache is empty then.
+        Raises ContextFullError when they do not fit, EOFError when ``source`` ends early, BadFileError when
+        the slots cannot be right; the cache is empty then.
         """
         ...
 
-
-@runtime_checkable
-class Evicting(Protocol):
-    """A ``Forward`` whose cache can do without tokens in its midst: what it computes then is not exact.
-
-    Optional. ``length`` counts on past those that left, and ``capacity`` bounds the resident ones alone.
-    """
+    # caps.evicts
 
     @property
     def resident(self) -> int:
-        """Slots taken: ``length`` less the tokens that have left."""
+        """Slots taken: ``length`` less the evicted tokens."""
         ...
 
     @property
     def evicted(self) -> range:
-        """Positions from which tokens have left, all of them unless some stayed (``Selecting``); empty after
-        a rewind to before them. ``rewind`` to one of these positions, but the first, is not possible.
+        """Positions of the zone that tokens were evicted from; some may have stayed (``select``).
+
+        Empty after a rewind to before the zone. ``rewind`` cannot go to a position within it but its first.
         """
         ...
 
     def evict(self, first: int, count: int) -> None:
-        """Let ``count`` more tokens go, those behind the first ``first`` of the cache. What stays keeps its
-        keys, values and position. Raises ValueError unless so many are resident, while a tree waits to be
-        settled, for another ``first`` than that of tokens that have left, and for a part of those that stayed
-        there.
+        """Evict ``count`` tokens behind the first ``first`` slots. All others keep keys, values and position.
+
+        Raises ValueError unless the tokens are resident and settled, for another ``first`` than that of an
+        existing zone, and for a part of the tokens that stayed in it.
         """
         ...
 
-
-@runtime_checkable
-class Selecting(Evicting, Protocol):
-    """An ``Evicting`` one that says what attention falls on, and whose heads can keep tokens of their own.
-
-    Optional.
-    """
+    # caps.attention
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """Feed ``tokens``, a chain, and say what they looked at: f32[layers, kv heads, slots], of the slots
-        resident before and of their own. Each is the greatest weight that a query of these tokens, of a head
-        that reads that key, gave it. Raises what ``extend`` does, and UnsupportedError for a bundle of an
-        earlier version.
+        """Feed ``tokens``, a chain, and return the attention to every slot, f32[layers, kv heads, slots].
+
+        Slots are those resident before and those of ``tokens``. A value is the greatest weight that a query
+        of ``tokens``, in a head that reads the key, gave the slot. Raises what ``extend`` raises.
         """
         ...
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """Of the slots [first, end) every head keeps its own, kept[layers, kv heads, n], ascending; these and
-        what is behind ``end`` move down, in that order. Raises ValueError where ``evict`` does, and for slots
-        that are not ascending within [first, end).
+        """Evict all of the slots [first, end) but those that each head keeps.
+
+        ``kept[layers, kv heads, n]`` are slots, ascending. They and the slots behind ``end`` move down in
+        that order. Raises ValueError where ``evict`` does, and for slots that do not ascend in [first, end).
         """
         ...

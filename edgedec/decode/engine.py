@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 
-from edgedec.core.forward import Forward, PortableCache, Source
+from edgedec.core.forward import Forward, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
@@ -24,7 +24,6 @@ from edgedec.decode.records import FinishReason, PassRecord, Progress, ReplyPlan
 from edgedec.decode.speculation import Speculation
 from edgedec.decode.verdicts import verdict_on
 from edgedec.eviction.policy import Policy
-from edgedec.memory.ledger import ledger_of
 from edgedec.sampling import Occurred, SamplingParams, drawing_bytes, head_temperature, needs_logits
 from edgedec.verify import Verdict
 
@@ -49,7 +48,7 @@ class Engine:
     ) -> None:
         self.policy = policy
         self._forward = forward
-        self._ledger = ledger_of(forward)
+        self._ledger = forward.ledger
         self._speculation = speculation
         self._passes = Passes(forward, policy, observe, clock)
         self._replies = 0
@@ -76,9 +75,9 @@ class Engine:
         return self._forward.capacity
 
     @property
-    def portable(self) -> PortableCache | None:
+    def portable(self) -> Forward | None:
         """The cache, if it can be written to a file."""
-        return self._forward if isinstance(self._forward, PortableCache) else None
+        return self._forward if self._forward.caps.portable else None
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """Count the tokens of a prompt that the cache holds. The last one is always fed, for its logits."""
@@ -107,7 +106,7 @@ class Engine:
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
 
-        Raises what ``PortableCache.read_cache`` does, with nothing committed then; ValueError when the cache
+        Raises what ``Forward.read_cache`` does, with nothing committed then; ValueError when the cache
         is not ``portable``.
         """
         if (cache := self.portable) is None:

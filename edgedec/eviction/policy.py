@@ -15,14 +15,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgedec.core.errors import Remedy, UnsupportedError
-from edgedec.core.forward import Evicting, Forward
+from edgedec.core.forward import Forward
 
 SINKS = 4
 """As many as StreamingLLM keeps."""
 _SHARE = 4
 """A quarter of the cache leaves at a time, and no more than that stays for ever."""
-_WINDOWED = ("gemma2", "gemma3", "phi3")
-"""Architectures with layers that see the newest tokens alone: these would take the sinks for such."""
 
 
 class Policy(ABC):
@@ -39,21 +37,18 @@ class Policy(ABC):
     """What leaves, in words."""
 
     def __init__(self, forward: Forward) -> None:
-        name = forward.spec.name
-        if not isinstance(forward, Evicting):
-            raise UnsupportedError(
-                f"tokens cannot leave the cache of {name}, which another runtime keeps",
-                hint="stop when the context is full",
-                remedy=Remedy("when_full"),
+        if not forward.caps.evicts:
+            reason = (
+                "it has layers that see a window of their own"
+                if forward.caps.reserves
+                else "another runtime keeps it"
             )
-        if forward.spec.architecture in _WINDOWED:
             raise UnsupportedError(
-                f"{name} has layers that see a window of their own; no tokens can leave its cache",
+                f"no tokens can leave the KV cache of {forward.spec.name}: {reason}",
                 hint="stop when the context is full, or use a larger context",
                 remedy=(Remedy("when_full"), Remedy("context")),
             )
-        self._forward: Forward = forward
-        self._cache: Evicting = forward
+        self._forward = forward
         self._sinks = SINKS
         self._told = False
         self.tokens = 0
@@ -67,12 +62,12 @@ class Policy(ABC):
     @property
     def gap(self) -> range:
         """Positions that the cache lacks now, or of which it lacks some."""
-        return self._cache.evicted
+        return self._forward.evicted
 
     @property
     def missing(self) -> int:
         """How many tokens of the sequence the cache lacks now."""
-        return self._forward.length - self._cache.resident
+        return self._forward.length - self._forward.resident
 
     @property
     def quarter(self) -> int:
@@ -93,7 +88,7 @@ class Policy(ABC):
         which the cache holds the beginning. Raises what ``Forward.extend`` does; the cache then holds no
         more than that beginning.
         """
-        if (free := self.slots - self._cache.resident) > 0:
+        if (free := self.slots - self._forward.resident) > 0:
             return free
         block = max(self.quarter, 1)
         count = block - free

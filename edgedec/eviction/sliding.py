@@ -16,4 +16,4 @@ class Sliding(Policy):
     leaving = "the oldest tokens but for the first have left the cache"
 
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
-        self._cache.evict(first, count)
+        self._forward.evict(first, count)

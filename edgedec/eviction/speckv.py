@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
-from edgedec.core.forward import Forward, Selecting
+from edgedec.core.forward import Forward
 from edgedec.core.rows import FloatArray
 from edgedec.core.when_full import SLIDE
 from edgedec.eviction.policy import Policy
-from edgedec.memory.ledger import ledger_of
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW, choice_bytes
 
 Ahead = Callable[[Sequence[int], int], Sequence[int]]
@@ -53,7 +52,7 @@ class SpecKV(Policy):
 
     def __init__(self, forward: Forward, ahead: Ahead) -> None:
         super().__init__(forward)
-        if not isinstance(forward, Selecting):
+        if not forward.caps.attention:
             raise UnsupportedError(
                 f"{forward.spec.name} does not say what its attention falls on",
                 hint="use the policy slide",
@@ -65,10 +64,7 @@ class SpecKV(Policy):
                 hint="use a larger context",
                 remedy=Remedy("context", LEAST),
             )
-        self._selecting: Selecting = forward
         self._ahead = ahead
-        forward.rewind(0)
-        self._selecting.attention([0])  # raises if it cannot: now, and not when the cache is full
         forward.rewind(0)
 
     @property
@@ -78,9 +74,9 @@ class SpecKV(Policy):
 
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
         length, window = self._forward.length, min(WINDOW, self.quarter)
-        end = self._cache.resident - window
+        end = self._forward.resident - window
         queries = [*committed[length - window : length], *self._lookahead(committed)]
-        with ledger_of(self._forward).lease("attention", choice_bytes(self._forward.spec, self.slots)):
+        with self._forward.ledger.lease("attention", choice_bytes(self._forward.spec, self.slots)):
             try:
                 self._forward.rewind(length - window)
                 scores = self._attention(queries, first, end)
@@ -88,11 +84,11 @@ class SpecKV(Policy):
                 self._forward.rewind(min(length, self._forward.length))
             kept = best(scores, end - first - count)
             kept += first
-            self._selecting.select(first, end, kept)
+            self._forward.select(first, end, kept)
 
     def _lookahead(self, committed: Sequence[int]) -> list[int]:
         """What may follow the cache, as far as there is room for it."""
-        most = max(min(LOOKAHEAD, self.quarter, self._forward.capacity - self._cache.resident), 0)
+        most = max(min(LOOKAHEAD, self.quarter, self._forward.capacity - self._forward.resident), 0)
         known = committed[self._forward.length :]
         if len(known) >= most:
             return list(known[len(known) - most :])
@@ -102,7 +98,7 @@ class SpecKV(Policy):
         """The greatest weight that the slots [first, end) are given, f32[layers, kv heads, end - first]."""
         most = self._forward.caps.max_pass
         pieces = (queries[at : at + most] for at in range(0, len(queries), most))
-        return reduce(np.maximum, (self._selecting.attention(piece)[:, :, first:end] for piece in pieces))
+        return reduce(np.maximum, (self._forward.attention(piece)[:, :, first:end] for piece in pieces))
 
 
 def best(scores: FloatArray, count: int) -> NDArray[np.intp]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from edgedec.core.cache_config import KvType
 from edgedec.memory.cache_book import CacheBook, Pass
-from edgedec.memory.sizes import KvType, kv_bytes, kv_row_bytes, kv_row_name, ring_kept, ring_slots
+from edgedec.memory.sizes import kv_bytes, kv_row_bytes, kv_row_name, ring_kept, ring_slots
 
 __all__ = [
     "CacheBook",

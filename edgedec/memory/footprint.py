@@ -31,8 +31,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory.sizes import PAGE, KvType, kv_row_bytes, ring_slots
+from edgedec.memory.sizes import PAGE, kv_row_bytes, ring_slots
 from edgedec.memory.speckv_bytes import speckv_bytes
 
 _ARENA = 1.5

@@ -159,9 +159,3 @@ class _Under(Ledger):
 
     def returned(self, name: str, nbytes: int) -> None:
         self._above.returned(SLACK if name == SLACK else self._name, nbytes)
-
-
-def ledger_of(holder: object) -> Ledger:
-    """The ledger that ``holder``, a Forward, leases from; of one that has none another, without shares."""
-    found = getattr(holder, "ledger", None)
-    return found if isinstance(found, Ledger) else Ledger()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
 
-KvType = Literal["fp16", "int8"]
-"""How the cache keeps keys and values: rounded to fp16, or to int8 with an fp16 scale for every 32."""
 PAGE = 4096
 """Bytes that the operating system commits at a time."""
 RING_SLACK = 256

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.when_full import SPECKV, STOP
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.memory import KvType
 from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import Plan, planned
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgedec.runtime.loaded_model import LoadedModel
-
-KINDS: tuple[KvType, ...] = ("fp16", "int8")
-
-
-class Reserving(Protocol):
-    """A ``Forward`` whose cache can be had in another size: see ``OnnxForward.reserve``."""
-
-    def takes(self, kv: KvType) -> bool: ...
-
-    def reserve(self, capacity: int, kv: KvType, max_pass: int, ledger: Ledger) -> None: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -93,7 +82,7 @@ def within(
     """
     models = [one for one in (model, drafter) if one is not None]
     for one in models:
-        if not hasattr(one.forward, "reserve"):
+        if not one.forward.caps.reserves:
             raise UnsupportedError(
                 f"{one.manifest.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
                 hint="set no bound, or export the model for EdgeDec's kernels",
@@ -106,7 +95,7 @@ def within(
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0),
         drawing=drawing,
         drafter=_weighty(drafter) if drafter else None,
-        kinds=tuple(kv for kv in KINDS if all(cast("Reserving", one.forward).takes(kv) for one in models)),
+        kinds=model.forward.caps.kv_kinds,
         conversations=conversations,
         speckv=when_full == SPECKV,
     )
@@ -140,6 +129,7 @@ def _weighty(model: LoadedModel) -> Weighty:
 
 
 def _reserve(model: LoadedModel, choice: Choice, longest: int, ledger: Ledger) -> None:
-    forward = model.forward
-    context = min(choice.context, forward.spec.context_length)
-    cast("Reserving", forward).reserve(context, choice.kv, longest, ledger)
+    assert model.backend is not None
+    context = min(choice.context, model.backend.spec.context_length)
+    model.forward = model.backend.forward(CacheConfig(context, choice.kv, longest), ledger)
+    model.kv = choice.kv

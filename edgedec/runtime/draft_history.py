@@ -11,7 +11,7 @@ from edgedec.core.errors import StorageError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.decode.speculation import Notice, Speculation
 from edgedec.draft.history import read_history, write_history
-from edgedec.memory.ledger import SLACK, ledger_of
+from edgedec.memory.ledger import SLACK
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -39,7 +39,7 @@ def with_history(
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
 
-    ledger = ledger_of(model.forward)
+    ledger = model.forward.ledger
 
     def all_known() -> Iterator[tuple[str, bytes]]:
         sizes = speculation.nbytes()

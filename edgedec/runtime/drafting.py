@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from edgedec.control import Company
 from edgedec.core.errors import UsageError
+from edgedec.core.leasing import LedgerLike
 from edgedec.decode.speculation import Notice, Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
-from edgedec.memory.ledger import Ledger, ledger_of
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import CostFile, known_costs
 from edgedec.telemetry.stats import Clock
@@ -104,7 +104,7 @@ def speculation_for(
     """
     if not _can_draft(model, drafting, notice):
         return None
-    drafters = _drafters(drafting, ledger_of(model.forward))
+    drafters = _drafters(drafting, model.forward.ledger)
     if open_draft is not None:
         drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
     file = CostFile.of(model, costs)
@@ -130,7 +130,7 @@ def speculations_for(
     if not _can_draft(model, drafting, notice):
         return None
     file = CostFile.of(model, costs)
-    longest, ledger = count * (1 + drafting.tokens), ledger_of(model.forward)
+    longest, ledger = count * (1 + drafting.tokens), model.forward.ledger
     table = known_costs(model, file, clock=time.perf_counter, notice=notice, longest=longest)
     company = Company(table, count)
     found = [
@@ -159,7 +159,7 @@ def _can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
     return False
 
 
-def _drafters(drafting: Drafting, ledger: Ledger) -> list[Drafter]:
+def _drafters(drafting: Drafting, ledger: LedgerLike) -> list[Drafter]:
     """Those without a model, with an even share of the bytes that there are, leased from ``ledger``."""
     most = drafting.most_tables
     share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)

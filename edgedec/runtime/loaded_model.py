@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.memory import KvType
@@ -15,11 +16,12 @@ from edgedec.telemetry.stats import Clock
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from edgedec.backends.backend import Backend
     from edgedec.core.forward import Forward
     from edgedec.text.template import ChatTemplate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoadedModel:
     """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs,
     or the runtime that does, "onnxruntime" for a bundle made with optimum and "llama.cpp" for a GGUF file.
@@ -34,6 +36,8 @@ class LoadedModel:
     threads: int
     load_s: float
     kv: KvType | None = "fp16"
+    backend: Backend | None = None
+    """None in tests without a bundle."""
 
 
 def load_model(
@@ -53,11 +57,12 @@ def load_model(
     """
     started = clock()
     manifest = Manifest.load(bundle)
-    from edgedec.backends.onnx.session import physical_cores
-    from edgedec.backends.open import kernels_of, open_forward
+    from edgedec.backends.open import open_backend
     from edgedec.decode.engine import LONGEST_PASS
 
-    forward = open_forward(bundle, manifest, threads=threads, capacity=context, kv=kv, max_pass=LONGEST_PASS)
+    backend = open_backend(bundle, manifest, threads=threads)
+    chosen = kv if kv != "fp16" or backend.caps.kv_kinds else None
+    forward = backend.forward(CacheConfig(context, chosen, LONGEST_PASS))
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -66,10 +71,8 @@ def load_model(
         )
     release_freed()
     template = load_template(bundle, tokenizer, manifest)
-    cores = threads or physical_cores()
-    kept = kv if manifest.kind == "edgedec" else None
-    isa, load_s = kernels_of(manifest), clock() - started
-    return LoadedModel(forward, tokenizer, template, manifest, isa, cores, load_s, kept)
+    cores, isa, load_s = backend.threads, backend.runtime, clock() - started
+    return LoadedModel(forward, tokenizer, template, manifest, isa, cores, load_s, chosen, backend)
 
 
 def kv_of_draft(target: LoadedModel, draft: Manifest) -> KvType:

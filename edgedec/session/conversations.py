@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.decode.speculation import Notice, Speculation
@@ -27,17 +28,11 @@ from edgedec.session.chat import Session
 from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
-    from edgedec.backends.onnx.sequences import Places, Request
+    from edgedec.backends.backend import PassRequest
     from edgedec.runtime.loaded_model import LoadedModel
 
 MOST = 16
 """Conversations at once: beyond them passes cost as much per token as prompts do."""
-
-
-class HasPlaces(Protocol):
-    """See ``OnnxForward.places``."""
-
-    def places(self, count: int, *, piece: int, most: int) -> Places: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +65,6 @@ class Conversations:
         choice: Choice | None = None,
         notice: Notice = lambda line: None,
     ) -> None:
-        from edgedec.backends.onnx.batcher import Batcher
-
         drafting = drafting or Drafting(OFF)
         check_several(model, count, drafting)
         if drafting.names != OFF and costs is None:
@@ -81,17 +74,19 @@ class Conversations:
         self._company = made[1] if made else None
         piece = min(choice.prompt_pass if choice else LONGEST_PASS, model.forward.capacity)
         passes = Choice(0, prompt_pass=piece, drafted=drafting.tokens if made else 0)
-        places = cast("HasPlaces", model.forward).places(
-            count, piece=longest_pass(passes), most=longest_pass(passes, count)
+        assert model.backend is not None, "check_several refuses others"
+        self._batch = model.backend.sequences(
+            count,
+            CacheConfig(model.forward.capacity, model.kv, longest_pass(passes)),
+            batch_tokens=longest_pass(passes, count),
+            ledger=model.forward.ledger,
+            observe=self._passed,
         )
-        self._batcher = Batcher(places, observe=self._passed)
-        for forward in places.forwards:
-            forward.submit = self._batcher.submit
         self.sessions = tuple(
             Session(
                 forward, model.tokenizer, model.template, settings, system=system, speculation=speculation
             )
-            for forward, speculation in zip(places.forwards, speculations, strict=True)
+            for forward, speculation in zip(self._batch.forwards, speculations, strict=True)
         )
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
@@ -99,7 +94,7 @@ class Conversations:
     @contextmanager
     def reply(self, number: int) -> Iterator[Session]:
         """Session ``number``, whose passes the others wait for from now on: it is to reply at once."""
-        with self._batcher.reply(number):
+        with self._batch.reply(number):
             yield self.sessions[number]
 
     def answers(self, texts: Sequence[str], *, raw: bool = False) -> Generator[Answer, None, None]:
@@ -137,7 +132,7 @@ class Conversations:
 
     def close(self) -> None:
         """No pass is run after this."""
-        self._batcher.close()
+        self._batch.close()
 
     def __enter__(self) -> Conversations:
         return self
@@ -165,12 +160,12 @@ class Conversations:
             return Answer(at, None, error)
         return Answer(at, session.last)
 
-    def _passed(self, requests: Sequence[Request], seconds: float) -> None:
+    def _passed(self, requests: Sequence[PassRequest], seconds: float) -> None:
         """Passes that decode say what drafts cost; pieces of prompts, of which no rows are wanted, do not."""
         if self._company and all(
             len(request.rows.resolve(len(request.tokens))) == len(request.tokens) for request in requests
         ):
-            self._company.passed({one.place: len(one.tokens) for one in requests}, seconds)
+            self._company.passed({one.sequence: len(one.tokens) for one in requests}, seconds)
 
 
 def check_several(model: LoadedModel, count: int, drafting: Drafting) -> None:
@@ -183,7 +178,7 @@ def check_several(model: LoadedModel, count: int, drafting: Drafting) -> None:
             hint=f"use 1 to {MOST}",
             remedy=Remedy("conversations", MOST),
         )
-    if not hasattr(model.forward, "places"):
+    if model.forward.caps.sequences == 1:
         raise UnsupportedError(
             f"{model.manifest.name} runs in {model.isa}, one conversation at a time",
             hint="export the model for EdgeDec's kernels, or have one at a time",

@@ -107,3 +107,20 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def physical_cores() -> int:
+    """Cores this process may use, hyperthreads counted once: a second one adds no memory bandwidth."""
+    if not hasattr(os, "sched_getaffinity"):
+        return max(1, os.cpu_count() or 1)
+    allowed = os.sched_getaffinity(0)
+    cores = {_siblings(cpu) for cpu in allowed}
+    return max(1, len(cores))
+
+
+def _siblings(cpu: int) -> str:
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return str(cpu)

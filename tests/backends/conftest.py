@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.backends.onnx.forward import OnnxForward
-from edgedec.backends.open import open_llama_cpp
-from edgedec.backends.optimum import DecoderForward
+from edgedec.backends.open import open_backend
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray, HeadRows
@@ -21,12 +20,13 @@ from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from tests.backends.fake_llama import fake_llama
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
+from tests.fixtures.opened import decoder_forward, onnx_forward, shared_cache
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import write_tiny
 
-PLACES = ("place-llama", "place-int8-gemma3")
-EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *PLACES)
-"""With "int8-", the cache is kept in int8; with "place-", it is one of three conversations' places."""
+SHARED = ("shared-llama", "shared-int8-gemma3")
+EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *SHARED)
+"""With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences."""
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -115,7 +115,7 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
         bundle = made[architecture]
         manifest = Manifest.load(bundle)
         return Make(
-            lambda capacity: open_llama_cpp(bundle, manifest, threads=2, capacity=capacity),
+            lambda capacity: open_backend(bundle, manifest, threads=2).forward(CacheConfig(capacity)),
             exact=False,
             tolerance=LLAMA_TOLERANCE,
         )
@@ -143,14 +143,15 @@ def _make(request: pytest.FixtureRequest) -> Make:
         bundle = request.getfixturevalue("decoder_bundle")
         manifest = Manifest.load(bundle)
         return Make(
-            lambda capacity: DecoderForward(bundle, manifest, threads=2, capacity=capacity, spin=False),
+            lambda capacity: decoder_forward(bundle, manifest, threads=2, capacity=capacity, spin=False),
             exact=False,
         )
-    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("place-").removeprefix("int8-"))
+    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("shared-").removeprefix("int8-"))
     manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
 
     def fresh(capacity: int) -> Forward:
-        forward = OnnxForward(bundle, manifest, threads=2, capacity=capacity, spin=False, kv=kv)
-        return forward.places(3, piece=128, most=160).forwards[1] if kind.startswith("place-") else forward
+        if kind.startswith("shared-"):
+            return shared_cache(bundle, 3, piece=128, most=160, capacity=capacity, kv=kv).forwards[1]
+        return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv)
 
     return Make(fresh, kv=kv)

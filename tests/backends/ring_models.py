@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx import forward as onnx
+from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType, sizes
-from tests.backends.earlier import without_rings
+from tests.backends.without_rings import write_without_rings
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 WINDOW, SLACK, LONGEST = 8, 6, 9
@@ -28,7 +28,7 @@ Bundles = Callable[[str], tuple[Path, Path]]
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
-    """(with rings, as earlier versions made it) of a tiny model, made once."""
+    """(with rings, without) of a tiny model, made once."""
     made: dict[str, tuple[Path, Path]] = {}
 
     def make(name: str) -> tuple[Path, Path]:
@@ -36,7 +36,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
             folder = tmp_path_factory.mktemp(name)
             shape = TinyShape(layers=MODELS[name], window=WINDOW, context=1024)
             export_gguf(write_tiny(folder / "tiny.gguf", name.split("-")[0], shape=shape), folder / "bundle")
-            made[name] = folder / "bundle", without_rings(folder / "bundle", folder / "earlier")
+            made[name] = folder / "bundle", write_without_rings(folder / "bundle", folder / "whole")
         return made[name]
 
     return make
@@ -46,17 +46,19 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
     monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
-    monkeypatch.setattr(onnx, "MAX_PASS", LONGEST)
+    monkeypatch.setattr(onnx, "MAX_PASS_TOKENS", LONGEST)
 
 
-def opened(bundle: Path, kv: KvType = "fp16", capacity: int = 400) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
+def opened(
+    bundle: Path, kv: KvType = "fp16", capacity: int = 400, max_pass: int | None = None
+) -> OnnxForward:
+    return onnx_forward(bundle, threads=2, capacity=capacity, kv=kv, max_pass=max_pass)
 
 
 def both(bundles: Bundles, name: str, kv: KvType = "fp16") -> tuple[OnnxForward, OnnxForward]:
     """With rings, and without."""
-    with_rings, earlier = bundles(name)
-    return opened(with_rings, kv), opened(earlier, kv)
+    with_rings, without_rings = bundles(name)
+    return opened(with_rings, kv), opened(without_rings, kv)
 
 
 def bits(rows: HeadRows) -> bytes:

@@ -16,8 +16,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray, Rows
 from edgedec.kernels import library
 from edgedec.memory import KvType
-from tests.backends.earlier import without_attention
-from tests.backends.test_onnx import damaged
+from tests.fixtures.opened import onnx_forward
 from tests.reference.graph import graph_attention
 
 Bundles = Callable[[str], Path]
@@ -27,7 +26,7 @@ ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3")
 
 
 def opened(bundle: Path, kv: KvType = "fp16", *, threads: int = 2) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=threads, capacity=200, spin=False, kv=kv)
+    return onnx_forward(bundle, Manifest.load(bundle), threads=threads, capacity=200, spin=False, kv=kv)
 
 
 def bits(forward: OnnxForward, slots: int) -> bytes:
@@ -127,24 +126,9 @@ def test_what_does_not_fit_is_refused_as_by_extend(tiny_bundle: Bundles) -> None
     assert forward.length == 1
 
 
-def test_a_bundle_of_an_earlier_version_only_lacks_it(tiny_bundle: Bundles, tmp_path: Path) -> None:
-    old = damaged(tiny_bundle("qwen2"), tmp_path / "old", without_attention)
-    manifest = Manifest.load(tiny_bundle("qwen2"))
-    forward = OnnxForward(old, manifest, spin=False)
-    forward.extend(PROMPT)
-    new = opened(tiny_bundle("qwen2"))
-    new.extend(PROMPT)
-    with pytest.raises(UnsupportedError, match="earlier version") as caught:
-        forward.attention([1])
-    assert "export or pull" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert forward.length == 50
-    assert logits(forward, 1) == logits(new, 1)
-
-
 @pytest.mark.parametrize("architecture", ["gemma2", "gemma3"])
 def test_layers_with_a_window_are_refused(architecture: str, tiny_bundle: Bundles) -> None:
     forward = opened(tiny_bundle(architecture))
-    with pytest.raises(UnsupportedError, match="newest tokens alone"):
+    with pytest.raises(UnsupportedError, match="does not report attention"):
         forward.attention([1])
     assert forward.length == 0

@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from edgedec.backends.backend import PassRequest
 from edgedec.backends.onnx.batcher import Batcher
-from edgedec.backends.onnx.sequences import Request
 from edgedec.core.errors import BackendError, ContextFullError
+from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
 LIMIT_S = 20.0
@@ -23,20 +24,21 @@ class Counted:
 
     def __init__(self, most: int = 64) -> None:
         self.most = most
+        self.forwards: tuple[Forward, ...] = ()
         self.passes: list[dict[int, int]] = []
         self.gate = threading.Event()
         self.gate.set()
         self.running = threading.Event()
         self.fail: Exception | None = None
 
-    def check(self, request: Request) -> None:
+    def check(self, request: PassRequest) -> None:
         if request.tokens[0] < 0:
             raise ContextFullError("full")
 
-    def run(self, requests: Sequence[Request]) -> list[HeadRows]:
+    def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
         self.running.set()
         assert self.gate.wait(LIMIT_S)
-        self.passes.append({request.place: len(request.tokens) for request in requests})
+        self.passes.append({request.sequence: len(request.tokens) for request in requests})
         if self.fail:
             raise self.fail
         return [_rows(request.tokens) for request in requests]
@@ -55,7 +57,7 @@ def combined() -> Counted:
 
 @pytest.fixture
 def batcher(combined: Counted) -> Iterator[Batcher]:
-    with Batcher(combined) as made:
+    with Batcher(lambda submit: combined) as made:
         yield made
 
 
@@ -72,37 +74,37 @@ def at_once(*acts: Act) -> list[Future[object]]:
 
 
 def talk(
-    batcher: Batcher, place: int, rounds: int, tokens: int = 1, barrier: threading.Barrier | None = None
+    batcher: Batcher, sequence: int, rounds: int, tokens: int = 1, barrier: threading.Barrier | None = None
 ) -> Act:
     """``rounds`` passes over ``tokens`` tokens each, whose answers must be one's own."""
 
     def act() -> None:
-        with batcher.reply(place):
+        with batcher.reply(sequence):
             if barrier:
                 barrier.wait(LIMIT_S)
             for turn in range(rounds):
-                asked = [100 * place + turn] * tokens
-                assert batcher.submit(Request(place, asked)).ids[:, 0].tolist() == asked
+                asked = [100 * sequence + turn] * tokens
+                assert batcher.submit(PassRequest(sequence, asked)).ids[:, 0].tolist() == asked
 
     return act
 
 
 def test_those_in_a_reply_share_every_pass(batcher: Batcher, combined: Counted) -> None:
     barrier = threading.Barrier(4)
-    futures = at_once(*(talk(batcher, place, 20, barrier=barrier) for place in range(4)))
+    futures = at_once(*(talk(batcher, sequence, 20, barrier=barrier) for sequence in range(4)))
     assert [future.exception() for future in futures] == [None] * 4
     assert combined.passes == [dict.fromkeys(range(4), 1)] * 20
 
 
 def test_whoever_ends_is_not_waited_for(batcher: Batcher, combined: Counted) -> None:
     barrier = threading.Barrier(3)
-    futures = at_once(*(talk(batcher, place, 5 * (place + 1), barrier=barrier) for place in range(3)))
+    futures = at_once(*(talk(batcher, number, 5 * (number + 1), barrier=barrier) for number in range(3)))
     assert [future.exception() for future in futures] == [None] * 3
     assert [len(one) for one in combined.passes] == [3] * 5 + [2] * 5 + [1] * 5
 
 
 def test_whoever_is_in_no_reply_waits_for_none(batcher: Batcher, combined: Counted) -> None:
-    assert batcher.submit(Request(5, [7, 8])).ids[:, 0].tolist() == [7, 8]
+    assert batcher.submit(PassRequest(5, [7, 8])).ids[:, 0].tolist() == [7, 8]
     assert combined.passes == [{5: 2}]
 
 
@@ -112,8 +114,8 @@ def test_a_refused_request_concerns_nobody_else(batcher: Batcher, combined: Coun
     def wrong() -> None:
         with batcher.reply(1):
             barrier.wait(LIMIT_S)
-            batcher.submit(Request(1, [1]))
-            batcher.submit(Request(1, [-1]))
+            batcher.submit(PassRequest(1, [1]))
+            batcher.submit(PassRequest(1, [-1]))
 
     first, second = at_once(talk(batcher, 0, 6, barrier=barrier), wrong)
     assert first.exception() is None
@@ -124,7 +126,7 @@ def test_a_refused_request_concerns_nobody_else(batcher: Batcher, combined: Coun
 def test_a_pass_that_fails_fails_for_all_in_it_and_no_later_one(batcher: Batcher, combined: Counted) -> None:
     combined.fail = BackendError("broken")
     barrier = threading.Barrier(3)
-    futures = at_once(*(talk(batcher, place, 2, barrier=barrier) for place in range(3)))
+    futures = at_once(*(talk(batcher, sequence, 2, barrier=barrier) for sequence in range(3)))
     assert all(isinstance(future.exception(), BackendError) for future in futures)
     assert len(combined.passes) == 1
     combined.fail = None
@@ -137,7 +139,7 @@ def test_one_who_raises_between_passes_lets_the_others_go_on(batcher: Batcher, c
     def raising() -> None:
         with batcher.reply(1):
             barrier.wait(LIMIT_S)
-            batcher.submit(Request(1, [1]))
+            batcher.submit(PassRequest(1, [1]))
             raise KeyError("own")
 
     first, second = at_once(talk(batcher, 0, 8, barrier=barrier), raising)
@@ -147,7 +149,7 @@ def test_one_who_raises_between_passes_lets_the_others_go_on(batcher: Batcher, c
 
 def test_pieces_of_a_prompt_take_turns_with_the_others() -> None:
     combined = Counted(most=40)
-    with Batcher(combined) as batcher:
+    with Batcher(lambda submit: combined) as batcher:
         barrier = threading.Barrier(3)
         futures = at_once(
             talk(batcher, 0, 6, tokens=40, barrier=barrier),
@@ -157,7 +159,7 @@ def test_pieces_of_a_prompt_take_turns_with_the_others() -> None:
     assert [future.exception() for future in futures] == [None] * 3
     assert all(sum(one.values()) <= 40 for one in combined.passes)
     with_prompt = [number for number, one in enumerate(combined.passes) if 0 in one]
-    others = [[number for number, one in enumerate(combined.passes) if place in one] for place in (1, 2)]
+    others = [[at for at, one in enumerate(combined.passes) if number in one] for number in (1, 2)]
     for turns in (with_prompt, *others):
         assert max(np.diff(turns), default=0) <= 3, combined.passes
     assert len(combined.passes) <= 18
@@ -165,22 +167,22 @@ def test_pieces_of_a_prompt_take_turns_with_the_others() -> None:
 
 def test_what_fits_rides_along_with_a_prompt() -> None:
     combined = Counted(most=44)
-    with Batcher(combined) as batcher:
+    with Batcher(lambda submit: combined) as batcher:
         barrier = threading.Barrier(3)
         sizes = (40, 2, 2)
-        futures = at_once(*(talk(batcher, place, 5, size, barrier) for place, size in enumerate(sizes)))
+        futures = at_once(*(talk(batcher, sequence, 5, size, barrier) for sequence, size in enumerate(sizes)))
     assert [future.exception() for future in futures] == [None] * 3
     assert all(one == {0: 40, 1: 2, 2: 2} for one in combined.passes)
 
 
 def test_closing_ends_whoever_waits(combined: Counted) -> None:
-    batcher = Batcher(combined)
+    batcher = Batcher(lambda submit: combined)
     inside = threading.Event()
 
     def waiting() -> None:
         with batcher.reply(0):
             inside.set()
-            batcher.submit(Request(0, [1]))
+            batcher.submit(PassRequest(0, [1]))
 
     def absent() -> None:
         with batcher.reply(1):
@@ -192,15 +194,15 @@ def test_closing_ends_whoever_waits(combined: Counted) -> None:
     # The absent one may have ended first; then the pass was run, or not begun any more.
     assert second.exception() is None or isinstance(second.exception(), BackendError)
     with pytest.raises(BackendError, match="closed"):
-        batcher.submit(Request(0, [1]))
+        batcher.submit(PassRequest(0, [1]))
     batcher.close()
 
 
 def test_a_pass_in_progress_is_finished_before_closing(combined: Counted) -> None:
-    batcher = Batcher(combined)
+    batcher = Batcher(lambda submit: combined)
     combined.gate.clear()
     with ThreadPoolExecutor(2) as pool:
-        asked = pool.submit(batcher.submit, Request(0, [1]))
+        asked = pool.submit(batcher.submit, PassRequest(0, [1]))
         assert combined.running.wait(LIMIT_S)
         closing = pool.submit(batcher.close)
         combined.gate.set()
@@ -212,18 +214,18 @@ def test_one_reply_at_a_time_in_a_place(batcher: Batcher) -> None:
     with batcher.reply(0), pytest.raises(ValueError, match="in a reply"), batcher.reply(0):
         pass
     with batcher.reply(0):
-        assert batcher.submit(Request(0, [3])).ids[0, 0] == 3
+        assert batcher.submit(PassRequest(0, [3])).ids[0, 0] == 3
 
 
 def test_observers_see_what_was_in_a_pass(combined: Counted) -> None:
     seen: list[tuple[int, float]] = []
     ticks = iter(range(100))
     with Batcher(
-        combined,
+        lambda submit: combined,
         observe=lambda requests, seconds: seen.append((len(requests), seconds)),
         clock=lambda: float(next(ticks)),
     ) as batcher:
-        batcher.submit(Request(0, [1, 2]))
+        batcher.submit(PassRequest(0, [1, 2]))
     assert seen == [(1, 1.0)]
 
 
@@ -234,20 +236,20 @@ def test_many_of_unlike_lengths_with_random_ends_and_errors(batcher: Batcher, co
         [[int(rng.integers(1, 13)) for _ in range(rng.integers(1, 9))] for _ in range(4)] for _ in range(8)
     ]
 
-    def act(place: int) -> Act:
+    def act(sequence: int) -> Act:
         def replies() -> None:
-            for plan in plans[place]:
-                with batcher.reply(place):
+            for plan in plans[sequence]:
+                with batcher.reply(sequence):
                     for size in plan:
-                        assert len(batcher.submit(Request(place, [1] * size))) == size
+                        assert len(batcher.submit(PassRequest(sequence, [1] * size))) == size
                     if sum(plan) % 3 == 0:
                         with pytest.raises(ContextFullError):
-                            batcher.submit(Request(place, [-1]))
+                            batcher.submit(PassRequest(sequence, [-1]))
 
         return replies
 
-    futures = at_once(*(act(place) for place in range(8)))
+    futures = at_once(*(act(sequence) for sequence in range(8)))
     assert [future.exception() for future in futures] == [None] * 8
-    for place in range(8):
-        fed = [one[place] for one in combined.passes if place in one]
-        assert fed == [size for plan in plans[place] for size in plan]
+    for sequence in range(8):
+        fed = [one[sequence] for one in combined.passes if sequence in one]
+        assert fed == [size for plan in plans[sequence] for size in plan]

@@ -19,6 +19,7 @@ from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams
+from tests.fixtures.opened import decoder_forward
 from tests.fixtures.tiny_decoder import VOCAB, random_weights, reference_logits, write_decoder_bundle
 
 PROMPT = [5, 17, 3, 250, 42, 8, 5, 61, 299, 11, 0, 77]
@@ -26,7 +27,7 @@ Change = Callable[[onnx.GraphProto], None]
 
 
 def opened(bundle: Path, manifest: Manifest | None = None, **options: int) -> DecoderForward:
-    return DecoderForward(bundle, manifest or Manifest.load(bundle), threads=2, spin=False, **options)
+    return decoder_forward(bundle, manifest or Manifest.load(bundle), threads=2, spin=False, **options)
 
 
 @pytest.mark.parametrize("pieces", [(12,), (1,) * 12, (5, 1, 6)])
@@ -77,7 +78,7 @@ def test_arguments_are_checked(decoder_bundle: Path) -> None:
     with pytest.raises(UsageError, match="257 tokens"):
         opened(decoder_bundle, capacity=257)
     with pytest.raises(UsageError, match="0 threads"):
-        DecoderForward(decoder_bundle, manifest, threads=0)
+        decoder_forward(decoder_bundle, manifest, threads=0)
 
 
 def test_the_manifest_chooses_the_backend(decoder_bundle: Path) -> None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.forward import Evicting, Selecting
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.eviction.sliding import Sliding
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from tests.backends.test_contract import PARENTS, TREE
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 FULL = Rows(full=True)
@@ -39,12 +39,12 @@ def kv(request: pytest.FixtureRequest) -> KvType:
 def make(tiny_bundle: Callable[[str], Path], kv: KvType) -> Callable[[int], OnnxForward]:
     bundle = tiny_bundle("llama")
     manifest = Manifest.load(bundle)
-    return lambda capacity: OnnxForward(bundle, manifest, threads=2, capacity=capacity, kv=kv)
+    return lambda capacity: onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv)
 
 
 def test_what_stays_moves_as_it_is(make: Callable[[int], OnnxForward]) -> None:
     forward = make(20)
-    assert isinstance(forward, Evicting)
+    assert forward.caps.evicts
     forward.extend(ALL)
     before = rows_of(forward, 0, 14)
     forward.evict(3, 5)
@@ -70,7 +70,7 @@ def choice(forward: OnnxForward, first: int, end: int, count: int, seed: int = 0
 
 def test_every_head_keeps_its_own(make: Callable[[int], OnnxForward]) -> None:
     forward = make(20)
-    assert isinstance(forward, Selecting)
+    assert forward.caps.attention
     forward.extend(ALL)
     for first, end, length, seed in ((3, 11, 14, 0), (3, 10, 16, 1)):
         if length > forward.length:
@@ -93,7 +93,7 @@ def test_what_is_left_to_each_head_is_what_it_sees(tmp_path: Path, kv: KvType) -
     manifest = Manifest.load(tmp_path / "bundle")
 
     def answer(tokens: list[int], own: bool = False) -> bytes:
-        forward = OnnxForward(tmp_path / "bundle", manifest, threads=1, capacity=32, kv=kv)
+        forward = onnx_forward(tmp_path / "bundle", manifest, threads=1, capacity=32, kv=kv)
         forward.extend(tokens)
         kept = choice(forward, 3, 9, 3, seed=5)
         if not own:
@@ -156,7 +156,7 @@ def test_in_one_layer_nothing_is_left_of_what_has_left(tmp_path: Path, kv: KvTyp
     manifest = Manifest.load(tmp_path / "bundle")
 
     def answer(tokens: list[int], *, evicts: bool = True) -> bytes:
-        forward = OnnxForward(tmp_path / "bundle", manifest, threads=1, capacity=32, kv=kv)
+        forward = onnx_forward(tmp_path / "bundle", manifest, threads=1, capacity=32, kv=kv)
         forward.extend(tokens)
         if evicts:
             forward.evict(3, 5)
@@ -242,4 +242,4 @@ def test_layers_with_a_window_of_their_own_are_refused(
 ) -> None:
     bundle = tiny_bundle(architecture)
     with pytest.raises(UnsupportedError, match="a window of their own"):
-        Sliding(OnnxForward(bundle, Manifest.load(bundle), threads=1, capacity=16))
+        Sliding(onnx_forward(bundle, Manifest.load(bundle), threads=1, capacity=16))

@@ -9,10 +9,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.graph_guard import check_graph
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
+from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
 Change = Callable[[onnx.ModelProto], object]
@@ -115,10 +115,10 @@ def test_ops_that_are_not_standard(name: str, decoder_bundle: Path, tmp_path: Pa
 
 def test_the_whole_load_asks_it(copy: Path) -> None:
     manifest = Manifest.load(copy)
-    OnnxForward(copy, manifest, threads=1, spin=False).extend([1])
+    onnx_forward(copy, manifest, threads=1, spin=False).extend([1])
     (copy / WEIGHTS).write_bytes((copy / WEIGHTS).read_bytes()[:-1])
     with pytest.raises(BadFileError, match=r"a weight lies outside weights\.bin"):
-        OnnxForward(copy, manifest, threads=1, spin=False)
+        onnx_forward(copy, manifest, threads=1, spin=False)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_name_that_is_not_utf8(copy: Path) -> None:
     data = (copy / MODEL).read_bytes()
     (copy / MODEL).write_bytes(data.replace(b"logsumexp", b"log\xffumexp"))
     with pytest.raises(BadFileError, match="not UTF-8"):
-        OnnxForward(copy, Manifest.load(copy), threads=1, spin=False)
+        onnx_forward(copy, Manifest.load(copy), threads=1, spin=False)
 
 
 @pytest.mark.parametrize("name", ["logsumexp", "tokens"])
@@ -162,7 +162,7 @@ def test_a_graph_without_an_input_or_output_of_a_pass(name: str, copy: Path) -> 
     manifest = Manifest.load(copy)
     (copy / MODEL).write_bytes(model.SerializeToString())
     with pytest.raises(BadFileError, match="not the model that its manifest describes"):
-        OnnxForward(copy, manifest, threads=1, spin=False)
+        onnx_forward(copy, manifest, threads=1, spin=False)
 
 
 def test_real_graphs_pass(tiny_bundle: Bundles) -> None:

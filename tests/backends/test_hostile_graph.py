@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.onnx import forward as onnx_backend
-from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx import model as onnx_backend
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.memory import sizes
+from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
 Change = Callable[[onnx.GraphProto], None]
@@ -25,11 +25,12 @@ Change = Callable[[onnx.GraphProto], None]
 _RUN = """
 import sys
 from pathlib import Path
-from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 try:
-    forward = OnnxForward(Path(sys.argv[1]), Manifest.load(Path(sys.argv[2])), threads=1, spin=False)
+    model = OnnxModel(Path(sys.argv[1]), Manifest.load(Path(sys.argv[2])), threads=1, spin=False)
+    forward = model.forward()
     forward.extend([1, 2, 3])
 except EdgeDecError as error:
     print(error)
@@ -145,7 +146,7 @@ def test_a_tampered_window_is_refused_when_its_ring_goes_round(
     for module, constant, value in (
         (sizes, "RING_SLACK", 0),
         (sizes, "PAGE", 2),
-        (onnx_backend, "MAX_PASS", 2),
+        (onnx_backend, "MAX_PASS_TOKENS", 2),
     ):
         monkeypatch.setattr(module, constant, value)
     change, taken, message = RINGS[name]
@@ -157,7 +158,7 @@ def test_a_tampered_window_is_refused_when_its_ring_goes_round(
     for node in model.graph.node:
         node.overload = ""
     (copy / MODEL).write_bytes(model.SerializeToString())
-    forward = OnnxForward(copy, Manifest.load(bundle), threads=1, spin=False)
+    forward = onnx_forward(copy, Manifest.load(bundle), threads=1, spin=False)
     for _ in range(taken // 2):
         forward.extend([1, 2])
     with pytest.raises(BackendError, match=message) as caught:
@@ -183,7 +184,7 @@ def test_weights_that_are_no_numbers_are_a_bad_file(
         at = offset + tile * weight.dims[1]
         content[at : at + 32] = np.full(16, scale, dtype=np.float16).tobytes()
     (copy / WEIGHTS).write_bytes(content)
-    forward = OnnxForward(copy, Manifest.load(bundle), threads=2, spin=False)
+    forward = onnx_forward(copy, Manifest.load(bundle), threads=2, spin=False)
     with pytest.raises(BadFileError, match="not numbers") as caught:
         forward.extend([1, 20, 40, 5])
     assert "\n" not in str(caught.value)

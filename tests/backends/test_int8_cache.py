@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 from edgedec.backends.onnx import kv_memory
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.open import open_forward
+from edgedec.backends.open import open_backend
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import MODEL, Manifest
+from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
@@ -26,7 +26,7 @@ from edgedec.kernels import library
 from edgedec.memory import KvType
 from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams
-from tests.backends.test_onnx import damaged
+from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
 KV_TYPES: tuple[KvType, ...] = ("fp16", "int8")
@@ -35,7 +35,7 @@ SAMPLED = SamplingParams(temperature=0.8, top_k=20, seed=3)
 
 
 def opened(bundle: Path, kv: KvType = "int8", manifest: Manifest | None = None) -> OnnxForward:
-    return OnnxForward(bundle, manifest or Manifest.load(bundle), threads=2, capacity=250, spin=False, kv=kv)
+    return onnx_forward(bundle, manifest or Manifest.load(bundle), threads=2, capacity=250, spin=False, kv=kv)
 
 
 def reply(
@@ -93,30 +93,9 @@ def test_it_takes_little_more_than_half(tiny_bundle: Bundles) -> None:
     assert forward._kv.arrays["kv_cache"].nbytes == forward.nbytes()["kv_cache"]
 
 
-def fixed_to_fp16(bundle: Path) -> None:
-    """As bundles were when the graph fixed the size of a cache's row."""
-    model = onnx.load(str(bundle / MODEL), load_external_data=False)
-    head_dim = Manifest.load(bundle).spec.head_dim
-    for value in (*model.graph.input, *model.graph.output):
-        if value.name in ("kv_cache", "kv_new"):
-            value.type.tensor_type.shape.dim[4].dim_value = head_dim
-    (bundle / MODEL).write_bytes(model.SerializeToString())
-
-
-def test_a_bundle_of_an_earlier_version_runs_in_fp16_only(tiny_bundle: Bundles, tmp_path: Path) -> None:
-    old = damaged(tiny_bundle("llama"), tmp_path / "old", fixed_to_fp16)
-    manifest = Manifest.load(tiny_bundle("llama"))
-    expected = opened(tiny_bundle("llama"), "fp16").extend(PROMPT)
-    assert opened(old, "fp16", manifest).extend(PROMPT).values.tobytes() == expected.values.tobytes()
-    with pytest.raises(UnsupportedError, match="earlier version") as caught:
-        opened(old, "int8", manifest)
-    assert "\n" not in str(caught.value)
-    assert "export or pull" in str(caught.value)
-
-
 def test_another_runtime_keeps_its_own_cache(decoder_bundle: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"cache in int8 .* onnxruntime runs this model"):
-        open_forward(decoder_bundle, Manifest.load(decoder_bundle), threads=1, kv="int8")
+    with pytest.raises(UnsupportedError, match=r"cache in int8 .* another runtime runs"):
+        open_backend(decoder_bundle, Manifest.load(decoder_bundle), threads=1).forward(CacheConfig(kv="int8"))
     assert load_model(decoder_bundle, threads=1).kv is None
 
 

@@ -20,18 +20,20 @@ from onnxruntime.capi import onnxruntime_pybind11_state as states
 from edgedec.backends.fake import tiny_spec
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.session import one_line_errors, physical_cores
+from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BackendError, BadFileError, UsageError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.sampling import SamplingParams
+from edgedec.telemetry.machine import physical_cores
+from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
 
 
 def opened(bundle: Path, **options: int | bool | None) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), spin=False, **options)  # type: ignore[arg-type]
+    return onnx_forward(bundle, Manifest.load(bundle), spin=False, **options)  # type: ignore[arg-type]
 
 
 def test_the_number_of_threads_changes_no_bit(tiny_bundle: Bundles) -> None:
@@ -58,34 +60,6 @@ def test_sums_can_be_had_at_a_temperature(tiny_bundle: Bundles) -> None:
     forward.rewind(0)
     again = forward.extend(tokens, rows=Rows(full=True))  # the buffers are the same
     assert again.logsumexp.tobytes() == plain.logsumexp.tobytes()
-
-
-def without_temperature(bundle: Path) -> None:
-    """As bundles were before the head had that input."""
-    model = onnx.load(str(bundle / MODEL), load_external_data=False)
-    for values in (model.graph.input, model.graph.initializer):
-        del values[next(at for at, value in enumerate(values) if value.name == "temperature")]
-    (head,) = (node for node in model.graph.node if node.op_type == "HeadTopK")
-    del head.input[3:]
-    (bundle / MODEL).write_bytes(model.SerializeToString())
-
-
-def test_a_bundle_without_temperatures_runs_as_it_did(tiny_bundle: Bundles, tmp_path: Path) -> None:
-    old = damaged(tiny_bundle("llama"), tmp_path / "old", without_temperature)
-    manifest = Manifest.load(tiny_bundle("llama"))
-    rows = [
-        OnnxForward(folder, manifest, spin=False).extend([1, 2, 3], rows=Rows(full=True, temperature=at))
-        for folder, at in ((old, 0.5), (tiny_bundle("llama"), 1.0))
-    ]
-    assert [found.temperature for found in rows] == [1.0, 1.0]
-    assert rows[0].logits is not None
-    assert rows[1].logits is not None
-    for first, second in ((rows[0].logits, rows[1].logits), (rows[0].logsumexp, rows[1].logsumexp)):
-        assert first.tobytes() == second.tobytes()
-    params = SamplingParams(temperature=0.7, top_p=0.9, seed=3)
-    engine = Engine(OnnxForward(old, manifest, spin=False))
-    tokens = [step.token for step in engine.generate([1, 2], params, max_tokens=20, stop_ids=())]
-    assert len(set(tokens)) > 5
 
 
 def test_generation_does_not_depend_on_the_pass_size(tiny_bundle: Bundles) -> None:
@@ -141,7 +115,7 @@ def test_a_broken_graph_is_a_bad_file(
     original = tiny_bundle("llama")
     copy = damaged(original, tmp_path / "copy", change)
     with pytest.raises(BadFileError) as error:
-        OnnxForward(copy, Manifest.load(original))
+        onnx_forward(copy, Manifest.load(original))
     assert "\n" not in str(error.value)
     assert "pull or export" in str(error.value)
     assert capfd.readouterr() == ("", "")
@@ -156,7 +130,7 @@ def test_broken_weights_are_refused_in_one_line(
     original = tiny_bundle("llama")
     copy = damaged(original, tmp_path / "copy", change)
     with pytest.raises((BadFileError, BackendError)) as error:
-        OnnxForward(copy, Manifest.load(original))
+        onnx_forward(copy, Manifest.load(original))
     assert "\n" not in str(error.value)
     assert capfd.readouterr() == ("", "")
 
@@ -169,7 +143,7 @@ def test_a_graph_of_another_model_is_a_bad_file(tiny_bundle: Bundles, changes: d
     bundle = tiny_bundle("llama")
     manifest = Manifest.load(bundle)
     with pytest.raises(BadFileError, match="not the model that its manifest describes"):
-        OnnxForward(bundle, replace(manifest, spec=replace(manifest.spec, **changes)))
+        onnx_forward(bundle, replace(manifest, spec=replace(manifest.spec, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -206,8 +180,9 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
     """In a process of its own, to see what libraries print at import too."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from edgedec.backends.onnx.forward import OnnxForward; from edgedec.core.manifest import Manifest\n"
-        "b = Path(sys.argv[1]); f = OnnxForward(b, Manifest.load(b)); f.extend([1, 2, 3]); print(f.length)"
+        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.core.manifest import Manifest\n"
+        "b = Path(sys.argv[1]); f = OnnxModel(b, Manifest.load(b)).forward(); f.extend([1, 2, 3])\n"
+        "print(f.length)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tiny_bundle("llama"))], capture_output=True, text=True, check=True
@@ -218,10 +193,10 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
 def test_an_unknown_kernel_row_is_a_usage_error(tiny_bundle: Bundles) -> None:
     code = (
         "import os, sys; os.environ['EDGEDEC_ISA'] = 'sse9'; from pathlib import Path\n"
-        "from edgedec.backends.onnx.forward import OnnxForward; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.core.manifest import Manifest\n"
         "from edgedec.core.errors import UsageError\n"
         "b = Path(sys.argv[1])\n"
-        "try: OnnxForward(b, Manifest.load(b))\n"
+        "try: OnnxModel(b, Manifest.load(b))\n"
         "except UsageError as error: print(error.message)"
     )
     done = subprocess.run(

@@ -13,13 +13,14 @@ from edgedec.core.errors import ContextFullError
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.memory import KvType
+from tests.fixtures.opened import onnx_forward
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 Bundles = Callable[[str], Path]
 
 
 def opened(bundle: Path, capacity: int = 64, kv: KvType = "fp16") -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=1, capacity=capacity, kv=kv)
+    return onnx_forward(bundle, Manifest.load(bundle), threads=1, capacity=capacity, kv=kv)
 
 
 def written(forward: OnnxForward, length: int) -> bytes:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx import kv_memory
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.passes import BoundPass
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
@@ -33,6 +32,7 @@ from tests.backends.ring_models import (
     small,
     text,
 )
+from tests.fixtures.opened import onnx_forward
 
 __all__ = ["bundles", "small"]  # fixtures
 
@@ -44,12 +44,12 @@ def test_manifest_and_ring_say_how_large_they_are(bundles: Bundles) -> None:
     assert arrays["kv_cache"].shape == (1, 2, 2, 400, 16)
     assert arrays["kv_window"].shape == (6, 2, 2, RING, 16)
     assert forward.nbytes()["kv_cache"] == sum(array.nbytes for array in arrays.values())
-    forward.reserve(400, "fp16", 4)
-    assert forward._kv.arrays["kv_window"].shape[3] == RING - LONGEST + 4
-    forward.reserve(12, "fp16", 4)
-    assert forward._kv.arrays["kv_window"].shape[3] == 12
-    earlier = Manifest.load(bundles("gemma3")[1])
-    assert (earlier.spec.n_window_layers, earlier.spec.window) == (0, 0)
+    shorter = opened(bundles("gemma3")[0], capacity=400, max_pass=4)
+    assert shorter._kv.arrays["kv_window"].shape[3] == RING - LONGEST + 4
+    smallest = opened(bundles("gemma3")[0], capacity=12, max_pass=4)
+    assert smallest._kv.arrays["kv_window"].shape[3] == 12
+    without_rings = Manifest.load(bundles("gemma3")[1])
+    assert (without_rings.spec.n_window_layers, without_rings.spec.window) == (0, 0)
 
 
 @pytest.mark.parametrize(("name", "kv"), KINDS)
@@ -174,10 +174,10 @@ def test_replies_with_drafts_are_those_without(kv: KvType, params: SamplingParam
 
 
 def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -> None:
-    with_rings, earlier = bundles("gemma3")
+    with_rings, without_rings = bundles("gemma3")
     prompt = text(40)
     replies, fed = [], []
-    for bundle in (with_rings, earlier):
+    for bundle in (with_rings, without_rings):
         records: list[PassRecord] = []
         engine = Engine(opened(bundle), observe=records.append)
         for tokens in (prompt, [*prompt, 7], [*prompt[:20], 9]):  # regenerated otherwise; begun otherwise
@@ -213,7 +213,7 @@ def test_results_are_the_same_after_memory_was_given_back(
 
 
 def test_a_graph_whose_rings_are_not_the_manifests_is_refused(bundles: Bundles) -> None:
-    with_rings, earlier = bundles("gemma3")
-    for bundle, other in ((with_rings, earlier), (earlier, with_rings)):
+    with_rings, without_rings = bundles("gemma3")
+    for bundle, other in ((with_rings, without_rings), (without_rings, with_rings)):
         with pytest.raises(BadFileError, match="not the model that its manifest describes"):
-            OnnxForward(bundle, Manifest.load(other), threads=1, capacity=50)
+            onnx_forward(bundle, Manifest.load(other), threads=1, capacity=50)

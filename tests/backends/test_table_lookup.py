@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.kernels.packing import layout
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import write_tiny
 
 ROWS, COLS = 65_536, 64
@@ -76,5 +76,5 @@ def test_the_manifest_says_how_much_need_not_be_in_memory(tied: bool, tmp_path: 
     shape = layout.FORMATS["q8_0"].packed_shape(spec.vocab_size, spec.hidden_size)
     assert spec.table_bytes == (0 if tied else np.prod(shape))
     assert Manifest.from_json(manifest.to_json()).spec.table_bytes == spec.table_bytes
-    rows = OnnxForward(tmp_path / "bundle", manifest, capacity=32).extend([3, 1, 4])
+    rows = onnx_forward(tmp_path / "bundle", manifest, capacity=32).extend([3, 1, 4])
     assert np.isfinite(rows.values).all()

@@ -34,6 +34,6 @@ def check_over_turns(plain: Engine, drafting: Engine, turns: Sequence[Turn], see
             policy = engine.policy
             assert policy is not None
             assert engine.committed == said
-            assert policy._cache.resident <= policy.slots
+            assert policy._forward.resident <= policy.slots
             left.append((policy.gap, policy.missing))
         assert left[0] == left[1]

@@ -153,5 +153,5 @@ def test_it_is_said_once() -> None:
 
 
 def test_a_cache_that_cannot_slide_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="tokens cannot leave the cache of parrot"):
+    with pytest.raises(UnsupportedError, match="no tokens can leave the KV cache of parrot"):
         Sliding(Parrot(lambda seen: 0, 10))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.backends.open import kernels_of, open_forward
+from edgedec.backends.open import open_backend, runtime_of
 from edgedec.cli.seams import Seams
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
@@ -61,7 +61,7 @@ def test_an_unknown_architecture_is_kept_as_it_is(tmp_path: Path, pretended: Cal
     assert manifest == Manifest.load(tmp_path / "out", verify=True)
     assert sorted(manifest.files) == ["chat_template.jinja", "model.gguf", "tokenizer.json"]
     assert os.path.samefile(gguf, tmp_path / "out" / "model.gguf"), "no second copy of the weights"
-    assert (manifest.kind, kernels_of(manifest)) == ("gguf", "llama.cpp")
+    assert (manifest.kind, runtime_of(manifest)) == ("gguf", "llama.cpp")
     assert manifest.source["sha256"] == manifest.files["model.gguf"].sha256
     assert manifest.source["origin"] == "here"
     spec = manifest.spec
@@ -153,7 +153,7 @@ def test_a_bundle_whose_file_is_another_model(tmp_path: Path, pretended: Callabl
     os.utime(model, (1, 1))  # changed: what was found out about it does not count any more
     pretended(answers(facts={**FACTS, "vocab": VOCAB + 1}))
     with pytest.raises(BadFileError, match=r"model\.gguf of the bundle is not the model"):
-        open_forward(tmp_path / "out", manifest)
+        open_backend(tmp_path / "out", manifest)
     model.write_bytes(b"GGUF")
     with pytest.raises(BadFileError, match="has 4 bytes, not"):
         Manifest.load(tmp_path / "out")

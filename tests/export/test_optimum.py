@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.open import open_forward
+from edgedec.backends.open import open_backend
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
@@ -93,7 +93,7 @@ def test_the_bundle(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert manifest.versions["optimum-onnx"] == "1.2.3"
     assert "sha256 of model.safetensors" in manifest.source
     assert stages == {"optimum", "source"}
-    got = open_forward(out, manifest, threads=1).extend(TOKENS, rows=Rows(full=True)).logits
+    got = open_backend(out, manifest, threads=1).forward().extend(TOKENS, rows=Rows(full=True)).logits
     expected = reference_logits(random_weights(), TOKENS)
     np.testing.assert_allclose(got, expected, atol=1e-5 * np.abs(expected).max())
 

@@ -80,12 +80,13 @@ def parts_of_bundles(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]
 
 def run_bundle(bundle: Path, manifest: Manifest) -> None:
     """A pass of two tokens."""
-    from edgedec.backends.onnx.forward import OnnxForward
-    from edgedec.backends.optimum import DecoderForward
+    from edgedec.backends.onnx.model import OnnxModel
+    from edgedec.backends.optimum import DecoderModel
+    from edgedec.core.cache_config import CacheConfig
 
-    backend = DecoderForward if manifest.kind == "optimum" else OnnxForward
+    load = DecoderModel if manifest.kind == "optimum" else OnnxModel
     capacity = min(16, manifest.spec.context_length)
-    forward = backend(bundle, manifest, threads=1, capacity=capacity, spin=False)
+    forward = load(bundle, manifest, threads=1, spin=False).forward(CacheConfig(capacity))
     forward.extend([0, 1 % manifest.spec.vocab_size][:capacity], rows=ALL_ROWS)
 
 

@@ -16,8 +16,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from edgedec.backends.onnx import forward as onnx
+from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.model import OnnxModel
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.decode.engine import Engine
@@ -150,7 +152,6 @@ def on_arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     def switch() -> None:
         monkeypatch.setattr(onnx, "open_session", open_session)
         monkeypatch.setattr(onnx, "check_shapes", lambda *_: None)
-        monkeypatch.setattr(onnx, "has_temperature", lambda _: True)
 
     yield switch
     for library in opened:
@@ -166,9 +167,15 @@ def bits(rows: HeadRows) -> bytes:
 class Recorder(OnnxForward):
     """Keeps the bits of every pass."""
 
-    def __init__(self, folder: Path, capacity: int) -> None:
-        super().__init__(folder, Manifest.load(folder), threads=2, capacity=capacity, spin=False)
-        self.seen: list[bytes] = []
+    seen: list[bytes]
+
+    @classmethod
+    def of(cls, folder: Path, capacity: int) -> Recorder:
+        made = OnnxModel(folder, Manifest.load(folder), threads=2, spin=False).forward(CacheConfig(capacity))
+        made.__class__ = cls
+        assert isinstance(made, Recorder)
+        made.seen = []
+        return made
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -182,7 +189,7 @@ def replies(folder: Path, prompt: list[int], tokens: int) -> list[tuple[list[int
     """A greedy and a sampled reply, and the bits of the passes that they took."""
     found = []
     for params in (SamplingParams(), SamplingParams(temperature=0.9, top_k=40, seed=11)):
-        forward = Recorder(folder, len(prompt) + tokens)
+        forward = Recorder.of(folder, len(prompt) + tokens)
         steps = Engine(forward).generate(prompt, params, max_tokens=tokens, stop_ids=())
         found.append(([step.token for step in steps], forward.seen))
         assert len(forward.seen) >= tokens
@@ -191,7 +198,7 @@ def replies(folder: Path, prompt: list[int], tokens: int) -> list[tuple[list[int
 
 def tree(folder: Path) -> bytes:
     """Every bit that the head returns for a tree of tokens, all logits among them."""
-    forward = Recorder(folder, 32)
+    forward = Recorder.of(folder, 32)
     forward.extend(list(range(20)))
     out = forward.extend([1, 2, 3, 4, 5], parents=[-1, 0, 0, -1, 3], rows=Rows(full=True))
     assert out.logits is not None

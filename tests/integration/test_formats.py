@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.kernels.packing.layout import FORMATS
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.model import reference_logits
 
@@ -26,7 +26,7 @@ def test_logits_are_those_of_the_file(format: str, tied: bool, tmp_path: Path) -
     shape = TinyShape(hidden=256, ffn=256, head_dim=64) if wide else TinyShape()
     gguf = write_tiny(tmp_path / "tiny.gguf", "llama", formats=format, shape=shape, tied=tied)
     export_gguf(gguf, tmp_path / "bundle")
-    forward = OnnxForward(tmp_path / "bundle", Manifest.load(tmp_path / "bundle"), threads=1, capacity=64)
+    forward = onnx_forward(tmp_path / "bundle", Manifest.load(tmp_path / "bundle"), threads=1, capacity=64)
     got = forward.extend(TOKENS, rows=Rows(full=True))
     assert got.logits is not None
     expected = reference_logits(gguf, TOKENS, dtype=np.float64)

@@ -15,6 +15,7 @@ from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.models import RECIPES, Store
 from edgedec.sampling import SamplingParams
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 FLOATS = {"*": "bf16", "token_embd": "f16", "attn_k": "q4_1", "ffn_up": "f16", "ffn_down": "f32"}
@@ -44,7 +45,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def load(bundle: Path, capacity: int = 250) -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity)
+    return onnx_forward(bundle, Manifest.load(bundle), threads=2, capacity=capacity)
 
 
 def generate(bundle: Path, prompt: list[int], params: SamplingParams, tokens: int) -> list[int]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.open import open_forward
+from edgedec.backends.open import open_backend
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
@@ -58,7 +59,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 def opened(bundle: Path, capacity: int = 512) -> Forward:
-    return open_forward(bundle, Manifest.load(bundle), threads=2, capacity=capacity)
+    return open_backend(bundle, Manifest.load(bundle), threads=2).forward(CacheConfig(capacity))
 
 
 def encoded(bundle: Path, text: str) -> list[int]:
@@ -163,7 +164,7 @@ def test_damaged_files_are_one_line_and_kill_nobody(tmp_path: Path) -> None:
         out = tmp_path / f"out{index}"
         try:
             manifest = export_gguf(gguf, out)
-            open_forward(out, manifest, capacity=16).extend([1, 2, 3], rows=LAST_ROW)
+            open_backend(out, manifest).forward(CacheConfig(16)).extend([1, 2, 3], rows=LAST_ROW)
         except EdgeDecError as error:
             messages.append(str(error))
     assert len(messages) >= 10

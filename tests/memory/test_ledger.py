@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from edgedec.core.errors import MemoryBudgetError
-from edgedec.memory.ledger import Ledger, ledger_of
+from edgedec.memory.ledger import Ledger
 
 
 class Owner:
@@ -81,14 +81,6 @@ def test_without_shares_all_is_counted_and_nothing_refused() -> None:
     with ledger.lease("cache", 1 << 60), ledger.lease("cache", 1):
         assert ledger.by_name() == {"cache": (1 << 60) + 1}
     assert ledger.most() == {"cache": (1 << 60) + 1}
-
-
-def test_who_leases_from_none_gets_one_of_its_own() -> None:
-    owner = Owner()
-    assert ledger_of(owner) is not ledger_of(owner)
-    ledger = Ledger({})
-    owner.ledger = ledger  # type: ignore[attr-defined]
-    assert ledger_of(owner) is ledger
 
 
 def test_threads_lose_nothing() -> None:

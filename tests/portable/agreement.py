@@ -14,11 +14,11 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.telemetry.process import peak_rss_bytes
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.opened import onnx_forward
 from tests.portable.runner import Runner, options
 from tests.reference.graph import graph_logits
 
@@ -50,7 +50,7 @@ def without_kernels(bundle: Path, prompt: list[int], count: int, mode: str) -> t
 
 def with_kernels(bundle: Path, tokens: list[int], rows: tuple[int, ...]) -> Logits:
     """EdgeDec's logits of some tokens of one pass, [R, V]."""
-    forward = OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=len(tokens), spin=False)
+    forward = onnx_forward(bundle, Manifest.load(bundle), threads=2, capacity=len(tokens), spin=False)
     found = forward.extend(tokens, rows=Rows(rows, full=True)).logits
     assert found is not None
     return found

@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.portable import with_float_cache
 from edgedec.kernels.packing.layout import FORMATS
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable import agreement
 from tests.portable.runner import Runner, options
@@ -86,7 +86,7 @@ def test_every_node_of_a_tree_sees_its_own_path(architecture: str, tmp_path: Pat
 def test_the_kernels_agree_up_to_their_rounding(architecture: str, tmp_path: Path) -> None:
     _, bundle = make(tmp_path, architecture, formats="q8_0")
     manifest = Manifest.load(bundle)
-    plain, forward = Runner(bundle), OnnxForward(bundle, manifest, capacity=64)
+    plain, forward = Runner(bundle), onnx_forward(bundle, manifest, capacity=64)
     got = plain.run(TOKENS)["logits"]
     rows = forward.extend(TOKENS, rows=Rows(full=True))
     assert rows.logits is not None
@@ -120,7 +120,7 @@ def test_runtimes_may_round_inputs_as_the_kernels_do(format: str, tmp_path: Path
 def test_registered_kernels_are_preferred_and_write_the_cache_themselves(tmp_path: Path) -> None:
     _, bundle = make(tmp_path, "llama")
     plain, kernels = Runner(bundle), Runner(bundle, options(kernels=True))
-    forward = OnnxForward(bundle, Manifest.load(bundle), capacity=64)
+    forward = onnx_forward(bundle, Manifest.load(bundle), capacity=64)
     rows = forward.extend(TOKENS, rows=Rows(full=True))
     out = kernels.run(TOKENS)
     np.testing.assert_array_equal(out["logits"], rows.logits)
@@ -162,7 +162,7 @@ def test_a_real_model_says_the_same_without_kernels(tmp_path: Path) -> None:
     manifest = Manifest.load(tmp_path / "bundle")
     prompt = Tokenizer.load(tmp_path / "bundle", manifest.tokenizer).encode("The capital of France is")
     plain = Runner(tmp_path / "bundle", capacity=64)
-    forward = OnnxForward(tmp_path / "bundle", manifest, capacity=64)
+    forward = onnx_forward(tmp_path / "bundle", manifest, capacity=64)
     got, expected, worst = list(prompt), list(prompt), 0.0
     for count in [len(prompt), *[1] * 15]:
         out, rows = plain.run(got[-count:]), forward.extend(expected[-count:])

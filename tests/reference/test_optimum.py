@@ -22,6 +22,7 @@ from edgedec.decode.engine import Engine
 from edgedec.export import export_huggingface
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.sampling import SamplingParams
+from tests.fixtures.opened import decoder_forward
 from tests.fixtures.tiny_tokenizers import bpe_metadata
 
 pytestmark = pytest.mark.slow
@@ -67,7 +68,7 @@ class Made(NamedTuple):
         return whole[0].tolist(), logits
 
     def forward(self) -> DecoderForward:
-        return DecoderForward(self.bundle, Manifest.load(self.bundle), spin=False)
+        return decoder_forward(self.bundle, Manifest.load(self.bundle), spin=False)
 
 
 @pytest.fixture(scope="module", params=MODELS)

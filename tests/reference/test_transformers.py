@@ -13,11 +13,11 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_huggingface
 from edgedec.export.tokenizer import build_tokenizer
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_tokenizers import bpe_metadata
 from tests.reference.graph import graph_logits
 
@@ -143,7 +143,7 @@ def test_the_graph_computes_the_same_logits(made: Made) -> None:
 def test_greedy_tokens(made: Made) -> None:
     """Through the kernels, which round activations: another token only where two are nearly equal."""
     whole, expected = made.greedy()
-    forward = OnnxForward(made.bundle, Manifest.load(made.bundle), spin=False)
+    forward = onnx_forward(made.bundle, Manifest.load(made.bundle), spin=False)
     got = forward.extend(whole[:-1], rows=Rows(full=True)).logits
     assert got is not None
     got = got[len(PROMPT) - 1 :]

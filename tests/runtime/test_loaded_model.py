@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx.forward import MAX_PASS
-from edgedec.backends.open import open_forward
+from edgedec.backends.onnx.model import MAX_PASS_TOKENS
+from edgedec.backends.open import open_backend
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import TOKENIZER, FileEntry, Manifest
@@ -42,8 +42,8 @@ def test_rings_have_room_for_the_passes_that_are_made_and_results_are_the_same(t
     manifest = export_gguf(gguf, bundle)
     loaded = load_model(bundle, threads=1).forward
     assert loaded.caps.max_pass == LONGEST_PASS
-    longest = open_forward(bundle, manifest, threads=1)
-    assert longest.caps.max_pass == MAX_PASS
+    longest = open_backend(bundle, manifest, threads=1).forward()
+    assert longest.caps.max_pass == MAX_PASS_TOKENS
     assert loaded.nbytes()["kv_cache"] < 0.9 * longest.nbytes()["kv_cache"]
     tokens = [7 * place % manifest.spec.vocab_size for place in range(1000)]
     with pytest.raises(ValueError, match="128"):

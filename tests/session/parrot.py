@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from edgedec.backends.cache_forward import CacheForward
 from edgedec.core.errors import ContextFullError
 from edgedec.core.forward import Capabilities
 from edgedec.core.manifest import FileEntry, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.export.tokenizer import build_tokenizer
+from edgedec.memory import CacheBook
 from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.text.template import ChatTemplate
 from edgedec.text.tokenizer import Tokenizer
@@ -45,13 +47,13 @@ def make_tokenizer(directory: Path) -> Tokenizer:
     return Tokenizer.load(directory, info)
 
 
-class Parrot:
+class Parrot(CacheForward):
     """A Forward whose next token is ``speak(all tokens so far)``; ``passes`` lists what it was fed."""
 
     def __init__(self, speak: Speak, vocab_size: int, capacity: int = CAPACITY) -> None:
-        self.spec = ModelSpec("parrot", "llama", vocab_size, 1, 1, 1, 2, 2, 1000, START, (END,), head_k=4)
-        self.caps = Capabilities(max_pass=64, trees=False, full_rows=True, exact=True)
-        self.capacity = capacity
+        spec = ModelSpec("parrot", "llama", vocab_size, 1, 1, 1, 2, 2, 1000, START, (END,), head_k=4)
+        caps = Capabilities(max_pass=64, trees=False, full_rows=True, exact=True)
+        super().__init__(spec, caps, CacheBook(capacity))
         self.cache: list[int] = []
         self.passes: list[list[int]] = []
         self.before_pass: Callable[[], None] = lambda: None

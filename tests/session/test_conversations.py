@@ -215,14 +215,14 @@ def test_a_pass_that_fails_is_said_to_all_and_the_next_one_is_right(
 ) -> None:
     expected = alone(model, Settings(max_tokens=8))
     several = Conversations(model, 3, Settings(max_tokens=8))
-    run, calls = several._batcher._combined.run, iter(range(1000))
+    run, calls = several._batch._combined.run, iter(range(1000))
 
     def sometimes(requests: object) -> object:
         if next(calls) == 3:
             raise BackendError("broken")
         return run(requests)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(several._batcher._combined, "run", sometimes)
+    monkeypatch.setattr(several._batch._combined, "run", sometimes)
     with several:
         first = list(several.answers(TEXTS[:3], raw=True))
         assert any(isinstance(answer.error, BackendError) for answer in first)

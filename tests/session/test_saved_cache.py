@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from edgedec.backends.onnx import forward as onnx
+from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.forward import PortableCache
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
@@ -71,7 +70,7 @@ def test_the_next_reply_is_the_one_that_would_have_come(
         for module, constant, value in (
             (sizes, "RING_SLACK", 16),
             (sizes, "PAGE", 2),
-            (onnx, "MAX_PASS", 16),
+            (onnx, "MAX_PASS_TOKENS", 16),
         ):
             monkeypatch.setattr(module, constant, value)
     bundle, path = tiny_bundle(folder, architecture), tmp_path / "talk"
@@ -330,7 +329,7 @@ def test_only_resident_tokens_can_be_written(folder: Path) -> None:
     model, _ = opened(tiny_bundle(folder))
     forward = model.forward
     assert isinstance(forward, OnnxForward)
-    assert isinstance(forward, PortableCache)
+    assert forward.caps.portable
     forward.extend([1, 2, 3], parents=[-1, 0, 0])
     with pytest.raises(ValueError, match="open tree"):
         forward.write_cache(Nowhere(), 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.backends.open import open_forward
+from edgedec.backends.open import open_backend
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.sampling import SamplingParams, law, noise
@@ -107,7 +107,7 @@ def table(named: dict[str, Pairs], rounds: int) -> Iterator[str]:
 def real(bundle: Path, tokens: int) -> dict[str, Pairs]:
     """Laws of a model along a text that it drew itself, and those of the drafters."""
     manifest = Manifest.load(bundle)
-    forward = open_forward(bundle, manifest, threads=None, capacity=None)
+    forward = open_backend(bundle, manifest).forward()
     text = Tokenizer.load(bundle, manifest.tokenizer).encode(TEXT)
     start, size = len(text), manifest.spec.vocab_size
     laws: dict[str, list[F64]] = {"target": [], "T = 1.2": [], "last 8 tokens": []}

@@ -1,4 +1,4 @@
-"""llama.cpp's C functions, as llama-cpp-python binds them: one model with one cache.
+"""llama.cpp's C functions, as llama-cpp-python binds them: a model, and caches over it.
 
 Importing this imports llama_cpp, which loads its libraries: do it in a process that may die, or after
 ``probe`` has found that they work. The rules that calls follow are those of llama.h and of the checks of
@@ -83,31 +83,67 @@ def _listen() -> _Log:
     return _log
 
 
+class LlamaModel:
+    """The GGUF file ``path``, loaded. Raises BackendError when llama.cpp refuses it."""
+
+    def __init__(self, path: Path) -> None:
+        log = _listen()
+        self.name = path.name
+        self.pointer = llama_cpp.llama_model_load_from_file(str(path).encode(), _model_params())
+        if not self.pointer:
+            raise BackendError(f"llama.cpp cannot load {path.name}: {log.complaint()}")
+        weakref.finalize(self, llama_cpp.llama_model_free, self.pointer)
+        stateful = bool(llama_cpp.llama_model_is_recurrent(self.pointer)) or self._says("is_hybrid")
+        self.rewinds = not stateful
+        self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.pointer)))
+        self.buffers = log.buffers()
+        """Bytes by purpose, as far as the log tells."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights: as the log counts them, or as the file has them."""
+        return self.buffers.get("weights") or int(llama_cpp.llama_model_size(self.pointer))
+
+    def facts(self) -> dict[str, Any]:
+        """Sizes as llama.cpp read them, and whether the model generates text from left to right."""
+        model = self.pointer
+        return {
+            "vocab": self.vocab_size,
+            "layers": int(llama_cpp.llama_model_n_layer(model)),
+            "heads": int(llama_cpp.llama_model_n_head(model)),
+            "kv_heads": int(llama_cpp.llama_model_n_head_kv(model)),
+            "hidden": int(llama_cpp.llama_model_n_embd(model)),
+            "context": int(llama_cpp.llama_model_n_ctx_train(model)),
+            "generates": not (self._says("has_encoder") or self._says("is_diffusion")),
+        }
+
+    def _says(self, question: str) -> bool:
+        """The answer of a function of newer versions about the model; False without that function."""
+        ask = getattr(llama_cpp, f"llama_model_{question}", None)
+        return bool(ask and ask(self.pointer))
+
+
 class LlamaCpp:
-    """The ``Runner`` of the GGUF file ``path``, with room for ``cells`` tokens, at least.
+    """The ``Runner`` of ``model``: a cache with room for at least ``cells`` tokens.
 
     ``batch``: most tokens of a pass; ``sequences``: most leaves of a tree. Raises BackendError when llama.cpp
-    refuses the file.
+    cannot make the cache.
     """
 
-    def __init__(self, path: Path, *, threads: int, cells: int, batch: int, sequences: int) -> None:
+    def __init__(self, model: LlamaModel, *, threads: int, cells: int, batch: int, sequences: int) -> None:
         log = _listen()
-        self._model = llama_cpp.llama_model_load_from_file(str(path).encode(), _model_params())
-        if not self._model:
-            raise BackendError(f"llama.cpp cannot load {path.name}: {log.complaint()}")
-        weakref.finalize(self, llama_cpp.llama_model_free, self._model)
-        stateful = bool(llama_cpp.llama_model_is_recurrent(self._model)) or self._says("is_hybrid")
-        self.rewinds = not stateful
+        self._model = model  # outlives the context, which points to it
+        self.rewinds = model.rewinds
         most = sequences if self.rewinds else 1  # each has a state of its own there
         self._context = llama_cpp.llama_init_from_model(
-            self._model, _context_params(threads, cells, batch, most)
+            model.pointer, _context_params(threads, cells, batch, most)
         )
         if not self._context:
-            raise BackendError(f"llama.cpp cannot run {path.name}: {log.complaint()}")
+            raise BackendError(f"llama.cpp cannot run {model.name}: {log.complaint()}")
         weakref.finalize(self, llama_cpp.llama_free, self._context)  # runs before the model's
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._buffers = log.buffers()
-        self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model)))
+        self.vocab_size = model.vocab_size
         self._batch = _Batch(batch, most)
 
     def decode(
@@ -149,26 +185,7 @@ class LlamaCpp:
 
     def nbytes(self) -> dict[str, int]:
         """See ``Runner.nbytes``."""
-        weights = int(llama_cpp.llama_model_size(self._model))
-        return {"weights": weights, "kv_cache": 0, **self._buffers}
-
-    def facts(self) -> dict[str, Any]:
-        """Sizes as llama.cpp read them, and whether the model generates text from left to right."""
-        model = self._model
-        return {
-            "vocab": self.vocab_size,
-            "layers": int(llama_cpp.llama_model_n_layer(model)),
-            "heads": int(llama_cpp.llama_model_n_head(model)),
-            "kv_heads": int(llama_cpp.llama_model_n_head_kv(model)),
-            "hidden": int(llama_cpp.llama_model_n_embd(model)),
-            "context": int(llama_cpp.llama_model_n_ctx_train(model)),
-            "generates": not (self._says("has_encoder") or self._says("is_diffusion")),
-        }
-
-    def _says(self, question: str) -> bool:
-        """What a function of newer versions answers about the model; False without it."""
-        ask = getattr(llama_cpp, f"llama_model_{question}", None)
-        return bool(ask and ask(self._model))
+        return {"weights": self._model.weight_bytes, "kv_cache": 0, **self._buffers}
 
 
 class _Batch:

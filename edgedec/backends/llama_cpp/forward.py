@@ -6,22 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from edgedec.backends.cache_forward import Booked
+from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import head_rows
 from edgedec.backends.llama_cpp.branches import branches, sequences_of
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.memory import CacheBook
 
-MAX_PASS = 256
+MAX_PASS_TOKENS = 256
 MOST_BRANCHES = 32
 """Leaves of a tree. llama.cpp keeps a row of logits per sequence, and slows down with their number."""
 
 
 class Runner(Protocol):
-    """What computes: llama.cpp's batches, and the four things that its cache does with sequences."""
+    """The computation: llama.cpp's batches, and the operations of its cache on sequences."""
 
     @property
     def rewinds(self) -> bool:
@@ -59,7 +61,7 @@ class Runner(Protocol):
         ...
 
 
-class LlamaCppForward(Booked):
+class LlamaCppForward(CacheForward):
     """The ``Forward`` over a ``Runner``. Between passes all resident tokens are sequence 0.
 
     Not exact: llama.cpp adds up in another order in passes of another size. Where the cache cannot forget
@@ -67,11 +69,13 @@ class LlamaCppForward(Booked):
     again: right, and slow.
     """
 
-    def __init__(self, runner: Runner, spec: ModelSpec, capacity: int) -> None:
+    def __init__(
+        self, runner: Runner, spec: ModelSpec, capacity: int, ledger: LedgerLike | None = None
+    ) -> None:
         caps = Capabilities(
-            max_pass=min(MAX_PASS, capacity), trees=runner.rewinds, full_rows=True, exact=False
+            max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, full_rows=True, exact=False
         )
-        super().__init__(spec, caps, capacity)
+        super().__init__(spec, caps, CacheBook(capacity), ledger)
         self._runner = runner
         self._members: list[list[int]] = []
         """Sequences of the last pass's tokens; empty when it is settled."""

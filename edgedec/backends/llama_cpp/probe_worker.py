@@ -1,7 +1,7 @@
 """``python -P -m edgedec.backends.llama_cpp.probe_worker FILE``: loads a GGUF file and runs a pass over it.
 
-The last line on standard output is JSON: ``facts`` of the model, or what was wrong: ``missing`` (a module),
-``old`` (the version, which lacks something), ``error``. A build that crashes says nothing.
+The last line on standard output is JSON: ``facts`` of the model, or the fault: ``missing`` (a module),
+``old`` (the version, which lacks something), ``error``. A build that crashes prints nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def examine(path: Path) -> dict[str, Any]:
     if absent := binding.lacks():
         return {"old": binding.version(), "lacks": absent[0]}
     try:
-        runner = binding.LlamaCpp(path, threads=1, cells=_CELLS, batch=_TOKENS, sequences=1)
-        facts = runner.facts()
+        model = binding.LlamaModel(path)
+        facts = model.facts()
         if facts["generates"]:
+            runner = binding.LlamaCpp(model, threads=1, cells=_CELLS, batch=_TOKENS, sequences=1)
             tokens = [token % facts["vocab"] for token in range(_TOKENS)]
             runner.decode(tokens, range(_TOKENS), [[0]] * _TOKENS, [_TOKENS - 1])
     except EdgeDecError as error:

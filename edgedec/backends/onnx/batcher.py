@@ -1,7 +1,7 @@
-"""A rendezvous: conversations in threads of their own, whose passes become passes of all.
+"""A rendezvous: sequences in threads of their own, whose passes become passes over all of them.
 
-A pass is run as soon as every conversation that is in a reply has asked for something. All passes run in one
-thread, which alone keeps the kernels' buffers.
+A pass runs as soon as every sequence in a reply has submitted a request. All passes run in one thread, so
+only that thread keeps the kernels' buffers.
 """
 
 from __future__ import annotations
@@ -13,28 +13,31 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
-from edgedec.backends.onnx.sequences import Request
+from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
 from edgedec.core.errors import BackendError
+from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
 _CLOSED = "the conversations were closed"
-Observe = Callable[[Sequence[Request], float], None]
 
 
 class Combined(Protocol):
-    """What computes: see ``Places``."""
+    """The computation: see ``Sequences``."""
 
     most: int
 
-    def check(self, request: Request) -> None: ...
+    @property
+    def forwards(self) -> tuple[Forward, ...]: ...
 
-    def run(self, requests: Sequence[Request]) -> list[HeadRows]: ...
+    def check(self, request: PassRequest) -> None: ...
+
+    def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]: ...
 
 
 class _Waiting:
     """A request, and what came of it."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PassRequest) -> None:
         self.request = request
         self.rows: HeadRows | None = None
         self.error: BaseException | None = None
@@ -42,20 +45,21 @@ class _Waiting:
 
 
 class Batcher:
-    """Runs ``submit``'s requests together. ``observe`` sees what was in every pass, and its seconds.
+    """The ``SequenceBatch`` that runs the requests of ``submit`` together.
 
-    A request that does not fit into a pass any more begins the next one, which waits for nobody: so the
+    ``make`` builds the computation, whose forwards call the ``submit`` that it is given. ``observe`` sees
+    each pass. A request that does not fit into a pass begins the next one, which waits for nobody: so the
     pieces of a long prompt take turns with everyone else. Use it as a context manager, or ``close`` it.
     """
 
     def __init__(
         self,
-        combined: Combined,
+        make: Callable[[Submit], Combined],
         *,
-        observe: Observe = lambda requests, seconds: None,
+        observe: Observe = unobserved,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._combined = combined
+        self._combined = make(self.submit)
         self._observe = observe
         self._clock = clock
         self._changed = threading.Condition()
@@ -68,28 +72,30 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
         self._thread.start()
 
-    @contextmanager
-    def reply(self, place: int) -> Iterator[None]:
-        """While inside, no pass is run without a request of ``place``: there will be one soon.
+    @property
+    def forwards(self) -> tuple[Forward, ...]:
+        """See ``SequenceBatch.forwards``."""
+        return self._combined.forwards
 
-        Raises ValueError when ``place`` is in a reply already.
-        """
+    @contextmanager
+    def reply(self, sequence: int) -> Iterator[None]:
+        """See ``SequenceBatch.reply``."""
         with self._changed:
-            if place in self._active:
-                raise ValueError(f"place {place} is in a reply already")
-            self._active.add(place)
+            if sequence in self._active:
+                raise ValueError(f"sequence {sequence} is in a reply already")
+            self._active.add(sequence)
         try:
             yield
         finally:
             with self._changed:
-                self._active.discard(place)
+                self._active.discard(sequence)
                 self._changed.notify()
 
-    def submit(self, request: Request) -> HeadRows:
+    def submit(self, request: PassRequest) -> HeadRows:
         """Wait for the pass that this request is in.
 
-        Raises what ``Places.check`` does for it, before anyone else is concerned; what went wrong with the
-        pass; BackendError after ``close``.
+        Raises what ``Sequences.check`` raises for it, before the request can harm another one; the error of
+        the pass; BackendError after ``close``.
         """
         self._combined.check(request)
         waiting = _Waiting(request)
@@ -148,7 +154,7 @@ class Batcher:
         if not self._queue:
             self._left_over = False
             return False
-        return self._left_over or self._active <= {waiting.request.place for waiting in self._queue}
+        return self._left_over or self._active <= {waiting.request.sequence for waiting in self._queue}
 
     def _take(self) -> list[_Waiting]:
         """From the front of the queue what fits into a pass; the first always does."""

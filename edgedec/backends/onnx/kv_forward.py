@@ -1,4 +1,4 @@
-"""A book and the memory that it is about: what is done with a cache besides computing into it."""
+"""A KV cache in ``KvMemory``: everything that a forward does with it besides computing into it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.cache_forward import Booked
+from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.core.errors import BadFileError
@@ -16,17 +16,14 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, Pass
 
 
-class Cached(Booked):
-    """The part of ``Forward`` and ``PortableCache`` that needs ``KvMemory`` alone."""
+class KvForward(CacheForward):
+    """The part of ``Forward`` that needs only ``kv``: all but ``extend`` and ``attention``."""
 
-    def __init__(self, spec: ModelSpec, caps: Capabilities, kv: KvMemory) -> None:
-        super().__init__(spec, caps, kv.capacity)
-        self._hold(kv)
-
-    def _hold(self, kv: KvMemory) -> None:
-        """Begin with an empty cache."""
-        self._book = CacheBook(kv.capacity, window=self._spec.window, ring=kv.ring)
+    def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
+        book = CacheBook(kv.capacity, window=spec.window, ring=kv.ring)
+        super().__init__(spec, caps, book, kv.ledger)
         self._kv = kv
+        self._weight_bytes = weight_bytes
         self._reached = 0
 
     def _plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
@@ -36,19 +33,23 @@ class Cached(Booked):
         return planned
 
     def rewind(self, length: int) -> None:
-        """See ``Forward.rewind``. What a long way back frees goes to the operating system."""
+        """See ``Forward.rewind``. A long way back returns memory to the operating system."""
         self._reached = max(self._reached, self._book.slots)
         super().rewind(length)
         if self._kv.release(self._book.slots, self._reached):
             self._reached = self._book.slots
 
     def evict(self, first: int, count: int) -> None:
-        """See ``Evicting.evict``."""
+        """See ``Forward.evict``."""
+        if not self._caps.evicts:
+            super().evict(first, count)
         heads = self._spec.n_layers, self._spec.n_kv_heads
         self.select(first, first + count, np.empty((*heads, 0), np.intp))
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Selecting.select``."""
+        """See ``Forward.select``."""
+        if not self._caps.evicts:
+            super().select(first, end, kept)
         check_kept(self._spec, first, end, kept)
         slots = self._book.slots
         self._book.evict(first, end, kept.shape[2])
@@ -56,27 +57,27 @@ class Cached(Booked):
         self._kv.select(first, end, kept, slots)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
-        """See ``Forward.keep_path``. Copies nothing for a path that begins the pass."""
+        """See ``Forward.keep_path``. A path that begins the pass copies nothing."""
         self._kv.move(*self._book.keep(nodes))
 
     @property
     def cache_layout(self) -> str:
-        """See ``PortableCache``."""
+        """See ``Forward.cache_layout``."""
         return self._kv.layout
 
     def cache_bytes(self, length: int) -> int:
-        """See ``PortableCache.cache_bytes``."""
+        """See ``Forward.cache_bytes``."""
         return self._kv.nbytes(length)
 
     def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``PortableCache.write_cache``."""
+        """See ``Forward.write_cache``."""
         held = 0 <= length <= self.length and self.reachable(length) == length
         if not self._book.settled or self.evicted or not held:
             raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
         self._kv.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:
-        """See ``PortableCache.read_cache``. As if one pass had fed all the tokens."""
+        """See ``Forward.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if length:
             planned = self._plan(length, None)
@@ -85,3 +86,9 @@ class Cached(Booked):
             if self.reachable(length) != length:
                 self.rewind(0)
                 raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+
+    def nbytes(self) -> dict[str, int]:
+        """``weights``: mapped, shared by all forwards of the model; ``kv_cache``: reserved by this one, and
+        committed page by page as it fills.
+        """
+        return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}

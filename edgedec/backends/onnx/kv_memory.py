@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.core.errors import BackendError, BadFileError, Remedy
 from edgedec.core.forward import Sink, Source
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
 from edgedec.memory.ledger import SLACK, Ledger
@@ -32,7 +33,12 @@ class KvMemory:
     """
 
     def __init__(
-        self, spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0, ledger: Ledger | None = None
+        self,
+        spec: ModelSpec,
+        capacity: int,
+        kv: KvType = "fp16",
+        ring: int = 0,
+        ledger: LedgerLike | None = None,
     ) -> None:
         row = kv_row_bytes(spec.head_dim, kv) // 2
         rest = (2, spec.n_kv_heads)
@@ -50,8 +56,8 @@ class KvMemory:
         self._kv = kv
         self._kept = ring_kept(spec)
         self._parts = [part for part in (self._whole, self._rings) if part is not None]
-        self._ledger = ledger or Ledger()
-        self._lease = self._ledger.lease("kv_cache", self.reserved)
+        self.ledger: LedgerLike = ledger or Ledger()
+        self._lease = self.ledger.lease("kv_cache", self.reserved)
 
     def use(self) -> None:
         """To be called before slots are written. Raises MemoryBudgetError."""
@@ -77,19 +83,19 @@ class KvMemory:
         """Bytes, were all of it written."""
         return sum(part.array.nbytes for part in self._parts)
 
-    def part(self, place: int, places: int) -> KvMemory:
-        """The slots of one of ``places`` places that share all of it evenly, in the same memory."""
+    def part(self, number: int, count: int) -> KvMemory:
+        """The slots of sequence ``number`` of ``count`` that share the memory evenly."""
         mine = copy(self)
-        mine._whole = self._whole.part(place, places)
-        mine._rings = self._rings and self._rings.part(place, places)
+        mine._whole = self._whole.part(number, count)
+        mine._rings = self._rings and self._rings.part(number, count)
         mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
-        mine._lease = self._ledger.lease("kv_cache", mine.reserved)
+        mine._lease = self.ledger.lease("kv_cache", mine.reserved)
         return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
         for part in self._parts if sources else ():
-            with self._ledger.lease(SLACK, part.slot_bytes * len(sources)):
+            with self.ledger.lease(SLACK, part.slot_bytes * len(sources)):
                 part.move(sources, targets)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:

@@ -57,19 +57,19 @@ class KvPages:
             # NumPy moves overlapping runs of a single axis without a copy between.
             flat[behind * width : (behind + slots - end) * width] = flat[end * width : slots * width]
 
-    def part(self, place: int, places: int) -> KvPages:
-        """The rows of one of ``places`` places that share all of it evenly, in the same memory."""
-        rows = self.rows // places
+    def part(self, number: int, count: int) -> KvPages:
+        """The rows of sequence ``number`` of ``count`` that share the memory evenly."""
+        rows = self.rows // count
         mine = copy(self)
-        mine._first = self._first + place * rows
-        mine.array = self.array[:, :, :, place * rows : (place + 1) * rows]
+        mine._first = self._first + number * rows
+        mine.array = self.array[:, :, :, number * rows : (number + 1) * rows]
         return mine
 
     def give_back(self, first: int) -> None:
         """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
 
         None in a ring that is full up to slot ``first``, which has no such row. A page in which the next
-        head, or another place, begins stays: it is that one's too.
+        head, or another sequence, begins stays: it belongs to both.
         """
         whole = not first and self.array.flags.c_contiguous
         for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):

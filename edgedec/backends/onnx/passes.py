@@ -14,10 +14,11 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
-from edgedec.backends.onnx.session import has_temperature, one_line_errors
+from edgedec.backends.onnx.session import one_line_errors
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows
-from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.memory.ledger import SLACK
 
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
@@ -28,7 +29,7 @@ _WITH_RESULTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What goes into a pass. ``lengths``: the graph's input ``length``; one number, or several for several
+    """The inputs of a pass. ``lengths``: the graph's input ``length``; one number, or several for several
     sequences (``kernels/tree_attention/sequences.h``). ``rows``: indices whose head results are wanted.
     """
 
@@ -56,10 +57,9 @@ class Passes:
         session: ort.InferenceSession,
         spec: ModelSpec,
         caches: Mapping[str, NDArray[np.float16]],
-        ledger: Ledger,
+        ledger: LedgerLike,
     ) -> None:
         self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger
-        self._tempered = has_temperature(session)
         self._bound: dict[tuple[int, int, int, bool], BoundPass] = {}
 
     def run(self, fed: Fed) -> HeadRows:
@@ -72,10 +72,10 @@ class Passes:
             return self._bound_for(fed.shape).run(fed)
 
     def attention(self, fed: Fed) -> FloatArray:
-        """Compute a pass over one sequence, and say what its attention fell on: f32[layers, kv heads, slots].
+        """Compute a pass over one sequence and return its attention, f32[layers, kv heads, slots].
 
-        The graph must have that input (``check_attention``). Raises BackendError when the runtime fails, and
-        MemoryBudgetError: the array is leased for as long as anyone has it.
+        For models without windows (``Capabilities.attention``). The array is leased as long as it exists.
+        Raises BackendError when the runtime fails, and MemoryBudgetError.
         """
         slots = fed.lengths[0] + len(fed.tokens)
         found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
@@ -96,14 +96,13 @@ class Passes:
         return bound
 
     def _bind(self, shape: tuple[int, int, int, bool], caches: Mapping[str, NDArray[Any]]) -> BoundPass:
-        return BoundPass(self._session, caches, self._spec, shape, self._ledger, tempered=self._tempered)
+        return BoundPass(self._session, caches, self._spec, shape, self._ledger)
 
 
 class BoundPass:
     """Inputs and outputs of a ``Fed.shape``: tokens, lengths, head rows, whether with whole logits rows.
 
-    ``caches``: keys and values, and what else the kernels write, by the names of the graph's inputs.
-    ``tempered``: the graph has the input ``temperature``.
+    ``caches``: keys and values, and other arrays that the kernels write, by the names of the graph's inputs.
     """
 
     def __init__(
@@ -112,9 +111,7 @@ class BoundPass:
         caches: Mapping[str, NDArray[Any]],
         spec: ModelSpec,
         shape: tuple[int, int, int, bool],
-        ledger: Ledger,
-        *,
-        tempered: bool,
+        ledger: LedgerLike,
     ) -> None:
         tokens, lengths, rows, full = shape
         self._session = session
@@ -126,7 +123,7 @@ class BoundPass:
         self._values = np.empty((rows, spec.head_k), dtype=np.float32)
         self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
         self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
-        self._temperature = np.ones(1, dtype=np.float32) if tempered else None
+        self._temperature = np.ones(1, dtype=np.float32)
         self._logits_shape = (rows if full else 0, spec.vocab_size)
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._full = full
@@ -144,10 +141,9 @@ class BoundPass:
             "length": self._length,
             "rows": self._rows,
             "want_logits": self._want,
+            "temperature": self._temperature,
             **self._caches,
         }
-        if self._temperature is not None:
-            inputs["temperature"] = self._temperature
         outputs: dict[str, NDArray[Any]] = {
             "values": self._values,
             "ids": self._ids,
@@ -165,14 +161,13 @@ class BoundPass:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def run(self, fed: Fed) -> HeadRows:
-        """See ``Passes.run``. ``temperature`` has no effect on a graph without that input."""
+        """See ``Passes.run``."""
         self._tokens[:] = fed.tokens
         self._positions[:] = fed.positions
         self._parents[:] = fed.parents
         self._length[:] = fed.lengths
         self._rows[:] = fed.rows
-        if self._temperature is not None:
-            self._temperature[0] = fed.temperature
+        self._temperature[0] = fed.temperature
         logits = None
         if self._full:
             logits = np.empty(self._logits_shape, dtype=np.float32)
@@ -186,5 +181,5 @@ class BoundPass:
             self._logsumexp.copy(),
             self._entropy.copy(),
             logits,
-            1.0 if self._temperature is None else fed.temperature,
+            fed.temperature,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.onnx.graph_guard import check_graph
-from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels import library
-from edgedec.memory import KvType, kv_row_name
+from edgedec.memory import kv_row_name
+from edgedec.telemetry.machine import physical_cores
 
 _BROKEN_FILE = (
     states.InvalidProtobuf,
@@ -23,7 +23,7 @@ _BROKEN_FILE = (
     states.NoModel,
     states.InvalidArgument,
 )
-# Every kind this version has; and Python's own, as which a pass with bound buffers reports whatever failed.
+# Every kind of this version, and Python's own: a pass with bound buffers reports every failure as that.
 _REFUSED: tuple[type[Exception], ...] = (
     RuntimeError,
     *(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)),
@@ -86,13 +86,12 @@ def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     return options
 
 
-def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "fp16") -> None:
-    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states, and
-    UnsupportedError when it takes another cache than one of ``kv``: bundles of earlier versions fix fp16.
-    """
+def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
+    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states."""
     with one_line_errors(loading=True):
         inputs = {node.name: node.shape for node in session.get_inputs()}
         outputs = {node.name: node.shape for node in session.get_outputs()}
+        defaulted = {node.name for node in session.get_overridable_initializers()}
     shapes = inputs | outputs
     cache, rings, values, logits = (
         shapes.get(name, []) for name in ("kv_cache", "kv_window", "values", "logits")
@@ -101,53 +100,17 @@ def check_shapes(session: ort.InferenceSession, spec: ModelSpec, kv: KvType = "f
     windowed, rest = spec.n_window_layers, (2, spec.n_kv_heads)
     layers = (spec.n_layers - windowed, *rest, *((windowed, *rest) if windowed else ()))
     stated = (*layers, spec.head_k, spec.vocab_size)
-    fixed, free = [spec.head_dim], [kv_row_name(spec.head_dim)]
+    row = [kv_row_name(spec.head_dim)]
     if (
         found != stated
-        or cache[4:] not in (fixed, free)
-        or rings[4:] != (free if windowed else [])
+        or cache[4:] != row
+        or rings[4:] != (row if windowed else [])
         or inputs.keys() != (_INPUTS | {"kv_window"} if windowed else _INPUTS)
+        or inputs["length"] == [1]
         or not outputs.keys() >= _OUTPUTS
+        or not defaulted >= {"temperature", *(["attention"] if windowed < spec.n_layers else [])}
     ):
         raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
-    if kv != "fp16" and cache[4:] == fixed:
-        raise UnsupportedError(
-            f"the bundle was made by an earlier version, for a cache in fp16, not in {kv}",
-            hint="export or pull the model again",
-        )
-
-
-def check_places(session: ort.InferenceSession) -> None:
-    """Raise UnsupportedError unless one pass of the graph can have tokens of several conversations."""
-    shape = next(node.shape for node in session.get_inputs() if node.name == "length")
-    if shape == [1]:
-        raise UnsupportedError(
-            "the bundle was made by an earlier version, for one conversation at a time",
-            hint="export or pull the model again",
-        )
-
-
-def has_temperature(session: ort.InferenceSession) -> bool:
-    """Whether the head's sums can be had at a temperature; bundles of earlier versions lack that input."""
-    return "temperature" in _with_default(session)
-
-
-def check_attention(session: ort.InferenceSession, spec: ModelSpec) -> None:
-    """Raise UnsupportedError unless all layers of the graph can say what attention fell on."""
-    if spec.n_window_layers:
-        raise UnsupportedError(
-            f"{spec.name} has layers that keep the newest tokens alone, and do not say what attention fell on"
-        )
-    if "attention" not in _with_default(session):
-        raise UnsupportedError(
-            "the bundle was made by an earlier version, which does not say what attention fell on",
-            hint="export or pull the model again",
-        )
-
-
-def _with_default(session: ort.InferenceSession) -> set[str]:
-    """Inputs that a caller may leave out: ONNX Runtime lists them apart from the others."""
-    return {node.name for node in session.get_overridable_initializers()}
 
 
 def _check_runtime(version: str) -> None:
@@ -170,8 +133,8 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
-            what = f"{MODEL} of the bundle holds a name that is not UTF-8"
-            raise BadFileError(what, hint=_AGAIN) from error
+            message = f"{MODEL} of the bundle holds a name that is not UTF-8"
+            raise BadFileError(message, hint=_AGAIN) from error
         if isinstance(error, _BROKEN_FILE):
             raise _one_line(error, self._broken) from error
         if isinstance(error, _REFUSED):
@@ -179,23 +142,6 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
 
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
-    what = _CODE.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
+    text = _CODE.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
     hint = _AGAIN if kind is BadFileError else None
-    return kind(f"ONNX Runtime refused the model: {what[:300]}", hint=hint)
-
-
-def physical_cores() -> int:
-    """Cores this process may use, hyperthreads counted once: a second one adds no memory bandwidth."""
-    if not hasattr(os, "sched_getaffinity"):
-        return max(1, os.cpu_count() or 1)
-    allowed = os.sched_getaffinity(0)
-    cores = {_siblings(cpu) for cpu in allowed}
-    return max(1, len(cores))
-
-
-def _siblings(cpu: int) -> str:
-    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return str(cpu)
+    return kind(f"ONNX Runtime refused the model: {text[:300]}", hint=hint)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from edgedec import __version__
-from edgedec.backends.open import kernels_of, open_forward
+from edgedec.backends.open import open_backend
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
@@ -32,11 +33,13 @@ class Peer:
         """
         del all_rows
         manifest = Manifest.load(Path(model))
-        self._forward = open_forward(Path(model), manifest, threads=threads, capacity=context, kv=kv)
+        backend = open_backend(Path(model), manifest, threads=threads)
+        chosen = kv if kv != "fp16" or backend.caps.kv_kinds else None
+        self._forward = backend.forward(CacheConfig(context, chosen))
         self._policy = policy_for(when_full, self._forward, lookup_ahead)
         self._engine = Engine(self._forward)
         planned = self._forward.nbytes()
-        return {"version": __version__, "isa": kernels_of(manifest), "planned_bytes": planned}
+        return {"version": __version__, "isa": backend.runtime, "planned_bytes": planned}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""

@@ -7,26 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
+from edgedec.backends.backend import PassRequest as Request
 from edgedec.backends.onnx.forward import OnnxForward
-from edgedec.backends.onnx.sequences import Places, Request
-from edgedec.core.errors import ContextFullError, UnsupportedError
-from edgedec.core.manifest import MODEL, Manifest
+from edgedec.backends.onnx.sequences import Sequences
+from edgedec.core.errors import ContextFullError
+from edgedec.core.manifest import Manifest
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.memory import KvType
+from tests.fixtures.opened import onnx_forward, shared_cache
 
 Bundles = Callable[[str], Path]
 TREE = Request(1, [7, 9, 7, 13, 2], [-1, -1, 0, 0, 2], ALL_ROWS)
 
 
 def opened(bundle: Path, capacity: int = 64, kv: KvType = "fp16") -> OnnxForward:
-    return OnnxForward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
+    return onnx_forward(bundle, Manifest.load(bundle), threads=2, capacity=capacity, spin=False, kv=kv)
 
 
-def places(bundle: Path, count: int = 4, kv: KvType = "fp16") -> Places:
-    return opened(bundle, kv=kv).places(count, piece=40, most=100)
+def sequences(bundle: Path, count: int = 4, kv: KvType = "fp16") -> Sequences:
+    return shared_cache(bundle, count, piece=40, most=100, kv=kv)
 
 
 def same(a: HeadRows, b: HeadRows) -> bool:
@@ -45,20 +46,20 @@ def words(seed: int, count: int) -> list[int]:
 @pytest.mark.parametrize(("kind", "kv"), [("llama", "fp16"), ("gemma3", "fp16"), ("llama", "int8")])
 def test_a_pass_of_all_gives_each_what_it_gets_alone(tiny_bundle: Bundles, kind: str, kv: KvType) -> None:
     bundle = tiny_bundle(kind)
-    together = places(bundle, kv=kv)
+    together = sequences(bundle, kv=kv)
     alone = [opened(bundle, kv=kv) for _ in range(4)]
     rounds = [
         [Request(3, words(3, 40), rows=Rows(())), Request(0, words(0, 5)), Request(1, words(1, 17))],
         [Request(2, words(2, 9)), Request(1, TREE.tokens, TREE.parents, TREE.rows), Request(3, [5])],
-        [Request(place, [place + 1]) for place in range(4)],
-        [Request(place, words(place, 2 + place), rows=Rows((0, 1))) for place in (2, 0, 3, 1)],
+        [Request(number, [number + 1]) for number in range(4)],
+        [Request(number, words(number, 2 + number), rows=Rows((0, 1))) for number in (2, 0, 3, 1)],
     ]
     for number, requests in enumerate(rounds):
         found = together.run(requests)
         for request, rows in zip(requests, found, strict=True):
-            one = alone[request.place]
+            one = alone[request.sequence]
             assert same(rows, one.extend(request.tokens, parents=request.parents, rows=request.rows))
-            assert together.forwards[request.place].length == one.length
+            assert together.forwards[request.sequence].length == one.length
         if number == 1:
             for one in (alone[1], together.forwards[1]):
                 one.keep_path([0, 2, 4])
@@ -70,16 +71,16 @@ def test_a_pass_of_all_gives_each_what_it_gets_alone(tiny_bundle: Bundles, kind:
 def test_whole_rows_and_temperatures_are_those_that_each_asked_for(tiny_bundle: Bundles, full: bool) -> None:
     bundle = tiny_bundle("llama")
     wants = [Rows(last=True, temperature=0.5), Rows(full=full), LAST_ROW, Rows(()), Rows((1,), full=True)]
-    requests = [Request(place, words(place, 6), rows=rows) for place, rows in enumerate(wants)]
-    for request, rows in zip(requests, places(bundle, 5).run(requests), strict=True):
+    requests = [Request(number, words(number, 6), rows=rows) for number, rows in enumerate(wants)]
+    for request, rows in zip(requests, sequences(bundle, 5).run(requests), strict=True):
         assert same(rows, opened(bundle).extend(request.tokens, rows=request.rows))
 
 
 def test_a_wrong_request_changes_nothing(tiny_bundle: Bundles) -> None:
-    together = places(tiny_bundle("llama"))
-    good, place = Request(0, [1, 2]), together.forwards[1]
-    place.extend(words(1, 40))
-    place.extend(words(2, 23))
+    together = sequences(tiny_bundle("llama"))
+    good, second = Request(0, [1, 2]), together.forwards[1]
+    second.extend(words(1, 40))
+    second.extend(words(2, 23))
     for wrong, error in [
         (Request(1, [1, 2]), ContextFullError),
         (Request(1, [1], rows=Rows((1,))), ValueError),
@@ -96,17 +97,16 @@ def test_a_wrong_request_changes_nothing(tiny_bundle: Bundles) -> None:
         with pytest.raises((ContextFullError, ValueError)):
             together.check(wrong)
     with pytest.raises(ValueError, match="at most 100"):
-        together.run([Request(place, [1] * 34) for place in (0, 2, 3)])
+        together.run([Request(number, [1] * 34) for number in (0, 2, 3)])
     assert len(together.run([good])) == 1
 
 
-def test_what_a_place_gives_back_is_its_own(tiny_bundle: Bundles) -> None:
+def test_what_a_sequence_gives_back_is_its_own(tiny_bundle: Bundles) -> None:
     """So much that it goes back to the operating system; the neighbours keep every slot."""
-    forward = opened(tiny_bundle("llama"), capacity=256)
-    together = forward.places(3, piece=128, most=256)
-    for place in range(3):
+    together = shared_cache(tiny_bundle("llama"), 3, piece=128, most=256, capacity=256)
+    for number in range(3):
         for seed in (1, 2):
-            together.run([Request(place, words(seed + place, 100))])
+            together.run([Request(number, words(seed + number, 100))])
     kept = []
     for neighbour in (0, 2):
         together.forwards[neighbour].write_cache(sink := io.BytesIO(), 200)
@@ -121,8 +121,8 @@ def test_what_a_place_gives_back_is_its_own(tiny_bundle: Bundles) -> None:
     assert same(again, opened(tiny_bundle("llama"), capacity=256).extend(words(2, 100)))
 
 
-def test_a_cache_can_move_between_places(tiny_bundle: Bundles) -> None:
-    together = places(tiny_bundle("llama"))
+def test_a_cache_can_move_between_sequences(tiny_bundle: Bundles) -> None:
+    together = sequences(tiny_bundle("llama"))
     first, third = together.forwards[0], together.forwards[3]
     first.extend(words(1, 20))
     first.write_cache(sink := io.BytesIO(), 20)
@@ -130,20 +130,3 @@ def test_a_cache_can_move_between_places(tiny_bundle: Bundles) -> None:
     third.read_cache(sink, 20)
     assert first.cache_layout == opened(tiny_bundle("llama")).cache_layout
     assert same(*together.run([Request(0, [5]), Request(3, [5])]))
-
-
-def test_bundles_of_earlier_versions_are_for_one(tiny_bundle: Bundles, tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for file in tiny_bundle("llama").iterdir():
-        (old / file.name).write_bytes(file.read_bytes())
-    graph = onnx.load(old / MODEL, load_external_data=False)
-    length = next(given for given in graph.graph.input if given.name == "length")
-    length.type.tensor_type.shape.dim[0].dim_value = 1
-    onnx.save(graph, old / MODEL)
-    manifest = Manifest.load(tiny_bundle("llama"))
-    forward = OnnxForward(old, manifest, threads=1, capacity=64, spin=False)
-    with pytest.raises(UnsupportedError, match="earlier version") as refused:
-        forward.places(2, piece=40, most=80)
-    assert refused.value.hint == "export or pull the model again"
-    assert forward.extend([1, 2]).ids.shape == (1, forward.spec.head_k)

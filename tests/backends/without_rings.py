@@ -1,4 +1,4 @@
-"""Bundles as earlier versions made them."""
+"""A bundle of a model with windows whose layers all keep the whole context, to compare rings with."""
 
 from __future__ import annotations
 
@@ -12,35 +12,25 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import MODEL, FileEntry, Manifest
 
 
-def without_attention(bundle: Path) -> None:
-    """Change ``bundle``'s graph to one of when it did not say what attention fell on."""
-    model = onnx.load(str(bundle / MODEL), load_external_data=False)
-    _drop_attention(model)
-    (bundle / MODEL).write_bytes(model.SerializeToString())
-
-
-def _drop_attention(model: onnx.ModelProto) -> None:
-    del model.functions[:]  # what is left is for the kernels
-    for values in (model.graph.input, model.graph.initializer):
-        for value in [value for value in values if value.name == "attention"]:
-            values.remove(value)
-    for node in model.graph.node:
-        node.overload = ""
-        if node.op_type == "TreeAttention":
-            del node.input[7:]
-
-
-def without_rings(bundle: Path, out: Path) -> Path:
+def write_without_rings(bundle: Path, out: Path) -> Path:
     """A copy of ``bundle`` at ``out`` in which every layer keeps the whole context, in one input."""
     shutil.copytree(bundle, out)
     manifest = Manifest.load(bundle)
     model = onnx.load(str(out / MODEL), load_external_data=False)
-    _drop_attention(model)
+    del model.functions[:]  # the rest is for the kernels
     inputs = {value.name: value for value in model.graph.input}
     inputs["kv_cache"].type.tensor_type.shape.dim[0].dim_value = manifest.spec.n_layers
     model.graph.input.remove(inputs["kv_window"])
+    if "attention" not in inputs:  # every layer had a window
+        nothing = onnx.helper.make_tensor("attention", onnx.TensorProto.FLOAT, [0, 0, 0], [])
+        model.graph.initializer.append(nothing)
+        shape = [None, None, None]
+        value = onnx.helper.make_tensor_value_info("attention", onnx.TensorProto.FLOAT, shape)
+        model.graph.input.append(value)
     for node in model.graph.node:
+        node.overload = ""
         if node.op_type == "TreeAttention":
+            del node.input[7:]
             node.input[4] = "kv_cache"
             kept = [a for a in node.attribute if a.name not in ("ring", "layer")]
             del node.attribute[:]

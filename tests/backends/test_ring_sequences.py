@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from edgedec.backends.onnx.sequences import Request
+from edgedec.backends.backend import PassRequest
 from edgedec.core.errors import BadFileError
 from edgedec.memory import KvType
 from tests.backends.ring_models import (
@@ -26,6 +26,7 @@ from tests.backends.ring_models import (
     small,
     text,
 )
+from tests.fixtures.opened import shared_cache
 
 __all__ = ["bundles", "small"]  # fixtures
 
@@ -33,8 +34,7 @@ __all__ = ["bundles", "small"]  # fixtures
 @pytest.mark.parametrize(("name", "kv"), KINDS)
 def test_a_cache_read_is_a_cache_computed(name: str, kv: KvType, bundles: Bundles) -> None:
     """Into rings of another size, of the newest slots and no more."""
-    first, second = opened(bundles(name)[0], kv), opened(bundles(name)[0], kv, capacity=300)
-    second.reserve(200, kv, 3)
+    first, second = opened(bundles(name)[0], kv), opened(bundles(name)[0], kv, 200, 3)
     second.extend([1, 2, 3])
     tokens = text(110)
     feed(first, tokens)
@@ -102,32 +102,32 @@ def test_files_of_whole_caches_are_another_kind(bundles: Bundles) -> None:
 def test_conversations_side_by_side_have_rings_of_their_own(name: str, kv: KvType, bundles: Bundles) -> None:
     """Chains, trees and ways back, in passes of all three: each has the bits of a whole cache of its own."""
     rng = np.random.default_rng(3)
-    with_rings, earlier = bundles(name)
-    places = opened(with_rings, kv).places(3, piece=LONGEST, most=3 * LONGEST)
-    alone = [opened(earlier, kv) for _ in places.forwards]
+    with_rings, without_rings = bundles(name)
+    batch = shared_cache(with_rings, 3, piece=LONGEST, most=3 * LONGEST, capacity=400, kv=kv)
+    alone = [opened(without_rings, kv) for _ in batch.forwards]
     for _ in range(40):
         requests = []
-        for place in rng.permutation(3)[: rng.integers(1, 4)].tolist():
+        for number in rng.permutation(3)[: rng.integers(1, 4)].tolist():
             size = int(rng.integers(1, LONGEST + 1))
             parents = [int(rng.integers(-1, i)) for i in range(size)]
-            requests.append(Request(place, text(size, int(rng.integers(1 << 30))), parents, FULL))
-        for request, rows in zip(requests, places.run(requests), strict=True):
-            one = alone[request.place]
+            requests.append(PassRequest(number, text(size, int(rng.integers(1 << 30))), parents, FULL))
+        for request, rows in zip(requests, batch.run(requests), strict=True):
+            one = alone[request.sequence]
             assert bits(rows) == bits(one.extend(request.tokens, parents=request.parents, rows=FULL))
-            for forward in (one, places.forwards[request.place]):
+            for forward in (one, batch.forwards[request.sequence]):
                 forward.keep_path([0])
                 forward.rewind(forward.length - int(request.tokens[0] % 5 == 0))
-        for forward in places.forwards:
+        for forward in batch.forwards:
             for token in text(3, forward.length):
                 assert bits(forward.extend([token], rows=FULL)) == bits(
-                    alone[forward.place].extend([token], rows=FULL)
+                    alone[forward.number].extend([token], rows=FULL)
                 )
-    assert min(forward.length for forward in places.forwards) > 5 * RING
+    assert min(forward.length for forward in batch.forwards) > 5 * RING
     sink = io.BytesIO()
-    places.forwards[0].write_cache(sink, places.forwards[0].length)
+    batch.forwards[0].write_cache(sink, batch.forwards[0].length)
     sink.seek(0)
-    places.forwards[2].read_cache(sink, places.forwards[0].length)
-    assert bits(places.forwards[2].extend([7], rows=FULL)) == bits(alone[0].extend([7], rows=FULL))
+    batch.forwards[2].read_cache(sink, batch.forwards[0].length)
+    assert bits(batch.forwards[2].extend([7], rows=FULL)) == bits(alone[0].extend([7], rows=FULL))
     expected = alone[1].extend([7], rows=FULL)
-    assert bits(places.forwards[1].extend([7], rows=FULL)) == bits(expected)
-    assert places.forwards[0].nbytes()["kv_cache"] == opened(with_rings, kv).nbytes()["kv_cache"]
+    assert bits(batch.forwards[1].extend([7], rows=FULL)) == bits(expected)
+    assert batch.forwards[0].nbytes()["kv_cache"] == opened(with_rings, kv).nbytes()["kv_cache"]

@@ -1,0 +1,173 @@
+"""A loaded model without a cache: the protocol that all backends follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from edgedec.backends.checks import check_threads, checked_capacity, checked_kv
+from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.errors import Remedy, UnsupportedError
+from edgedec.core.forward import Capabilities, Forward
+from edgedec.core.leasing import LedgerLike
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.telemetry.machine import physical_cores
+
+DEFAULT_CACHE = CacheConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequest:
+    """The part of one sequence in a pass over several; see ``Forward.extend``."""
+
+    sequence: int
+    tokens: Sequence[int]
+    parents: Sequence[int] | None = None
+    rows: Rows = LAST_ROW
+
+
+Submit = Callable[[PassRequest], HeadRows]
+"""Computes a request, alone or in a pass with others."""
+Observe = Callable[[Sequence[PassRequest], float], None]
+"""Called after each pass with the requests in it and its duration in seconds."""
+
+
+def unobserved(requests: Sequence[PassRequest], seconds: float) -> None:
+    """Do nothing; the default ``Observe``."""
+
+
+class SequenceBatch(Protocol):
+    """Several sequences in one KV cache, whose passes become passes over all of them.
+
+    Use each forward from a thread of its own, inside ``reply``. Close the batch, or use it as a context
+    manager.
+    """
+
+    @property
+    def forwards(self) -> tuple[Forward, ...]:
+        """One for each sequence."""
+        ...
+
+    def reply(self, sequence: int) -> AbstractContextManager[None]:
+        """Make every pass wait for a request of ``sequence`` while inside.
+
+        Raises ValueError when the sequence is in a reply already.
+        """
+        ...
+
+    def close(self) -> None:
+        """Run no more passes; waiting callers get a BackendError."""
+        ...
+
+
+class Backend(Protocol):
+    """A loaded model: weights and facts, no KV cache. So a caller plans memory before the cache exists."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def caps(self) -> Capabilities:
+        """Abilities of any forward; ``max_pass`` is the most that a cache can allow."""
+        ...
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights, as mapped or held."""
+        ...
+
+    @property
+    def runtime(self) -> str:
+        """The kernel row that runs ("avx2", ...), or the name of another runtime."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """Compute threads."""
+        ...
+
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> Forward:
+        """Make an empty KV cache, once, and the forward over it; its memory is leased from ``ledger``.
+
+        Raises UsageError for a capacity beyond the model's context, UnsupportedError for a format that is not
+        in ``caps.kv_kinds``, MemoryBudgetError, and BackendError when the memory cannot be had.
+        """
+        ...
+
+    def sequences(
+        self,
+        count: int,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: LedgerLike | None = None,
+        observe: Observe = unobserved,
+    ) -> SequenceBatch:
+        """Make a KV cache for ``count`` sequences, each with the capacity and pass length of ``cache``.
+
+        ``batch_tokens``: most tokens of one pass over all sequences. Raises UnsupportedError for more than
+        ``caps.sequences``, and what ``forward`` raises.
+        """
+        ...
+
+
+class BackendBase:
+    """The facts of a ``Backend``, and a refusal of several sequences for backends that run one."""
+
+    def __init__(self, spec: ModelSpec, caps: Capabilities, threads: int | None) -> None:
+        """``threads``: None: one per physical core. Raises UsageError for fewer than one."""
+        check_threads(threads)
+        self._spec = spec
+        self._caps = caps
+        self._threads = threads or physical_cores()
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._spec
+
+    @property
+    def caps(self) -> Capabilities:
+        return self._caps
+
+    @property
+    def threads(self) -> int:
+        return self._threads
+
+    @staticmethod
+    def runtime_name() -> str:
+        """The name of the runtime, known without a model."""
+        raise NotImplementedError
+
+    @property
+    def runtime(self) -> str:
+        """See ``Backend.runtime``."""
+        return self.runtime_name()
+
+    def sequences(
+        self,
+        count: int,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: LedgerLike | None = None,
+        observe: Observe = unobserved,
+    ) -> SequenceBatch:
+        """See ``Backend.sequences``."""
+        raise UnsupportedError(
+            f"{self._spec.name} runs one sequence at a time",
+            hint="export the model for EdgeDec's kernels",
+            remedy=Remedy("export"),
+        )
+
+    def _limits(self, cache: CacheConfig) -> tuple[int, KvType | None, Capabilities]:
+        """Check ``cache``: its capacity in tokens, its format, and the capabilities of a forward over it.
+
+        Raises UsageError and UnsupportedError as ``Backend.forward`` does.
+        """
+        capacity = checked_capacity(self._spec, cache.capacity)
+        kv = checked_kv(self._spec, self._caps, cache)
+        most = min(cache.max_pass or capacity, self._caps.max_pass, capacity)
+        return capacity, kv, replace(self._caps, max_pass=most)

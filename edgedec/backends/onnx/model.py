@@ -1,0 +1,136 @@
+"""A bundle of EdgeDec's own ops, loaded into ONNX Runtime: weights and session, no KV cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
+from edgedec.backends.checks import check_sequences
+from edgedec.backends.onnx.batcher import Batcher
+from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.passes import Passes
+from edgedec.backends.onnx.sequences import SequenceModel, Sequences
+from edgedec.backends.onnx.session import check_shapes, open_session
+from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.forward import Capabilities
+from edgedec.core.leasing import LeaseLike, LedgerLike
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.model_spec import ModelSpec
+from edgedec.kernels.library import isa
+from edgedec.memory import ring_slots
+from edgedec.memory.footprint import scratch_bytes
+from edgedec.memory.ledger import Ledger
+from edgedec.telemetry.process import mapped_bytes
+
+MAX_PASS_TOKENS = 512
+MOST_SEQUENCES = 16
+"""Beyond them passes cost as much per token as prompts do."""
+_WINDOWED = ("gemma2", "gemma3", "phi3")
+"""Architectures with layers that see only the newest tokens: after an eviction they would see others."""
+
+
+class OnnxModel(BackendBase):
+    """The ``Backend`` of a bundle with EdgeDec's kernels. Every forward over it shares the weights.
+
+    ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
+    which is best when no one else needs the cores. Raises UsageError, BadFileError or BackendError when the
+    bundle or the library cannot be used (see ``open_session`` and ``check_shapes``).
+    """
+
+    def __init__(
+        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, spin: bool = True
+    ) -> None:
+        super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
+        before = mapped_bytes(bundle / WEIGHTS)
+        self._session = open_session(bundle, threads, spin=spin)
+        # Every tensor is mapped by itself, in whole pages: more than the file has.
+        self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
+        check_shapes(self._session, self._spec)
+        self._scratch: dict[LedgerLike, LeaseLike] = {}
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights as they are mapped."""
+        return self._weight_bytes
+
+    @staticmethod
+    def runtime_name() -> str:
+        """The kernel row that this machine runs. Raises UsageError for an EDGEDEC_ISA that it cannot run."""
+        return isa()
+
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> OnnxForward:
+        """See ``Backend.forward``. ``max_pass`` also sizes the rings of layers with a window."""
+        capacity, kv, caps = self._limits(cache)
+        ledger = ledger or Ledger()
+        memory = self._memory(capacity, kv, caps.max_pass, 1, ledger)
+        passes = self._passes(memory, caps.max_pass, capacity, ledger)
+        return OnnxForward(passes, memory, self._spec, caps, self._weight_bytes)
+
+    def sequences(
+        self,
+        count: int,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: LedgerLike | None = None,
+        observe: Observe = unobserved,
+    ) -> Batcher:
+        """See ``Backend.sequences``."""
+        return Batcher(
+            lambda submit: self.shared_cache(count, cache, batch_tokens, ledger, submit), observe=observe
+        )
+
+    def shared_cache(
+        self,
+        count: int,
+        cache: CacheConfig,
+        batch_tokens: int,
+        ledger: LedgerLike | None = None,
+        submit: Submit | None = None,
+    ) -> Sequences:
+        """Make the cache of ``sequences``, without the thread in which their passes meet.
+
+        ``submit`` computes what a forward asks for; None: a pass of its own.
+        """
+        check_sequences(self._spec, self._caps, count)
+        capacity, kv, caps = self._limits(cache)
+        ledger = ledger or Ledger()
+        memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
+        most = max(batch_tokens, caps.max_pass)
+        passes = self._passes(memory, most, capacity, ledger)
+        shared = SequenceModel(self._spec, caps, self._weight_bytes)
+        return Sequences(passes, memory, shared, count, most, submit)
+
+    def _memory(
+        self, capacity: int, kv: KvType | None, longest: int, count: int, ledger: LedgerLike
+    ) -> KvMemory:
+        assert kv is not None, "kv_kinds is not empty"
+        ring = ring_slots(self._spec, capacity, longest, kv)
+        return KvMemory(self._spec, count * capacity, kv, count * ring, ledger)
+
+    def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: LedgerLike) -> Passes:
+        """Lease what ONNX Runtime allocates for passes over at most ``longest`` tokens.
+
+        All forwards share the session and so its memory: each ledger has one lease, of the most that any
+        forward needs.
+        """
+        if ledger not in self._scratch:
+            self._scratch[ledger] = ledger.lease("scratch", 0)
+        self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity))
+        return Passes(self._session, self._spec, memory.arrays, ledger)
+
+
+def _capabilities(spec: ModelSpec) -> Capabilities:
+    return Capabilities(
+        max_pass=MAX_PASS_TOKENS,
+        trees=True,
+        full_rows=True,
+        exact=True,
+        portable=True,
+        evicts=spec.architecture not in _WINDOWED,
+        attention=not spec.n_window_layers,
+        reserves=True,
+        sequences=MOST_SEQUENCES,
+        kv_kinds=("fp16", "int8"),
+    )

@@ -1,0 +1,21 @@
+"""The size and kind of a KV cache that a caller asks of a backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+KvType = Literal["fp16", "int8"]
+"""Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """One KV cache. None leaves a value to the backend."""
+
+    capacity: int | None = None
+    """Tokens. None: the context that the model was made for, at most 4096."""
+    kv: KvType | None = None
+    """Number format. None: the first of ``Capabilities.kv_kinds``, or the runtime's own."""
+    max_pass: int | None = None
+    """Most tokens of one pass. None: as many as the backend can run."""
