@@ -55,7 +55,6 @@ def export_huggingface(
     quant: str | None = None,
     calibration: str | None = None,
     name: str | None = None,
-    provenance: Mapping[str, str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
@@ -85,16 +84,13 @@ def export_huggingface(
             raise UsageError(
                 "nothing is quantised in an export with optimum", hint="leave out the calibration text"
             )
-        return export_with_optimum(
-            source, out, quant=quant, name=name, provenance=provenance, progress=progress
-        )
+        return export_with_optimum(source, out, quant=quant, name=name, progress=progress)
     return export(
         source,
         out,
         quant=quant or QUANTS[0],
         calibration=calibration,
         name=name,
-        provenance=provenance,
         progress=progress,
     )
 

@@ -114,14 +114,14 @@ class _Builder:
             epsilon=hyper.epsilon,
             **_cap(hyper.attention_softcap),
         )
-        return self.linear(block + "attn_output", heads, hyper.hidden, queries)
+        return self.linear(block + "attn_output", heads, (hyper.hidden, queries))
 
     def qkv(self, block: str, x: str, queries: int, keys: int) -> str:
         hidden = self.hyper.hidden
         if self.arch.fused:
-            return self.linear(block + "attn_qkv", x, queries + 2 * keys, hidden, terms=_QKV_TERMS)
+            return self.linear(block + "attn_qkv", x, (queries + 2 * keys, hidden), terms=_QKV_TERMS)
         parts = [
-            self.linear(block + name, x, rows, hidden, self.arch.qkv_bias, terms=_QKV_TERMS)
+            self.linear(block + name, x, (rows, hidden), self.arch.qkv_bias, terms=_QKV_TERMS)
             for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
         ]
         return self.op("Concat", block + "qkv", parts, domain="", axis=1)
@@ -131,15 +131,15 @@ class _Builder:
         halves: list[Part | None] = [None, None]
         if self.arch.fused:
             halves = [Part(block + "ffn_up.weight", first, 2 * hyper.ffn) for first in (0, hyper.ffn)]
-        gate = self.linear(block + "ffn_gate", x, hyper.ffn, hyper.hidden, part=halves[0])
-        up = self.linear(block + "ffn_up", x, hyper.ffn, hyper.hidden, part=halves[1])
+        gate = self.linear(block + "ffn_gate", x, (hyper.ffn, hyper.hidden), part=halves[0])
+        up = self.linear(block + "ffn_up", x, (hyper.ffn, hyper.hidden), part=halves[1])
         if self.arch.activation == "gelu_tanh":
             active = self.op("Gelu", block + "active", [gate], domain="", approximate="tanh")
         else:
             sigmoid = self.op("Sigmoid", block + "sigmoid", [gate], domain="")
             active = self.op("Mul", block + "active", [gate, sigmoid], domain="")
         gated = self.op("Mul", block + "gated", [active, up], domain="")
-        return self.linear(block + "ffn_down", gated, hyper.hidden, hyper.ffn)
+        return self.linear(block + "ffn_down", gated, (hyper.hidden, hyper.ffn))
 
     def rotary_tables(self) -> dict[bool, str]:
         """The rotary table of layers without (False) and with (True) a window."""
@@ -169,12 +169,13 @@ class _Builder:
         self,
         name: str,
         x: str,
-        rows: int,
-        cols: int,
+        shape: tuple[int, int],
         bias: bool = False,
         terms: int = 1,
         part: Part | None = None,
     ) -> str:
+        """Multiply ``x`` by the matrix ``name`` of ``shape`` (rows, columns)."""
+        rows, cols = shape
         weight = self.matrix(name, rows, cols, part)
         inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
         formats = self.format(weight)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
@@ -39,7 +38,6 @@ def export_huggingface(
     quant: str,
     calibration: str | None = None,
     name: str | None = None,
-    provenance: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """See ``edgedec.export.export_huggingface``."""
@@ -60,7 +58,7 @@ def export_huggingface(
         contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
-            return {**origin_of(source, report), **chosen, **(provenance or {})}
+            return {**origin_of(source, report), **chosen}
 
         return write_bundle(weights, contents, out, origin, report)
 

@@ -47,7 +47,6 @@ def export_with_optimum(
     *,
     quant: str | None = None,
     name: str | None = None,
-    provenance: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """As ``edgedec.export.export_huggingface``, for an architecture that is in none of ``FAMILIES``."""
@@ -70,7 +69,7 @@ def export_with_optimum(
         if texts.template is not None:
             writer.bytes(CHAT_TEMPLATE, texts.template.encode())
         spec = _spec(title, kind, facts, cache, texts.info.bos_id, texts.info.eos_ids)
-        origin: dict[str, Scalar] = {**origin_of(source, report), **(provenance or {})}
+        origin: dict[str, Scalar] = dict(origin_of(source, report))
         made = versions("edgedec", *_LIBRARIES)
         manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum")
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written

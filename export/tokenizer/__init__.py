@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgedec.core.errors import BadFileError, UnsupportedError
@@ -46,7 +47,7 @@ def _build_bpe(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
     vocab = read_vocabulary(metadata)
     sections = bpe_sections(vocab, rule)
     bos = token_id(metadata, "bos", len(vocab.tokens))
-    return _finish(metadata, vocab, sections, kind="bpe", bos=bos, add_bos=rule.add_bos, eos=None)
+    return _finish(metadata, vocab, sections, _Ids("bpe", bos, rule.add_bos, None))
 
 
 def _name(value: Any) -> str | None:
@@ -67,28 +68,31 @@ def _build_spm(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
     bos = token_id(metadata, "bos", size)
     if bos is None:
         bos = _SPM_BOS if size > _SPM_BOS else None
-    return _finish(metadata, vocab, sections, kind="spm", bos=bos, add_bos=True, eos=_SPM_EOS)
+    return _finish(metadata, vocab, sections, _Ids("spm", bos, True, _SPM_EOS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """Token ids at both ends of a text, where the metadata leave them open."""
+
+    kind: Literal["bpe", "spm"]
+    bos: int | None
+    add_bos: bool
+    eos: int | None
 
 
 def _finish(
-    metadata: Mapping[str, Any],
-    vocab: Vocabulary,
-    sections: Mapping[str, Any],
-    *,
-    kind: Literal["bpe", "spm"],
-    bos: int | None,
-    add_bos: bool,
-    eos: int | None,
+    metadata: Mapping[str, Any], vocab: Vocabulary, sections: Mapping[str, Any], ids: _Ids
 ) -> tuple[str, TokenizerInfo]:
-    ends = eos_ids(metadata, vocab, eos)
+    ends = eos_ids(metadata, vocab, ids.eos)
     document = {"version": "1.0", "added_tokens": added_tokens(vocab, ends), **sections}
     # No escapes and no spaces: the vocabulary is most of the file, and a bundle may hardly outgrow its GGUF.
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     info = TokenizerInfo(
-        add_bos=bos is not None and bool(metadata.get(f"{PREFIX}add_bos_token", add_bos)),
-        bos_id=bos,
+        add_bos=ids.bos is not None and bool(metadata.get(f"{PREFIX}add_bos_token", ids.add_bos)),
+        bos_id=ids.bos,
         eos_ids=ends,
-        kind=kind,
+        kind=ids.kind,
         chat_template=bool(metadata.get("tokenizer.chat_template")),
     )
     return text, info
