@@ -12,7 +12,7 @@ import click
 from edgedec.cli import errors, screen, slash, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
-from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.interrupts import interrupts_to, terminated
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
@@ -130,6 +130,8 @@ def _converse(chat: Chat, ctx: click.Context) -> None:
             except KeyboardInterrupt:
                 chat.session.recover()
                 screen.dim("stopped at once; the next reply reads the conversation again")
+            if terminated():
+                break
             verification.check(ctx)
     except slash.Quit:
         return

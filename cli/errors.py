@@ -6,12 +6,14 @@ out of memory           9
 disk full               7
 other system error      1
 interrupted             130
+terminated              143
 reader gone             141, quietly
 anything else           70; ``EDGEDEC_DEBUG=1`` shows the traceback, of every kind of error
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -21,12 +23,14 @@ from contextlib import contextmanager
 import click
 
 from edgedec.cli import screen
+from edgedec.cli.interrupts import terminated
+from edgedec.cli.main import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.remedies import hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.core.files import DISK_FULL
 
-INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 INTERNAL = 70
 
 
@@ -34,22 +38,33 @@ class ReaderGone(Exception):  # noqa: N818 - it is no error
     """A broken pipe, kept from click, which would make an exit status of its own from it."""
 
 
+class Terminated(BaseException):
+    """SIGTERM, kept from click, which would end the line of a Ctrl-C."""
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with the status of the error raised inside, after its one line."""
+    end = leave_at_once if raise_again() else lambda: None
     try:
         yield
         sys.stdout.flush()
+        end()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except (BrokenPipeError, ReaderGone):
         _discard_output()
         sys.exit(BROKEN_PIPE)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort, Terminated):
+        end()
+        if terminated():
+            show("terminated")
+            sys.exit(TERMINATED)
         sys.exit(INTERRUPTED)
     except Exception as error:  # the one place that may: whatever it is, the user gets a line and a status
         if os.environ.get("EDGEDEC_DEBUG"):
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        end()
         message, hint, status = explain(error)
         show(message, hint)
         sys.exit(status)
@@ -70,13 +85,20 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         return error.format_message().rstrip("."), f"see `{command} --help`", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), None, error.exit_code
-    if isinstance(error, MemoryError):
-        return "not enough memory", "a smaller --context or a smaller model needs less", 9
+    if _is_memory(error):
+        return "not enough memory", "a smaller --context or a smaller model needs less", OUT_OF_MEMORY
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         status = StorageError.exit_code if error.errno in DISK_FULL else EdgeDecError.exit_code
         return f"{error.strerror or error}{where}", None, status
     return f"internal error: {type(error).__name__}: {error}", "EDGEDEC_DEBUG=1 shows where", INTERNAL
+
+
+def _is_memory(error: Exception) -> bool:
+    """Whether memory ran out: C++, the loader and ONNX Runtime say it in words only."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, ImportError | RuntimeError) and any(word in str(error) for word in MEMORY_WORDS)
 
 
 def _one_line(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from edgedec.cli.main import COMMANDS, app
+from edgedec.cli.app import COMMANDS, app
 from edgedec.cli.slash import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 

@@ -1,12 +1,15 @@
-"""Ctrl-C while a reply runs: end it cleanly first, insist second."""
+"""Ctrl-C and SIGTERM while a command runs: end a reply cleanly first, insist second."""
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
+
+_terminated = False
 
 
 class Interruptible(Protocol):
@@ -17,7 +20,7 @@ class Interruptible(Protocol):
 
 @contextmanager
 def interrupts_to(session: Interruptible) -> Iterator[None]:
-    """While inside, Ctrl-C ends the reply between two passes; a second one raises KeyboardInterrupt."""
+    """Inside, Ctrl-C ends the reply between two passes; a second one raises KeyboardInterrupt."""
 
     def first(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,3 +31,40 @@ def interrupts_to(session: Interruptible) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def terminations_interrupt() -> Iterator[None]:
+    """Inside, SIGTERM acts as Ctrl-C does, and ``terminated`` says so.
+
+    Where Ctrl-C would have let the command go on, KeyboardInterrupt is raised at the end.
+    Nothing changes outside the main thread, and where the signal is ignored or handled already.
+    """
+    global _terminated
+    _terminated = False
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+        if _terminated:
+            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def terminated() -> bool:
+    """Whether SIGTERM has come since the command began. A loop that goes on after Ctrl-C must end then."""
+    return _terminated
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _terminated
+    _terminated = True
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+    else:
+        raise KeyboardInterrupt

@@ -1,93 +1,54 @@
-"""The ``edgedec`` command. Subcommands are imported when they are called, so that each starts quickly."""
+"""The entry point of ``edgedec``: Ctrl-C ends it quietly from its first moment to its last.
 
-from __future__ import annotations
+Until the command line is imported, and after the command has ended, there is nothing to clean up: SIGINT then
+ends the process at once. In between it raises KeyboardInterrupt, as everywhere.
+"""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
+import os
+import signal
+import sys
+from types import FrameType
 
-import click
-
-from edgedec import __version__
-from edgedec.cli import screen
-from edgedec.cli.errors import ReaderGone, one_line_errors
-
-COMMANDS = {
-    "chat": "Talk with a model.",
-    "generate": "Answer one prompt, or continue a text.",
-    "pull": "Fetch a model and prepare it.",
-    "list": "Show the models that are installed, and those that can be pulled.",
-    "rm": "Remove installed models.",
-    "export": "Turn a GGUF file or Hugging Face model into a bundle.",
-    "check": "Say whether one model can draft for another.",
-    "plan": "Say what fits into how much memory.",
-    "doctor": "Say what this machine has and how fast it can be.",
-    "bench": "Measure speed, memory and faithfulness.",
-}
-"""Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
-
-
-@contextmanager
-def _broken_pipes() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise ReaderGone from error
-
-
-class LazyGroup(click.Group):
-    """A group that imports ``edgedec.cli.NAME`` for its command NAME, and whose errors are one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(f"edgedec.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _broken_pipes():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _broken_pipes():
-            return super().invoke(ctx)
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        with one_line_errors():
-            status = super().main(*args, **{**kwargs, "standalone_mode": False})
-        raise SystemExit(status if isinstance(status, int) else 0)
-
-
-@click.group(
-    "edgedec",
-    cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Models are kept in EDGEDEC_HOME (default: the user's cache directory). EDGEDEC_ISA forces a"
-    " kernel row, EDGEDEC_DEBUG=1 shows tracebacks.",
-)
-@click.version_option(__version__, prog_name="edgedec")
-@click.pass_context
-def app(ctx: click.Context) -> None:
-    """Run language models on this machine, exactly and in bounded memory."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+INTERRUPTED = 130
+OUT_OF_MEMORY = 9
 
 
 def main() -> None:
-    """Entry point of the ``edgedec`` script; never returns."""
-    screen.prepare_streams()
-    app.main(prog_name="edgedec")
+    """Run the command line of this process; never returns."""
+    leave_at_once()
+    try:
+        from edgedec.cli.app import run
+    except (MemoryError, ImportError, OSError) as error:
+        if isinstance(error, MemoryError) or any(word in str(error) for word in MEMORY_WORDS):
+            os.write(2, b"error: not enough memory to start\n")
+            sys.exit(OUT_OF_MEMORY)
+        raise
+    run()
+
+
+MEMORY_WORDS = ("failed to map segment", "annot allocate memory", "bad_alloc", "bad allocation", "new thread")
+"""Parts of the messages of errors that say that memory ran out: of the loader, the system, C++ and Python."""
+
+
+def leave_at_once() -> None:
+    """End the process without a word at the next SIGINT, unless it is ignored or handled already."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def raise_again() -> bool:
+    """Undo ``leave_at_once``: SIGINT raises KeyboardInterrupt. Return whether there was anything to undo."""
+    if signal.getsignal(signal.SIGINT) is not _leave:
+        return False
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return True
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
-    main()
+    from edgedec.cli import main as module  # the one that others import, not a second copy of it
+
+    module.main()

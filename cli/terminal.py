@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgedec.cli import screen
+from edgedec.cli.interrupts import terminated
 from edgedec.core.errors import UsageError
 
 PROMPT = "> "
@@ -37,7 +38,7 @@ def typed_turns(history: Path) -> Iterator[str]:
         except EOFError:
             return
         except KeyboardInterrupt:
-            if warned:
+            if warned or terminated():
                 return
             warned = True
             screen.dim("(Ctrl-C once more, or Ctrl-D, quits)")

@@ -9,7 +9,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from edgedec.cli.main import app
+from edgedec.cli.app import app
 from edgedec.cli.seams import Seams
 from edgedec.memory import KvType
 from edgedec.models import Store

@@ -15,7 +15,7 @@ import pytest
 
 import edgedec
 from edgedec.cli import errors, helpdoc, progress
-from edgedec.cli.main import COMMANDS, app
+from edgedec.cli.app import COMMANDS, app
 from edgedec.cli.seams import Seams
 from edgedec.core.errors import BackendError, BadFileError
 from tests.cli.support import Home, assert_one_line, run
@@ -56,7 +56,7 @@ def test_an_unknown_command_is_one_line() -> None:
 
 def test_starting_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from edgedec.cli.main import app; from edgedec.cli import generate;"
+        "import sys; from edgedec.cli.app import app; from edgedec.cli import generate;"
         "heavy = 'rich jinja2 httpx onnx gguf huggingface_hub prompt_toolkit onnxruntime tokenizers'.split();"
         "print([name for name in heavy if name in sys.modules])"
     )

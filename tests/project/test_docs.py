@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgedec.cli.main import app
+from edgedec.cli.app import app
 from tests.conftest import ROOT
 from tests.project.sources import documents, relative
 

@@ -100,7 +100,7 @@ def test_exit_codes_are_documented() -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", guide, re.MULTILINE)}
     cli = import_module("edgedec.cli.errors")
     raised = {code for _, _, code in real_tree()}
-    assert documented == raised | {0, cli.INTERRUPTED, cli.BROKEN_PIPE, cli.INTERNAL}
+    assert documented == raised | {0, cli.INTERRUPTED, cli.BROKEN_PIPE, cli.TERMINATED, cli.INTERNAL}
 
 
 def test_version() -> None:

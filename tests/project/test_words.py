@@ -11,7 +11,7 @@ import click
 import pytest
 
 from edgedec.cli import remedies
-from edgedec.cli.main import COMMANDS, app
+from edgedec.cli.app import COMMANDS, app
 from edgedec.core.errors import EdgeDecError, Remedy, RemedyName
 
 ROOT = Path(__file__).parents[2]

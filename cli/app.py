@@ -1,0 +1,95 @@
+"""The ``edgedec`` command. A subcommand is imported when it is called, so that each starts quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from edgedec import __version__
+from edgedec.cli import screen
+from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
+from edgedec.cli.interrupts import terminated, terminations_interrupt
+
+COMMANDS = {
+    "chat": "Talk with a model.",
+    "generate": "Answer one prompt, or continue a text.",
+    "pull": "Fetch a model and prepare it.",
+    "list": "Show the models that are installed, and those that can be pulled.",
+    "rm": "Remove installed models.",
+    "export": "Turn a GGUF file or Hugging Face model into a bundle.",
+    "check": "Say whether one model can draft for another.",
+    "plan": "Say what fits into how much memory.",
+    "doctor": "Say what this machine has and how fast it can be.",
+    "bench": "Measure speed, memory and faithfulness.",
+}
+"""Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
+
+
+@contextmanager
+def _kept_from_click() -> Iterator[None]:
+    """Replace exceptions from which click would make lines and statuses of its own."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+    except KeyboardInterrupt as error:
+        if terminated():
+            raise Terminated from error
+        raise
+
+
+class LazyGroup(click.Group):
+    """A group that imports ``edgedec.cli.NAME`` for its command NAME, and whose errors are one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"edgedec.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _kept_from_click():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _kept_from_click():
+            return super().invoke(ctx)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with one_line_errors(), terminations_interrupt():
+            status = super().main(*args, **{**kwargs, "standalone_mode": False})
+        raise SystemExit(status if isinstance(status, int) else 0)
+
+
+@click.group(
+    "edgedec",
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Models are kept in EDGEDEC_HOME (default: the user's cache directory). EDGEDEC_ISA forces a"
+    " kernel row, EDGEDEC_DEBUG=1 shows tracebacks.",
+)
+@click.version_option(__version__, prog_name="edgedec")
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Run language models on this machine, exactly and in bounded memory."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run() -> None:
+    """Run the command line of this process; never returns."""
+    screen.prepare_streams()
+    app.main(prog_name="edgedec")

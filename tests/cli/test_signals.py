@@ -1,0 +1,153 @@
+"""Signals and a shortage of memory end the program with a status and at most one line, at any moment."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgedec.cli import errors, main
+from tests.cli.support import Home, run
+from tests.fixtures.tiny_models import tiny_bundle
+
+MB = 1 << 20
+START = """
+import os
+from edgedec.cli import main
+main.leave_at_once()
+os.write(1, b"up\\n")
+main.main()
+"""
+"""As the program starts, with a word when its first lines have run: what is before them is Python alone."""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+def started(
+    home: Home, *arguments: str, program: tuple[str, ...] = ("-m", "edgedec.cli.main")
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"EDGEDEC_HOME": str(home.path)},
+    )
+
+
+def long_reply(bundle: Path) -> list[str]:
+    return ["-m", str(bundle), "--threads", "1", "--draft", "off", "--max-tokens", "100000"]
+
+
+@pytest.mark.parametrize("delay_s", [0.005 * step for step in range(60)])
+def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) -> None:
+    done = started(home, "plan", "--help", program=("-c", START))
+    assert done.stdout is not None
+    assert done.stdout.readline() == "up\n"
+    time.sleep(delay_s)
+    done.send_signal(signal.SIGINT)
+    _, told = done.communicate(timeout=60)
+    assert told.strip() == ""
+    assert done.returncode in (0, errors.INTERRUPTED)
+
+
+@pytest.mark.parametrize("delay_s", [0.05 * step for step in range(12)])
+def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, bundle: Path, delay_s: float) -> None:
+    arguments = ("generate", "-p", "Hi", *long_reply(bundle), "--when-full", "slide")
+    done = started(home, *arguments, program=("-c", START))
+    assert done.stdout is not None
+    assert done.stdout.readline() == "up\n"
+    time.sleep(delay_s)
+    done.send_signal(signal.SIGINT)
+    _, told = done.communicate(timeout=60)
+    assert told.strip() == ""
+    assert done.returncode == errors.INTERRUPTED
+
+
+def test_sigterm_ends_a_reply_as_ctrl_c_does(home: Home, bundle: Path) -> None:
+    done = started(home, "generate", "-p", "Hi", *long_reply(bundle), "--when-full", "slide", "--raw")
+    assert done.stdout is not None
+    assert done.stdout.read(1)
+    done.send_signal(signal.SIGTERM)
+    said, told = done.communicate(timeout=60)
+    assert (done.returncode, told) == (errors.TERMINATED, "error: terminated\n")
+    assert said.endswith("\n")
+
+
+def test_sigterm_saves_the_conversation(home: Home, bundle: Path, tmp_path: Path) -> None:
+    talk = tmp_path / "talk"
+    chat = started(home, "chat", *long_reply(bundle), "--when-full", "slide", "--session", str(talk))
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write("Hi\n")
+    chat.stdin.flush()
+    assert chat.stdout.read(1)
+    chat.send_signal(signal.SIGTERM)
+    _, told = chat.communicate(timeout=60)
+    assert chat.returncode == errors.TERMINATED
+    assert told.splitlines()[-1] == "error: terminated"
+    assert talk.exists()
+
+
+def test_sigterm_between_turns_ends_the_chat(home: Home, bundle: Path) -> None:
+    chat = started(home, "chat", "-m", str(bundle), "--draft", "off", "--max-tokens", "3")
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write("Hi\n")
+    chat.stdin.flush()
+    assert chat.stdout.readline()
+    chat.send_signal(signal.SIGTERM)
+    _, told = chat.communicate(timeout=60)
+    assert (chat.returncode, told.splitlines()[-1]) == (errors.TERMINATED, "error: terminated")
+
+
+def test_the_handlers_are_put_back(home: Home) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?")
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="an address space of bounded size")
+@pytest.mark.parametrize("limit_mb", [20, 30, 40, 60])
+def test_too_little_memory_is_status_9_and_one_line(home: Home, bundle: Path, limit_mb: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "-p", "Hi"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"EDGEDEC_HOME": str(home.path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_mb * MB, limit_mb * MB)),
+    )
+    assert done.returncode == 9, done.stderr
+    assert re.fullmatch(r"error: not enough memory.*\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(12, "Cannot allocate memory"),
+        ImportError("x.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+        RuntimeError("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc"),
+    ],
+)
+def test_every_way_to_run_out_of_memory_is_the_same_error(error: Exception) -> None:
+    message, _, status = errors.explain(error)
+    assert (message, status) == ("not enough memory", main.OUT_OF_MEMORY)
+
+
+def test_other_errors_of_these_kinds_are_not(home: Home) -> None:
+    assert errors.explain(ImportError("no module named x"))[2] == errors.INTERNAL
+    assert errors.explain(RuntimeError("odd"))[2] == errors.INTERNAL
