@@ -15,6 +15,7 @@ from pathlib import Path
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
+from edgedec.core.manifest import is_outdated
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
@@ -96,7 +97,7 @@ class Store:
         if self._is_path(reference):
             return self._from_path(Path(reference).expanduser(), progress, force=force)
         name = store_name(reference)
-        if not force and is_bundle(self._layout.model(name)):
+        if not force and _is_installed(self._layout.model(name)):
             self._tidy(name)
             return self._layout.model(name)
         job = job_for(reference, self._names())
@@ -149,7 +150,7 @@ class Store:
             raise NotFoundError(f"no such file or directory: {path}")
         index = LocalIndex(self._layout.local_index)
         known = index.name_of(path)
-        if known and not force and is_bundle(self._layout.model(known)):
+        if known and not force and _is_installed(self._layout.model(known)):
             return self._layout.model(known)
         files = _files(path)
         try:
@@ -173,7 +174,7 @@ class Store:
         target = self._layout.model(name)
         with self._lock(name):
             self._layout.recover(name)
-            if force or not is_bundle(target):
+            if force or not _is_installed(target):
                 manifest = export_huggingface(path, target, name=name, progress=progress)
                 if "quant" in manifest.source:
                     self._notice(f"{path} got {QUANTS[0]} weights; an export of its own can choose others")
@@ -195,7 +196,7 @@ class Store:
             self._layout.recover(job.name)
             target = self._layout.model(job.name)
             work = Pull(self._layout, job, self._notice, progress)
-            if force or not is_bundle(target):
+            if force or not _is_installed(target):
                 work.run(source=source, keep_source=keep_source, verified=verified)
             work.tidy()
             return target
@@ -207,6 +208,11 @@ class Store:
 
         with exclusive(self._layout.lock(name), waiting):
             yield
+
+
+def _is_installed(bundle: Path) -> bool:
+    """Whether ``bundle`` is there, in the version that this EdgeDec reads."""
+    return is_bundle(bundle) and not is_outdated(bundle)
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,7 +1,7 @@
-"""``manifest.json``: what a bundle is, where it came from, and the size and hash of each of its files.
+"""``manifest.json``: the model of a bundle, its source, and the size and hash of each of its files.
 
 Loading trusts nothing: the file may have been edited, truncated or written by an enemy. Every field is
-checked for type and range before it is used, and a file name can not leave the bundle.
+checked for type and range before it is used, and a file name cannot leave the bundle.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar
 
-from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
 from edgedec.core.model_spec import ModelSpec
 
@@ -26,7 +26,9 @@ TOKENIZER = "tokenizer.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 
 _FORMAT = "edgedec-bundle"
-_VERSION = 1
+_VERSION = 2
+_BY_NAME = "package index"
+"""``source["kind"]`` of models that are pulled by the name of a recipe."""
 _AGAIN = "pull or export the model again"
 _MOST_BYTES = 1 << 20
 _MOST = 2**31 - 1
@@ -34,14 +36,16 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 T = TypeVar("T")
-Kind = Literal["edgedec", "optimum", "gguf"]
-"""What runs: a graph of EdgeDec's own ops, optimum's decoder in standard ops, or a GGUF file by llama.cpp."""
+_WEIGHT_FILES = {"edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}}
+"""Kind of bundle -> files of its model: a graph of EdgeDec's own ops, one in standard ops (optimum), or a
+GGUF file for llama.cpp. ``backends.open`` has the backend of each kind.
+"""
 Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizerInfo:
-    """What the runtime must know beside ``tokenizer.json``. Ids are token ids."""
+    """Facts of the tokenizer beside ``tokenizer.json``. Ids are token ids."""
 
     add_bos: bool
     bos_id: int | None
@@ -69,7 +73,8 @@ class Manifest:
     files: Mapping[str, FileEntry]
     source: Mapping[str, Scalar] = field(default_factory=dict)
     versions: Mapping[str, Scalar] = field(default_factory=dict)
-    kind: Kind = "edgedec"
+    kind: str = "edgedec"
+    """The key of ``backends.open.BACKENDS``."""
 
     @property
     def total_bytes(self) -> int:
@@ -81,7 +86,7 @@ class Manifest:
         """Read and check the manifest of the bundle at ``directory``.
 
         File sizes are always compared (cheap); hashes only with ``verify``. Raises NotFoundError when
-        there is no bundle, BadFileError when it is broken, UnsupportedError when it is from a newer EdgeDec.
+        there is no bundle, BadFileError when it is broken, UnsupportedError when it has another version.
         """
         _check_inside(directory, MANIFEST)
         manifest = cls.from_json(_read(directory))
@@ -100,13 +105,10 @@ class Manifest:
         top = _Reader("the manifest", data)
         if top.get("format", _text) != _FORMAT:
             raise _broken(f"its format is not {_FORMAT!r}")
-        if top.get("version", _count) != _VERSION:
-            raise UnsupportedError(
-                f"bundle version {top.get('version', _count)} is not known to this EdgeDec",
-                hint="update EdgeDec or pull the model again",
-            )
+        if (version := top.get("version", _count)) != _VERSION:
+            raise _other_version(version, top)
         tokenizer = _tokenizer(_Reader("tokenizer", top.get("tokenizer", _mapping)))
-        kind = top.get("kind", _graph_kind) if "kind" in data else "edgedec"
+        kind = top.get("kind", _text)
         files = _files(top.get("files", _mapping), tokenizer.chat_template, kind)
         spec = _spec(_Reader("spec", top.get("spec", _mapping)))
         source, versions = top.get("source", _scalars), top.get("versions", _scalars)
@@ -138,6 +140,26 @@ def _broken(why: str) -> BadFileError:
     return BadFileError(f"{MANIFEST} of the bundle is broken: {why}", hint=_AGAIN)
 
 
+def _other_version(version: int, top: _Reader) -> UnsupportedError:
+    name = top.get("name", _text)
+    message = f"bundle {name} has version {version}, and this EdgeDec reads version {_VERSION}"
+    if version > _VERSION:
+        return UnsupportedError(message, hint="update EdgeDec")
+    if top.get("source", _scalars).get("kind") == _BY_NAME:
+        return UnsupportedError(message, hint="pull the model again", remedy=Remedy("pull", name))
+    return UnsupportedError(message, hint=_AGAIN)
+
+
+def is_outdated(directory: Path) -> bool:
+    """Whether the bundle at ``directory`` states an older version than this EdgeDec reads."""
+    try:
+        data = json.loads(_read(directory))
+    except (EdgeDecError, ValueError, RecursionError):
+        return False
+    version = data.get("version") if isinstance(data, dict) else None
+    return isinstance(version, int) and version < _VERSION
+
+
 def _read(directory: Path) -> str:
     path = directory / MANIFEST
     try:
@@ -146,7 +168,7 @@ def _read(directory: Path) -> str:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(f"no EdgeDec bundle at {directory}", hint=f"it has no {MANIFEST}") from error
     except OSError as error:
-        raise BadFileError(f"{path} can not be read: {error.strerror}") from error
+        raise BadFileError(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > _MOST_BYTES:
         raise _broken(f"it is larger than {_MOST_BYTES} bytes")
     try:
@@ -170,7 +192,7 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
     if size < 0:
         raise BadFileError(f"the bundle lacks {path.name}", hint=_AGAIN)
     if not os.access(path, os.R_OK):
-        raise BadFileError(f"{path} can not be read: no permission")
+        raise BadFileError(f"{path} cannot be read: no permission")
     if size != entry.bytes:
         raise BadFileError(
             f"{path.name} of the bundle has {size} bytes, not {entry.bytes}",
@@ -188,10 +210,8 @@ class _Reader:
             raise _broken(f"{where} is not an object")
         self._where, self._data = where, data
 
-    def get(self, key: str, decode: Callable[[Any], T], *, missing: T | None = None) -> T:
+    def get(self, key: str, decode: Callable[[Any], T]) -> T:
         if key not in self._data:
-            if missing is not None:
-                return missing
             raise _broken(f"{self._where} lacks {key!r}")
         try:
             return decode(self._data[key])
@@ -253,12 +273,6 @@ def _kind(value: Any) -> Literal["bpe", "spm"]:
     raise TypeError("is neither 'bpe' nor 'spm'")
 
 
-def _graph_kind(value: Any) -> Kind:
-    if value not in get_args(Kind):
-        raise TypeError("is neither 'edgedec' nor 'optimum' nor 'gguf'")
-    return cast(Kind, value)
-
-
 def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError("is not an object")
@@ -280,10 +294,10 @@ def _spec(reader: _Reader) -> ModelSpec:
         bos_id=reader.get("bos_id", _maybe_id),
         eos_ids=reader.get("eos_ids", _ids),
         head_k=reader.get("head_k", _count),
-        ffn_size=reader.get("ffn_size", _id, missing=0),
-        n_window_layers=reader.get("n_window_layers", _id, missing=0),
-        window=reader.get("window", _id, missing=0),
-        table_bytes=reader.get("table_bytes", _bytes, missing=0),
+        ffn_size=reader.get("ffn_size", _id),
+        n_window_layers=reader.get("n_window_layers", _id),
+        window=reader.get("window", _id),
+        table_bytes=reader.get("table_bytes", _bytes),
         **{size: reader.get(size, _count) for size in sizes},
     )
     windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)
@@ -304,15 +318,14 @@ def _tokenizer(reader: _Reader) -> TokenizerInfo:
     )
 
 
-def _files(table: dict[str, Any], chat_template: bool, kind: Kind) -> dict[str, FileEntry]:
+def _files(table: dict[str, Any], chat_template: bool, kind: str) -> dict[str, FileEntry]:
     files = {}
     for name, value in table.items():
         if not _FILE_NAME.fullmatch(name) or name == MANIFEST:
             raise _broken(f"{name[:40]!r} is not the name of a file of a bundle")
         entry = _Reader(f"file {name!r}", value)
         files[name] = FileEntry(entry.get("bytes", _bytes), entry.get("sha256", _hash))
-    weights = {GGUF} if kind == "gguf" else {MODEL, WEIGHTS}
-    needed = {*weights, TOKENIZER} | ({CHAT_TEMPLATE} if chat_template else set())
+    needed = {*_WEIGHT_FILES.get(kind, ()), TOKENIZER} | ({CHAT_TEMPLATE} if chat_template else set())
     if missing := sorted(needed - files.keys()):
         raise _broken(f"it does not list {missing[0]}")
     return files

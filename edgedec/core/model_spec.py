@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What the runtime must know of a model. Sizes are in elements; ids are token ids."""
+    """The facts of a model that the runtime needs. Sizes are in elements; ids are token ids.
+
+    A manifest states every field. The defaults are those of a model without the feature.
+    """
 
     name: str
     architecture: str
@@ -23,13 +26,13 @@ class ModelSpec:
     head_k: int = 64
     """Entries per row that the head returns in ``HeadRows.values``."""
     ffn_size: int = 0
-    """Width of the MLP; 0: not known (bundles of earlier versions do not say)."""
+    """Width of the MLP. 0 where another runtime runs the model: nobody plans its memory."""
     n_window_layers: int = 0
-    """Layers, of all, whose keys and values lie in rings; 0 also in bundles of earlier versions, which keep
-    the whole context in every layer."""
+    """Layers whose keys and values lie in rings, because they see only a window."""
     window: int = 0
-    """Tokens that these layers see."""
+    """Tokens that these layers see; 0 without such layers."""
     table_bytes: int = 0
-    """Bytes of the table of embeddings where the head has one of its own: passes read the rows of their
-    tokens from the file (Linux), and none of it stays in memory. 0: the head reads it, or it is not known.
+    """Bytes of a table of embeddings that the head does not share; 0: the head shares it.
+
+    On Linux passes read its rows from the file and keep none in memory.
     """

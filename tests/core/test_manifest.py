@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
-from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UnsupportedError
+from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo, is_outdated
 from edgedec.core.model_spec import ModelSpec
 
 FILES = {
@@ -57,14 +57,17 @@ def test_round_trip(tmp_path: Path) -> None:
     assert manifest.total_bytes == sum(map(len, FILES.values()))
 
 
-def test_the_kind_of_graph(tmp_path: Path) -> None:
+def test_the_kind_of_bundle_decides_which_files_it_needs(tmp_path: Path) -> None:
     assert make_bundle(tmp_path).kind == "edgedec"
-    for value, kind in ((..., "edgedec"), ("optimum", "optimum"), ("edgedec", "edgedec")):
-        edit(tmp_path, ("kind",), value)
+    for kind in ("optimum", "edgedec", "another"):
+        edit(tmp_path, ("kind",), kind)
         assert Manifest.load(tmp_path).kind == kind
-    for wrong in ("onnx", 1, None, ["optimum"], {}):
+    edit(tmp_path, ("kind",), "gguf")
+    with pytest.raises(BadFileError, match=r"does not list model\.gguf"):
+        Manifest.load(tmp_path)
+    for wrong in (1, None, ["optimum"], {}, ...):
         edit(tmp_path, ("kind",), wrong)
-        with pytest.raises(BadFileError, match="'kind' of the manifest is neither"):
+        with pytest.raises(BadFileError, match="'kind'"):
             Manifest.load(tmp_path)
 
 
@@ -75,10 +78,32 @@ def test_no_bundle(tmp_path: Path) -> None:
         Manifest.load(tmp_path / "absent")
 
 
-def test_newer_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "kind", "hint", "remedies"),
+    [
+        (1, "package index", "pull the model again", (Remedy("pull", "tiny"),)),
+        (1, "gguf", "pull or export the model again", ()),
+        (3, "package index", "update EdgeDec", ()),
+    ],
+)
+def test_another_version_is_refused_with_the_way_to_a_new_one(
+    tmp_path: Path, version: int, kind: str, hint: str, remedies: tuple[Remedy, ...]
+) -> None:
     make_bundle(tmp_path)
-    edit(tmp_path, ("version",), 2)
-    with pytest.raises(UnsupportedError, match="bundle version 2"):
+    assert not is_outdated(tmp_path)
+    edit(tmp_path, ("version",), version)
+    edit(tmp_path, ("source", "kind"), kind)
+    assert is_outdated(tmp_path) == (version == 1)
+    with pytest.raises(UnsupportedError, match=f"bundle tiny has version {version}") as caught:
+        Manifest.load(tmp_path)
+    assert (caught.value.hint, caught.value.remedies) == (hint, remedies)
+
+
+@pytest.mark.parametrize("field", ["head_k", "ffn_size", "n_window_layers", "window", "table_bytes"])
+def test_every_field_of_the_spec_is_stated(tmp_path: Path, field: str) -> None:
+    make_bundle(tmp_path)
+    edit(tmp_path, ("spec", field), ...)
+    with pytest.raises(BadFileError, match=f"spec lacks '{field}'"):
         Manifest.load(tmp_path)
 
 
@@ -133,11 +158,8 @@ def test_hostile_field(tmp_path: Path, path: tuple[str, ...], value: Any) -> Non
 
 
 def test_layers_with_a_window(tmp_path: Path) -> None:
-    """Bundles of earlier versions do not say; then every layer keeps the whole context."""
     made = make_bundle(tmp_path)
-    for key in ("n_window_layers", "window"):
-        edit(tmp_path, ("spec", key), ...)
-    assert Manifest.load(tmp_path).spec == made.spec
+    assert (made.spec.n_window_layers, made.spec.window) == (0, 0)
     edit(tmp_path, ("spec", "window"), 512)
     edit(tmp_path, ("spec", "n_window_layers"), made.spec.n_layers)
     assert Manifest.load(tmp_path).spec == replace(made.spec, window=512, n_window_layers=made.spec.n_layers)
@@ -171,7 +193,7 @@ def test_not_utf8(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_bundle(tmp_path)
     monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "weights.bin")
-    with pytest.raises(BadFileError, match=r"weights\.bin can not be read"):
+    with pytest.raises(BadFileError, match=r"weights\.bin cannot be read"):
         Manifest.load(tmp_path)
 
 

@@ -43,6 +43,20 @@ def test_pull_installs_and_leaves_only_the_bundle(
     assert notices == ["toy, 400.0 kB; licence: Toy Licence, https://example.org/toy", "note: be nice"]
 
 
+def test_a_bundle_of_an_older_version_is_pulled_again(
+    store: Store, model: Model, exports: Exports, site: Site
+) -> None:
+    bundle = store.pull("toy")
+    text = (bundle / "manifest.json").read_text()
+    assert store.pull("toy") == bundle
+    assert (bundle / "manifest.json").read_text() == text
+    (bundle / "manifest.json").write_text('{"version": 1}')
+    assert store.ensure("toy") == bundle
+    assert (bundle / "manifest.json").read_text() == '{"version": 1}'
+    assert store.pull("toy") == bundle
+    assert (bundle / "manifest.json").read_text() == text
+
+
 def test_ensure_pulls_once_and_then_asks_nobody(
     store: Store, model: Model, exports: Exports, site: Site
 ) -> None:
