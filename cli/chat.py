@@ -88,7 +88,7 @@ def command(
         drafting,
         options,
         drawing=MOST_DRAWING,
-        when_full=when_full,  # /set may ask to draw
+        when_full=when_full,
     )
     loaded = opened.model
     if loaded.template is None:
@@ -138,10 +138,10 @@ def _converse(chat: Chat, ctx: click.Context) -> None:
 
 
 def _answer(chat: Chat, ctx: click.Context) -> None:
-    from edgedec.cli.terminal import piped_turns
+    from edgedec.cli.text_input import piped_turns
 
     try:
-        for text in piped_turns():
+        for text in piped_turns(chat.session.prompts):
             chat.turn(text)
             verification.check(ctx)
             if chat.session.last is not None and chat.session.last.finish_reason == "interrupted":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import generate_lines, screen, verification
+from edgedec.cli import generate_lines, screen, text_input, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
@@ -112,7 +111,7 @@ def command(
             ctx, model, lines, at_once or 4, generate_lines.Wanted(settings, drafting, raw, as_json), options
         )
         return
-    text = _prompt_text(prompt)
+    text_input.check_prompt(prompt)
     opened = open_for_replies(
         ctx, model, drafting, options, drawing=drawing_bytes(settings.params), when_full=when_full
     )
@@ -124,6 +123,7 @@ def command(
         loaded.forward, loaded.tokenizer, loaded.template, settings, system=system, speculation=speculation,
         when_full=when_full,
     )  # fmt: skip
+    text = text_input.read_prompt(prompt, session.prompts)
     begun_s = process.age_s()
     palette = tracing.Palette() if trace and tracing.coloured() else None
     pieces = session.complete(text) if raw else session.reply(text)
@@ -141,20 +141,6 @@ def command(
         notice(news)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
-
-
-def _prompt_text(prompt: str | None) -> str:
-    if prompt is None and sys.stdin.isatty():
-        raise UsageError("no prompt", hint="give one with -p TEXT, or -p - to read standard input")
-    if prompt in (None, "-"):
-        try:
-            prompt = sys.stdin.buffer.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
-    assert prompt is not None
-    if not prompt:
-        raise UsageError("the prompt is empty", hint="give some text with -p, or on standard input with -p -")
-    return prompt
 
 
 def _stream(

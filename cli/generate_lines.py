@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_for_several
 from edgedec.cli.progress import notice
 from edgedec.cli.seams import seams
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
+from edgedec.cli.text_input import check_lines, prompt_lines
+from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
     from edgedec.runtime.drafting import Drafting
@@ -42,9 +42,7 @@ def run(
     from edgedec.sampling import drawing_bytes
     from edgedec.session.conversations import Conversations
 
-    texts = [text for text in _read(lines).splitlines() if text.strip()]
-    if not texts:
-        raise UsageError("there is no prompt", hint="put one on each line")
+    check_lines(lines)
     drawing = drawing_bytes(wanted.settings.params)
     opened, drafting = open_for_several(ctx, model, wanted.drafting, options, at_once, drawing=drawing)
     raw, system = wanted.raw, options["system"]
@@ -62,7 +60,8 @@ def run(
         choice=opened.budget.plan.choice if opened.budget else None,
         notice=notice,
     )
-    with several, interrupts_to(several):
+    prompts = several.sessions[0].prompts
+    with several, prompt_lines(lines, prompts) as texts, interrupts_to(several):
         failed, interrupted = _answer(several, texts, raw, wanted.as_json)
     opened.say_overrun()
     if interrupted:
@@ -107,14 +106,3 @@ def _show(answer: Answer, prompt: str) -> None:
     else:
         screen.show(answer.reply.text)
         click.echo()
-
-
-def _read(lines: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if str(lines) == "-" else lines.read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        raise NotFoundError(f"{lines} cannot be read ({error.strerror})", hint="name a text file") from error
-    except UnicodeDecodeError as error:
-        name = "standard input" if str(lines) == "-" else str(lines)
-        raise BadFileError(f"{name} is not UTF-8 text (byte {error.start})") from error

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from edgedec.cli import screen
 from edgedec.cli.interrupts import terminated
-from edgedec.core.errors import UsageError
 
 PROMPT = "> "
-
-
-def piped_turns() -> Iterator[str]:
-    """One turn per line of standard input, blank lines left out. Raises UsageError when it is not UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} of standard input is not UTF-8 text") from error
-        if text.strip():
-            yield text
 
 
 def typed_turns(history: Path) -> Iterator[str]:

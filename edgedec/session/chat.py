@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
 from edgedec.core.when_full import DROP, STOP
 from edgedec.draft import lookup_ahead
 from edgedec.eviction.policies import policy_for
+from edgedec.memory.ledger import SLACK
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompts
 from edgedec.session.reply import Reply, Settings
 from edgedec.telemetry.stats import Clock, ReplyStats
+from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
     from edgedec.core.forward import Forward
@@ -80,7 +83,8 @@ class Session:
             forward, speculation=speculation, clock=clock if speculation else None, policy=self.policy
         )
         self.tokenizer = tokenizer
-        self.prompts = Prompts(tokenizer, template)
+        limits = TextLimits(self.engine.capacity, partial(forward.ledger.lease, SLACK))
+        self.prompts = Prompts(tokenizer, template, limits)
         self.settings = settings or Settings()
         self.messages: list[Message] = []
         self.totals = Totals()
@@ -111,6 +115,7 @@ class Session:
         Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
         does not; TemplateError when they do not render.
         """
+        self.prompts.check(text)
         before = self.messages
         fitted = self._fitted([*before, Message("user", text)])
         prompt = fitted.prompt
@@ -131,7 +136,7 @@ class Session:
 
     def complete(self, text: str) -> Generator[str, None, None]:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
-        ids = self.tokenizer.encode(text)
+        ids = self.prompts.of_text(text)
         self.last = Reply(self.engine, self.tokenizer, ids, self.settings, clock=self._clock)
         yield from self.last
 

@@ -1,9 +1,9 @@
-"""What stays of a conversation that no longer fits the context.
+"""Dropping the oldest turns of a conversation that no longer fits the context.
 
-The system message and the newest turns stay, the oldest are dropped, whole ones, so that templates which want
-user and assistant in turn still render. So many go that what stays fills three quarters of the context: else
-every further turn would drop one, and each time all the others have to be fed again. For the kept ones stand
-at other positions then, and their keys with them: of the cache only what precedes them remains.
+The system message and the newest turns stay. Whole turns are dropped, so that templates which want user and
+assistant in turn still render. The rest then fills at most 75 % of the context: otherwise every further turn
+would drop one. The turns that stay move to other positions, so the model reads them again; of the KV cache
+only the part before them is reused.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgedec.core.errors import ContextFullError
 from edgedec.session.prompt import Message, Prompt
+
+_MOST_FILLED = 0.75
+_TOO_MANY_TOKENS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A conversation with its prompt, after the oldest ``dropped`` turns are gone."""
+    """A conversation with its prompt, after its oldest ``dropped`` turns were dropped."""
 
     messages: list[Message]
     prompt: Prompt
@@ -30,35 +34,46 @@ def fit(
     longest_reply: int,
     limit: int | None = None,
 ) -> Fitted:
-    """``messages``, of which the last is the user's, as they are or without their oldest turns.
+    """Return ``messages``, the last of which is the user's, without the oldest turns that do not fit.
 
-    Sizes are those of the prompts that ``build`` makes of them. ``limit``: tokens that may be there before
-    turns go, if these are more than ``capacity``. Raises what ``build`` raises.
+    ``build`` makes a prompt, whose tokens count. ``capacity`` and ``longest_reply`` are tokens. ``limit`` is
+    the number of tokens up to which no turn is dropped, where that is more than ``capacity``.
+
+    Raises the errors of ``build``, but ContextFullError only if the new turn alone has it.
     """
     system, turns = _split(messages)
     made: dict[int, Prompt] = {}
+    errors: dict[int, ContextFullError] = {}
 
     def keeping(newest: int) -> list[Message]:
         return [*system, *(message for turn in turns[len(turns) - 1 - newest :] for message in turn)]
 
     def tokens(newest: int) -> int:
-        made[newest] = build(keeping(newest))
+        try:
+            made[newest] = build(keeping(newest))
+        except ContextFullError as error:
+            errors[newest] = error
+            return _TOO_MANY_TOKENS
         return len(made[newest].ids)
 
     past = len(turns) - 1
     kept = turns_that_stay(tokens, past, capacity, longest_reply, limit)
+    if kept in errors:
+        raise errors[kept]
     return Fitted(keeping(kept), made[kept], past - kept)
 
 
 def turns_that_stay(
     tokens: Callable[[int], int], past: int, capacity: int, longest_reply: int, limit: int | None = None
 ) -> int:
-    """How many of ``past`` turns, the newest, stay beside the system message and the new turn.
+    """Count how many of ``past`` turns stay, the newest ones, beside the system message and the new turn.
 
-    ``tokens(n)`` is the size of a prompt with the newest n of them; it grows with n, and is asked for few n,
-    for the answer among them. All stay if the prompt leaves room for a reply: for the longest one, or an
-    eighth of the context if that is less. Else as many as fit into three quarters; if not even the new turn
-    does alone, that is for others to refuse. With ``limit`` all stay up to that.
+    ``tokens(n)`` is the size of a prompt with the newest n of them. It must grow with n; it is called for few
+    n, and for the n that is returned.
+
+    All stay if the prompt leaves room for a reply: for the longest one, or an eighth of the context if that
+    is less. Otherwise as many stay as fit into 75 % of the context; 0 if not even the new turn fits. With
+    ``limit`` all stay up to that many tokens.
     """
     room = max(min(longest_reply, capacity // 8), 1)
     if tokens(past) <= (limit or capacity) - room:
@@ -66,7 +81,7 @@ def turns_that_stay(
     fitting, too_many = -1, past
     while too_many - fitting > 1:
         middle = (fitting + too_many) // 2
-        if tokens(middle) <= capacity * 3 // 4:
+        if tokens(middle) <= capacity * _MOST_FILLED:
             fitting = middle
         else:
             too_many = middle
@@ -74,7 +89,7 @@ def turns_that_stay(
 
 
 def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
-    """The system message, if there is one, and turns, each with what answers it."""
+    """Separate the system message, if there is one, from the turns, each with its answer."""
     start = int(bool(messages) and messages[0].role == "system")
     turns: list[list[Message]] = []
     for message in messages[start:]:
@@ -85,6 +100,6 @@ def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Messag
 
 
 def notice(dropped: int, system: bool) -> str:
-    """What the user is told."""
-    what = "turn" if dropped == 1 else f"{dropped} turns"
-    return f"context is full: dropped the oldest {what}{'; the system message stays' if system else ''}"
+    """Say that turns were dropped, in one line for the user."""
+    turns = "turn" if dropped == 1 else f"{dropped} turns"
+    return f"context is full: dropped the oldest {turns}{'; the system message stays' if system else ''}"

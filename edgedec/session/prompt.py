@@ -1,15 +1,17 @@
 """From messages to token ids, keeping the ids that the model really produced.
 
-A reply's text, encoded again, may become other tokens than the ones that were drawn. The cache holds the
-drawn ones, so a conversation is continued from those ids and only what follows them is encoded.
+A reply's text, encoded again, may become other tokens than the ones that were drawn. The KV cache holds the
+drawn ones. So a conversation continues from those ids, and only the text that follows them is encoded.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgedec.text.limits import TextLimits
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
-_ANOTHER = "\u2042"
-"""A turn that nobody begins with."""
+_UNLIKELY_TURN = "\u2042"
+_TEXT_COPIES = 4
+"""Copies of a prompt's text while it is rendered and encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,53 +37,99 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Rendered conversation and its token ids."""
+    """A rendered conversation and its token ids."""
 
     text: str
     ids: list[int]
 
 
 class Prompts:
-    """Renders conversations with ``template``, or as plain text to be continued when there is none."""
+    """Renders conversations with ``template``; without one, as plain text to be continued.
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+    ``limits`` holds the most tokens of a prompt, and books the memory that encoding takes; None: no limits.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, template: ChatTemplate | None, limits: TextLimits | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         self._template = template
+        self._limits = limits
+        # A conversation before its oldest turns are dropped: all that the context holds, and a new turn.
+        self._twice = limits and replace(limits, most_tokens=2 * limits.most_tokens)
         self.seen = Prompt("", [])
-        """The conversation up to the end of the last reply, with the ids that were fed and drawn."""
+        """The conversation up to the end of the last reply, with the ids that the model has seen."""
 
     def remember(self, text: str, ids: Sequence[int]) -> None:
-        """The model has now seen ``text`` as exactly these ``ids``."""
+        """Note that the model has seen ``text`` as exactly these ``ids``."""
         self.seen = Prompt(text, list(ids))
 
     def forget(self) -> None:
+        """Start a new conversation."""
         self.seen = Prompt("", [])
 
+    def check(self, text: str) -> None:
+        """Raise ContextFullError for text from a user that certainly has more tokens than a prompt may have.
+
+        Looks only at its length, so it is quick for a text of any size.
+        """
+        if self._limits:
+            self._tokenizer.check_length(text, self._limits)
+
+    @property
+    def limits(self) -> TextLimits | None:
+        """Limits on a prompt's tokens and on the memory for making them."""
+        return self._limits
+
+    def most_bytes(self) -> int | None:
+        """Bytes of UTF-8 beyond which a text certainly does not fit; None for no limits."""
+        return self._tokenizer.most_bytes(self._limits.most_tokens) if self._limits else None
+
+    def of_text(self, text: str) -> list[int]:
+        """Return the token ids of a text to be continued as it stands. Raises ContextFullError."""
+        self.check(text)
+        return self._tokenizer.encode(text, limits=self._limits)
+
     def build(self, messages: Sequence[Message]) -> Prompt:
-        """Token ids of the conversation, ready for the next reply. Raises TemplateError."""
+        """Return the conversation as a prompt for the next reply.
+
+        Raises TemplateError, and ContextFullError for more than twice the tokens that a prompt may have. Up
+        to there the prompt is returned, for its oldest turns may be dropped.
+        """
+        if self._limits is None:
+            return self._build(messages)
+        nbytes = sum(sys.getsizeof(message.content) for message in messages)
+        with self._limits.lease(_TEXT_COPIES * nbytes):
+            return self._build(messages)
+
+    def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
+        """Count the tokens at the beginning of ``prompt`` that do not depend on the first user's turn."""
+        before = [message for message in messages[:1] if message.role == "system"]
+        _, other = self._render([*before, Message("user", _UNLIKELY_TURN)])
+        pairs = enumerate(zip(prompt.ids, other, strict=False))
+        return next((at for at, (one, two) in pairs if one != two), min(len(prompt.ids), len(other)))
+
+    def _build(self, messages: Sequence[Message]) -> Prompt:
         text, whole = self._render(messages)
         if not self.seen.ids or not text.startswith(self.seen.text):
             return Prompt(text, whole)
-        # What follows is joined to the known ids only if it stands on its own, that is, if the encoding of
-        # the whole text ends with it; elsewhere (a merge across the seam) the whole encoding is used.
+        # The rest is joined to the known ids only if it stands on its own: if the encoding of the whole text
+        # ends with the encoding of the rest. Elsewhere (a merge across the seam) the whole encoding is used.
         rest = text[len(self.seen.text) :]
         if not rest:
             return self.seen
-        tail = self._tokenizer.encode(rest, add_bos=False, parse_special=self._template is not None)
+        tail = self._tokenizer.encode(
+            rest, add_bos=False, parse_special=self._template is not None, limits=self._twice
+        )
         if tail and whole[-len(tail) :] == tail:
             return Prompt(text, [*self.seen.ids, *tail])
         return Prompt(text, whole)
 
-    def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
-        """How many tokens at the beginning of ``prompt`` the first user's turn has no part in."""
-        before = [message for message in messages[:1] if message.role == "system"]
-        _, other = self._render([*before, Message("user", _ANOTHER)])
-        pairs = enumerate(zip(prompt.ids, other, strict=False))
-        return next((at for at, (one, two) in pairs if one != two), min(len(prompt.ids), len(other)))
-
     def _render(self, messages: Sequence[Message]) -> tuple[str, list[int]]:
         if self._template is None:
             text = "\n".join(message.content for message in messages)
-            return text, self._tokenizer.encode(text)
+            return text, self._tokenizer.encode(text, limits=self._twice)
         turns = [asdict(message) for message in messages]
-        return self._template.render(turns), self._tokenizer.encode_chat(self._template, turns)
+        return self._template.render(turns), self._tokenizer.encode_chat(
+            self._template, turns, limits=self._twice
+        )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import guard_messages, split_special
-from edgedec.text.tokenizer_guard import check_steps
+from edgedec.text.limits import TextLimits, too_long
+from edgedec.text.pieces import SPACE, PieceRule, piece_rule, spellings
+from edgedec.text.tokenizer_guard import check_steps, most_shrinking
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -21,7 +25,10 @@ if TYPE_CHECKING:
 FILE_NAME = "tokenizer.json"
 _AGAIN = "export or pull the model again"
 
-_SPACE = "▁"
+_SHORT_CHARS = 8_192
+"""Length up to which a text is encoded whole; nothing about cutting is found out for it."""
+_ENCODING_BYTES = 160
+"""Memory that encoding takes for each byte of text, at most, as measured."""
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -31,11 +38,13 @@ def valid_text(text: str) -> str:
 
 
 class Tokenizer:
-    """A bundle's tokenizer. Get one with ``Tokenizer.load``; not safe for use by several threads at once."""
+    """A bundle's tokenizer. Get one with ``Tokenizer.load``. Several threads may use it; they take turns."""
 
     def __init__(self, backend: Backend, info: TokenizerInfo) -> None:
         self.info = info
         self._backend = backend
+        self._turn = threading.Lock()
+        """Held while the library encodes: to find control tokens or not is a setting of the whole object."""
         # id -> (text, is special) of the tokens that are matched in text before anything else.
         self._added = {
             i: (token.content, token.special) for i, token in backend.get_added_tokens_decoder().items()
@@ -63,15 +72,25 @@ class Tokenizer:
         check_steps(backend)
         return cls(backend, info)
 
-    def encode(self, text: str, *, add_bos: bool | None = None, parse_special: bool = False) -> list[int]:
-        """Token ids of ``text``.
+    def encode(
+        self,
+        text: str,
+        *,
+        add_bos: bool | None = None,
+        parse_special: bool = False,
+        limits: TextLimits | None = None,
+    ) -> list[int]:
+        """Return the token ids of ``text``.
 
-        ``add_bos``: put the BOS token first; None does what the model was trained with. With
-        ``parse_special`` the texts of control tokens (``<|im_end|>``) become those tokens; without it they
-        are ordinary text, which is what user input must be. Lone surrogates are read as U+FFFD. Raises
-        BadFileError when the tokenizer turns out to contradict itself.
+        ``add_bos`` puts the BOS token first; None follows the model's training. With ``parse_special`` the
+        texts of control tokens (``<|im_end|>``) become those tokens; without it they are ordinary text, as
+        user input must be. Lone surrogates are read as U+FFFD. A long text is encoded in pieces, to the same
+        ids (see ``pieces``).
+
+        Raises ContextFullError when the text becomes more tokens than ``limits`` allows, BadFileError when
+        the tokenizer turns out to contradict itself.
         """
-        ids = self._encode_plain(text, parse_special)
+        ids = self._encode_plain(text, parse_special, limits)
         return self._with_bos(ids) if (self.info.add_bos if add_bos is None else add_bos) else ids
 
     def encode_chat(
@@ -80,6 +99,7 @@ class Tokenizer:
         messages: Sequence[Mapping[str, str]],
         *,
         add_generation_prompt: bool = True,
+        limits: TextLimits | None = None,
     ) -> list[int]:
         """Render ``messages`` and encode the result; the template makes control tokens, a message never does.
 
@@ -90,20 +110,31 @@ class Tokenizer:
         between two control tokens is encoded in one go. A template that itself searches contents for such a
         text (to cut off ``<think>`` parts, say) will not find it, if it is a control token of this model.
 
-        Raises TemplateError as ``ChatTemplate.render`` does.
+        Raises TemplateError as ``ChatTemplate.render`` does, ContextFullError as ``encode`` does.
         """
         guarded, marker = guard_messages(messages, self._special_ids)
         text = template.render(guarded, add_generation_prompt=add_generation_prompt)
         ids: list[int] = []
         if marker is None:
-            ids = self._encode_plain(text, parse_special=True)
+            ids = self._encode_plain(text, parse_special=True, limits=limits)
         else:
             for part in split_special(text, self._special_ids, marker):
                 if isinstance(part, int):
                     ids.append(part)
                 else:
-                    ids += self._encode_plain(part.replace(marker, ""), parse_special=False)
+                    ids += self._encode_plain(part.replace(marker, ""), parse_special=False, limits=limits)
+                if limits is not None:
+                    limits.check(len(ids))
         return self._with_bos(ids) if self.info.add_bos else ids
+
+    def check_length(self, text: str, limits: TextLimits) -> None:
+        """Raise ContextFullError if ``text`` is too long for ``limits`` by its bytes alone."""
+        if self._surely_above(limits.most_tokens, text):
+            raise too_long(limits.most_tokens)
+
+    def most_bytes(self, tokens: int) -> int:
+        """Bytes of UTF-8 beyond which a text is certainly more than ``tokens`` tokens."""
+        return tokens * self._longest_bytes * most_shrinking(self._backend)
 
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it (``<|im_end|>``, ``Ġthe``); '' for an id without a token."""
@@ -112,7 +143,7 @@ class Tokenizer:
         return self._backend.id_to_token(token) or ""
 
     def token_bytes(self, token: int) -> bytes:
-        """What a token adds to the text; b'' for control tokens and ids without a token."""
+        """Return the bytes that a token adds to the text; b'' for control tokens and ids without a token."""
         piece = self._pieces.get(token)
         if piece is None:
             piece = self._pieces[token] = self._spell(token)
@@ -123,7 +154,7 @@ class Tokenizer:
         if self.info.kind == "bpe":
             spellings = ["".join([_CHAR_OF[byte] for byte in piece])]
         else:
-            spellings = [piece.decode("utf-8", "replace").replace(" ", _SPACE)]
+            spellings = [piece.decode("utf-8", "replace").replace(" ", SPACE)]
             if len(piece) == 1:
                 spellings.append(f"<0x{piece[0]:02X}>")
         spellings.append(piece.decode("utf-8", "replace"))  # added tokens are written as they are
@@ -169,18 +200,62 @@ class Tokenizer:
         """Whether text gets a leading space when encoded, which decoding then takes off."""
         return self._adds_space
 
-    def _encode_plain(self, text: str, parse_special: bool) -> list[int]:
-        self._backend.encode_special_tokens = not parse_special
+    def _encode_plain(
+        self, text: str, parse_special: bool, limits: TextLimits | None = None
+    ) -> list[int]:
+        if limits is not None:
+            self.check_length(text, limits)
+        ids: list[int] = []
+        for piece in self._cut(text):
+            if limits is None:
+                ids += self._encode_piece(piece, parse_special)
+                continue
+            limits.check(len(ids))
+            with limits.lease(_ENCODING_BYTES * len(piece.encode("utf-8", "surrogatepass"))):
+                ids += self._encode_piece(piece, parse_special)
+        return ids
+
+    def _encode_piece(self, piece: str, parse_special: bool) -> list[int]:
         try:
-            try:
-                encoding = self._backend.encode(text, add_special_tokens=False)
-            except (UnicodeEncodeError, TypeError):
-                encoding = self._backend.encode(valid_text(text), add_special_tokens=False)
+            with self._turn:
+                self._backend.encode_special_tokens = not parse_special
+                try:
+                    encoding = self._backend.encode(piece, add_special_tokens=False)
+                except (UnicodeEncodeError, TypeError):
+                    encoding = self._backend.encode(valid_text(piece), add_special_tokens=False)
         except Exception as error:  # the library raises bare Exception, and finds some faults only now
             raise BadFileError(
                 f"the model's tokenizer cannot encode this text: {error}", hint=_AGAIN
             ) from error
         return list(encoding.ids)
+
+    def _cut(self, text: str) -> Iterator[str]:
+        if len(text) <= _SHORT_CHARS or self._piece_rule is None:
+            return iter((text,))
+        return self._piece_rule.pieces(text)
+
+    def _surely_above(self, tokens: int, text: str) -> bool:
+        """Whether ``text`` is too long for ``tokens`` tokens by its bytes alone."""
+        if 4 * len(text) <= tokens:
+            return False
+        if text.isascii():
+            return len(text) > tokens and len(text) > self.most_bytes(tokens)
+        return len(text) > self.most_bytes(tokens) or (
+            len(text.encode("utf-8", "surrogatepass")) > self.most_bytes(tokens)
+        )
+
+    @cached_property
+    def _piece_rule(self) -> PieceRule | None:
+        return piece_rule(self._backend, adds_space=self._adds_space)
+
+    @cached_property
+    def _longest_bytes(self) -> int:
+        """Bytes of the longest token."""
+        added = max((len(text.encode()) for text, _ in self._added.values()), default=1)
+        if self.info.kind == "bpe":  # a character stands for a byte
+            return max(added, max(map(len, spellings(self._backend)), default=1))
+        texts = (text.replace(SPACE, " ") for text in spellings(self._backend))
+        return max(added, max((len(text.encode()) for text in texts), default=1))
 
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self.info.bos_id
@@ -195,7 +270,7 @@ class Tokenizer:
             return b"".join(_BYTE_OF.get(char, b"") or char.encode() for char in text)
         if match := _BYTE.fullmatch(text):
             return bytes([int(match[1], 16)])
-        return text.replace(_SPACE, " ").encode()
+        return text.replace(SPACE, " ").encode()
 
 
 class StreamDecoder:
@@ -229,7 +304,7 @@ def _adds_space(backend: Backend) -> bool:
         text = backend.normalizer.normalize_str(text)
     if cutter is not None:
         text = "".join(piece for piece, _ in cutter.pre_tokenize_str(text))
-    return text == f"{_SPACE}a"
+    return text == f"{SPACE}a"
 
 
 def _byte_alphabet() -> dict[str, bytes]:

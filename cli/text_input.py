@@ -1,0 +1,181 @@
+"""Reading text from standard input and files, no more of it than a prompt may have.
+
+The context bounds the tokens of a prompt, and the longest token its bytes (see ``Prompts.most_bytes``). Input
+beyond that is not read: a file of any size is refused after a few hundred kilobytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.units import size
+from edgedec.session.prompt import Prompts
+from edgedec.text.limits import no_lease, too_long
+
+STANDARD_INPUT = "-"
+MOST_LINES_BYTES = 64_000_000
+"""Most bytes of a file of prompts."""
+_SKIP_BYTES = 1 << 20
+_LEASE_BYTES = 1 << 20
+
+
+def check_prompt(prompt: str | None) -> None:
+    """Raise UsageError if there is no prompt: neither text, nor a file or pipe at standard input."""
+    if prompt is None and sys.stdin.isatty():
+        raise UsageError("no prompt", hint="give one with -p TEXT, or -p - to read standard input")
+    if prompt == "":
+        raise _empty()
+
+
+def check_lines(file: Path) -> None:
+    """Raise NotFoundError for a file that cannot be read, UsageError for an empty one; "-" is neither."""
+    if str(file) != STANDARD_INPUT and not file.is_fifo():
+        with _opened(file) as stream:
+            if not stream.read(1):
+                raise _no_lines()
+
+
+def read_prompt(prompt: str | None, prompts: Prompts) -> str:
+    """Return the prompt; None and "-" read it from standard input.
+
+    Raises UsageError for an empty one and for bytes that are not UTF-8, ContextFullError for one that is
+    certainly too long.
+    """
+    if prompt not in (None, STANDARD_INPUT):
+        return prompt
+    data = _read(sys.stdin.buffer, prompts)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
+    if not text:
+        raise _empty()
+    return text
+
+
+def piped_turns(prompts: Prompts) -> Iterator[str]:
+    """Yield each line of standard input that is not blank. Raises UsageError when it is not UTF-8.
+
+    Of a line that is certainly too long for a prompt only so much is read that it still is.
+    """
+    for number, line in _lines(sys.stdin.buffer, prompts):
+        text = _decoded(number, line, "standard input", prompts)
+        if text.strip():
+            yield text
+
+
+@contextmanager
+def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[str]]:
+    """Read the lines of ``file`` that are not blank, "-" for standard input; book their memory meanwhile.
+
+    Of a line that is certainly too long for a prompt only so much is kept that it still is. Raises
+    NotFoundError, BadFileError for bytes that are not UTF-8, UsageError for no lines or for more than
+    ``MOST_LINES_BYTES``, MemoryBudgetError.
+    """
+    name = "standard input" if str(file) == STANDARD_INPUT else str(file)
+    lease = prompts.limits.lease if prompts.limits else no_lease
+    texts: list[str] = []
+    total = booked = 0
+    with ExitStack() as leases, _opened(file) as stream:
+        for number, line in _lines(_Bounded(stream, name), prompts):
+            total += len(line)
+            if total > booked:
+                booked += max(_LEASE_BYTES, len(line))
+                leases.enter_context(lease(max(_LEASE_BYTES, len(line))))
+            text = _decoded(number, line, name, prompts)
+            if text.strip():
+                texts.append(text)
+        if not texts:
+            raise _no_lines()
+        yield texts
+
+
+def _no_lines() -> UsageError:
+    return UsageError("there is no prompt", hint="put one on each line")
+
+
+def _empty() -> UsageError:
+    return UsageError("the prompt is empty", hint="give some text with -p, or on standard input with -p -")
+
+
+def _read(stream: BinaryIO, prompts: Prompts) -> bytes:
+    limits = prompts.limits
+    if limits is None:
+        return stream.read()
+    data = stream.read(limits.most_tokens + 1)
+    if len(data) > limits.most_tokens:  # only now is the longest token looked for
+        most = prompts.most_bytes() or 0
+        data += stream.read(most + 1 - len(data))
+        if len(data) > most:
+            raise too_long(limits.most_tokens)
+    return data
+
+
+class _LineStream(Protocol):
+    def readline(self, most: int = -1, /) -> bytes: ...
+
+
+class _Bounded:
+    """A stream of which at most ``MOST_LINES_BYTES`` are read; UsageError for more."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._left = MOST_LINES_BYTES
+
+    def readline(self, most: int = -1, /) -> bytes:
+        line = self._stream.readline(most if most >= 0 else self._left + 1)
+        self._left -= len(line)
+        if self._left < 0:
+            hint = "split it into several files"
+            raise UsageError(f"{self._name} has more than {size(MOST_LINES_BYTES)} of prompts", hint=hint)
+        return line
+
+
+def _lines(stream: _LineStream, prompts: Prompts) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each line, without the newline, cut where it is certainly too long."""
+    number = 0
+    while line := _line(stream, prompts):
+        number += 1
+        yield number, line.rstrip(b"\r\n") if line.endswith(b"\n") else line
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_SKIP_BYTES)
+
+
+def _line(stream: _LineStream, prompts: Prompts) -> bytes:
+    limits = prompts.limits
+    if limits is None:
+        return stream.readline()
+    line = stream.readline(limits.most_tokens + 1)
+    if len(line) > limits.most_tokens and not line.endswith(b"\n"):
+        most = prompts.most_bytes() or 0
+        line += stream.readline(most + 1 - len(line))
+    return line
+
+
+def _decoded(number: int, line: bytes, name: str, prompts: Prompts) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if prompts.limits and len(line) > (prompts.most_bytes() or 0):  # cut inside of a character
+            return line.decode("utf-8", "replace")
+        kind = UsageError if name == "standard input" else BadFileError
+        raise kind(f"line {number} of {name} is not UTF-8 text") from error
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    if str(file) == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise NotFoundError(f"{file} cannot be read ({error.strerror})", hint="name a text file") from error
+    with stream:
+        yield stream
