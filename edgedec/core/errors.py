@@ -51,7 +51,7 @@ RemedyName = Literal[
 class Remedy:
     """Name a setting or an action that mends an error, and a value that works.
 
-    The names, and what their values mean, are those of ``RemedyName``.
+    The names, and the meaning of their values, are those of ``RemedyName``.
 
     >>> Remedy("memory", 300_000_000)
     Remedy(name='memory', value=300000000)

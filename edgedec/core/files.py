@@ -31,7 +31,7 @@ _IN_THE_WAY = {
 def storage_errors(what: str, *, elsewhere: str = "choose another directory") -> Iterator[None]:
     """Turn the errors of a full disk, and of a place that may not or cannot be written, into a StorageError.
 
-    ``what`` is being written; ``elsewhere`` says how to have it written to another place.
+    ``what`` names the file for the message; ``elsewhere`` is the hint about another directory.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where EdgeDec keeps what it fetches, makes and measures."""
+"""The directory of models, measurements and caches."""
 
 from __future__ import annotations
 

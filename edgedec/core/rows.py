@@ -39,7 +39,8 @@ class Rows:
     full: bool = False
     """Also return full logits rows."""
     temperature: float = 1.0
-    """Of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` says which it was."""
+    """Temperature of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` has the one used.
+    """
 
     def resolve(self, tokens: int) -> Sequence[int]:
         """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""

@@ -1,4 +1,5 @@
-"""What drafters propose and verifiers walk: a tree of tokens that may follow the committed sequence."""
+"""The draft tree, which drafters propose and verifiers walk: tokens that may follow the committed sequence.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Verification:
         self.check()
 
     def stop(self) -> None:
-        """Give up: what is not hashed yet is verified at the next start."""
+        """Give up: files that are not hashed yet are verified at the next start."""
         self._stop.set()
 
     def _is_known(self, bundle: Path, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What happens when the context is full."""
+"""Names of the ways to go on when the context is full."""
 
 from __future__ import annotations
 

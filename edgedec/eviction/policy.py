@@ -1,9 +1,9 @@
-"""What is done when the cache is full: what all policies share. Lossy; what has left is seen no more.
+"""Base of the eviction policies. Eviction is lossy: the model no longer sees evicted tokens.
 
-The first tokens stay, the sinks, which attention falls on whatever they are (Xiao et al. 2024, "Efficient
-Streaming Language Models with Attention Sinks"), or a system message. Of those behind them a quarter of the
-cache leaves at a time, which ones is the policy's to say, and nothing is fed again. What stays keeps its
-position. StreamingLLM counts positions anew within the cache, so it can go on for ever; here keys lie in the
+The first tokens stay: attention sinks, which every token attends to (Xiao et al. 2024, "Efficient Streaming
+Language Models with Attention Sinks"), or a system message. A quarter of the cache is evicted at a time from
+the tokens behind them. The policy chooses which, and nothing is fed again. Tokens that stay keep their
+positions. StreamingLLM counts positions anew within the cache, so it can go on for ever; here keys lie in the
 cache rotated already, and rounded, so positions go on as in the text, and where the model's own context ends,
 so does the reply.
 """
@@ -26,15 +26,15 @@ _SHARE = 4
 class Policy(ABC):
     """Makes room in ``forward``'s cache. Raises UnsupportedError for one that cannot be right then.
 
-    A block leaves only when a committed token has no slot, and which tokens it has follows from committed
-    tokens. So what a token sees follows from the sequence, and not from how it was cut into passes: drafts
-    change no token here either.
+    A block leaves only when a committed token has no slot, and its tokens follow from committed tokens.
+    So the tokens that a token sees follow from the sequence, not from its division into passes: drafts change
+    no token here either.
     """
 
     lossy: ClassVar[str]
-    """What this is called where it has acted."""
+    """Name of the policy in statistics, once it has acted."""
     leaving: ClassVar[str]
-    """What leaves, in words."""
+    """The evicted tokens, in words."""
 
     def __init__(self, forward: Forward) -> None:
         if not forward.caps.evicts:
@@ -85,7 +85,7 @@ class Policy(ABC):
 
     def room(self, committed: Sequence[int]) -> int:
         """Free slots, at least one: where there was none, a block has left. ``committed``: the sequence, of
-        which the cache holds the beginning. Raises what ``Forward.extend`` does; the cache then holds no
+        which the cache holds the beginning. Raises the errors of ``Forward.extend``; the cache then holds no
         more than that beginning.
         """
         if (free := self.slots - self._forward.resident) > 0:

@@ -1,5 +1,5 @@
 """Attention sinks and a window, when the cache is full: Xiao et al. 2024, "Efficient Streaming Language
-Models with Attention Sinks" (StreamingLLM). What leaves is chosen by age alone.
+Models with Attention Sinks" (StreamingLLM). Tokens are evicted by age alone.
 """
 
 from __future__ import annotations

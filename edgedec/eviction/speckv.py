@@ -1,9 +1,9 @@
-"""What a draft of what follows attends to, stays: when the cache is full, head by head.
+"""Eviction by attention: each head keeps the tokens that a draft of the following text attends to.
 
 After SpecKV (Galim et al. 2025, "Draft-based Approximate Inference for LLMs"): the newest tokens (the window)
-and a draft of what comes next (the lookahead) are queries, and what their attention falls on is kept, after a
-maximum over neighbours, so that what stays are phrases rather than single tokens. Without a lookahead, where
-nothing is drafted, it is SnapKV (Li et al. 2024, "SnapKV: LLM Knows What You are Looking for Before
+and a draft of the next tokens (the lookahead) are queries. The slots that they attend to most are kept, after
+a maximum over neighbours, so that phrases stay rather than single tokens. Without a lookahead, where nothing
+is drafted, it is SnapKV (Li et al. 2024, "SnapKV: LLM Knows What You are Looking for Before
 Generation"). The paper does this once, behind a prompt that was read with all of the cache; here it happens
 whenever the cache is full, also within a prompt.
 """
@@ -24,7 +24,7 @@ from edgedec.eviction.policy import Policy
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW, choice_bytes
 
 Ahead = Callable[[Sequence[int], int], Sequence[int]]
-"""At most so many tokens that may follow these. A function of them alone, whoever drafted what before."""
+"""At most so many tokens that may follow these. A function of them alone, whatever was drafted before."""
 
 NEIGHBOURS = 13
 """Slots over which the maximum is taken. The paper has 7; but a question looks at the words before a number,
@@ -35,26 +35,26 @@ LEAST = 16
 
 
 class SpecKV(Policy):
-    """What the window and the lookahead attend to least, leaves. ``ahead`` drafts.
+    """Evicts the tokens that the window and the lookahead attend to least. ``ahead`` drafts.
 
-    Of a prompt that is being read all is known: its end is the lookahead, the question rather than what comes
-    next, for that is what the reply will be about. Within a reply the token that has no slot is known, and
-    ``ahead`` says what may follow it. The window is fed once more, with the lookahead behind it, and the
-    cache is taken back to where it was: the same bits come back, since all of the window was fed after the
-    last block had left (a block is at least as long as a window).
+    While a prompt is read its end is the lookahead: the question, which the reply will be about. Within a
+    reply the token that has no slot is known, and ``ahead`` drafts the tokens that may follow it. The window
+    is fed once more, with the lookahead behind it, and the cache is taken back to where it was: the same bits
+    come back, since all of the window was fed after the last block had left (a block is at least as long as a
+    window).
 
-    Begins with an empty cache. Raises UnsupportedError also for a bundle that cannot say what attention falls
-    on, UsageError for a cache of less than ``LEAST`` slots.
+    Begins with an empty cache. Raises UnsupportedError also for a bundle that cannot report attention
+    weights, UsageError for a cache of less than ``LEAST`` slots.
     """
 
     lossy = "speckv"
-    leaving = "tokens that a draft of what follows attends to least have left the cache"
+    leaving = "tokens that a draft of the following text attends to least have left the cache"
 
     def __init__(self, forward: Forward, ahead: Ahead) -> None:
         super().__init__(forward)
         if not forward.caps.attention:
             raise UnsupportedError(
-                f"{forward.spec.name} does not say what its attention falls on",
+                f"{forward.spec.name} does not report its attention weights",
                 hint="use the policy slide",
                 remedy=Remedy("when_full", SLIDE),
             )
@@ -87,7 +87,7 @@ class SpecKV(Policy):
             self._forward.select(first, end, kept)
 
     def _lookahead(self, committed: Sequence[int]) -> list[int]:
-        """What may follow the cache, as far as there is room for it."""
+        """Tokens that may follow the cache, as far as there is room for them."""
         most = max(min(LOOKAHEAD, self.quarter, self._forward.capacity - self._forward.resident), 0)
         known = committed[self._forward.length :]
         if len(known) >= most:
@@ -108,7 +108,7 @@ def best(scores: FloatArray, count: int) -> NDArray[np.intp]:
     """
     kept = np.empty((*scores.shape[:2], count), dtype=np.intp)
     reach = NEIGHBOURS // 2
-    for layer, found in zip(scores, kept, strict=True):  # of what this takes, only a layer's at a time
+    for layer, found in zip(scores, kept, strict=True):  # one layer at a time, for memory
         around = np.pad(layer, ((0, 0), (reach, reach)), constant_values=-np.inf)
         pooled = np.lib.stride_tricks.sliding_window_view(around, NEIGHBOURS, axis=1).max(axis=2)
         found[:] = np.sort(np.argsort(-pooled, axis=1, kind="stable")[:, :count], axis=1)

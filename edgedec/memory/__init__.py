@@ -1,4 +1,4 @@
-"""Memory as bookkeeping, without tensors: what a cache holds and costs; and giving back what was freed."""
+"""Memory as bookkeeping, without tensors: contents and bytes of a cache; and giving back freed memory."""
 
 from __future__ import annotations
 

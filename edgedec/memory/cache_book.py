@@ -80,8 +80,8 @@ class CacheBook:
         return self._last is None or self._last.chain
 
     def plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
-        """Check a pass over ``tokens`` tokens; nothing changes until ``append``, but that what it overwrites
-        in rings counts as gone, so that a pass that fails midway needs no care.
+        """Check a pass over ``tokens`` tokens; nothing changes until ``append``, but that slots which it
+        overwrites in rings count as gone, so that a pass that fails midway needs no care.
 
         Raises ValueError when it is malformed or a tree waits to be settled, ContextFullError when it does
         not fit.
@@ -144,7 +144,7 @@ class CacheBook:
         self._last = None
 
     def evict(self, first: int, end: int, kept: int = 0) -> None:
-        """Of the slots [first, end) so many stay, the others are freed; the slots behind them move down.
+        """Keep ``kept`` of the slots [first, end) and free the others; the slots behind them move down.
 
         Raises ValueError for slots that are not taken or not settled, when none is freed, and for a second
         zone: once tokens were evicted, ``first`` is where they were, and [first, end) has all that stayed.
@@ -155,7 +155,7 @@ class CacheBook:
                 f"cannot evict {freed} slots from {first}: {self._slots} are taken, or not settled"
             )
         if self._ring:
-            raise ValueError("layers with a window would take what is left for what they see")
+            raise ValueError("layers with a window would mistake the slots that are left for their window")
         zone = self._zone
         if zone and (first != zone.start or end + self._missing < zone.stop):
             raise ValueError(

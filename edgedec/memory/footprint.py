@@ -1,30 +1,30 @@
-"""What a session takes, as a formula over the sizes of its models and what a plan may choose.
+"""Memory of a process, as a formula over the sizes of its models and the choices of a plan.
 
 After SpecMemo (2025), which models the memory of speculation to bound it; its formulas are not public, these
-are derived from what this runtime allocates. With n tokens of context, a prompt read T tokens at a time and g
-drafted for a pass, P = max(T, 1 + g), D, F the widths of hidden state and MLP, Q the query, key and value
-width, H the heads' width:
+are derived from the allocations of this runtime. With n tokens of context, a prompt read T tokens at a time
+and g drafted for a pass, P = max(T, 1 + g), D, F the widths of hidden state and MLP, Q the query, key and
+value width, H the heads' width:
 
-    process   what is resident once the models are loaded, weights apart: measured, not modelled
+    process   resident bytes once the models are loaded, weights apart: measured, not modelled
     weights   every byte of the file, for a pass reads them all, but a table of embeddings that the head does
               not share: its rows are copied from the file
     cache     2 L H_kv ceil(n r / page) page: each head's rows, r bytes each, lie together, and pages are
               committed as they fill. Drafts need none of their own: rejected rows are overwritten. In layers
-              with a window, n is at most the slots of a ring: window, P, and what one may go back
-    scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: what the tensors of a layer and
-              the kernels' buffers hold at once; the arena rounds up by up to half; 24 queries share a block
+              with a window, n is at most the slots of a ring: window, P, and tokens that can be taken back
+    scratch   1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: tensors of a layer and buffers
+              of the kernels, held at once; the arena rounds up by up to half; 24 queries share a block
               of attention, each with a float per key
     rows      4 V (1 + g) + s V, where whole rows of logits may be asked for (sampling), else 0: drawing from
               one takes s bytes for each entry, next to none or some arrays in float64, and conversations
               draw at the same time
-    attention where a full cache keeps what attention falls on (SpecKV): see ``speckv_bytes``
-    tables    what drafters without a model may learn
+    attention where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
+    tables    data that drafters without a model may learn
     drafter   weights, cache and scratch of a model that drafts, whose passes are short
-    slack     6.5 MB and 1.5 kB a token: what Python, libraries and the own buffers of passes come to need
-              in a session, as measured
+    slack     6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as
+              measured
 
-With k conversations at once, n is the context of each: cache, rows, tables and what slack has per token are k
-times as large, P is (k - 1) (1 + g) longer, and slack has 1 MB for each conversation but one.
+With k conversations at once, n is the context of each: cache, rows, tables and slack per token are k times as
+large, P is (k - 1) (1 + g) longer, and slack has 1 MB for each conversation but one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from edgedec.memory.speckv_bytes import speckv_bytes
 _ARENA = 1.5
 _SLACK, _SLACK_PER_TOKEN = 6_500_000, 1_500
 _SLACK_PER_CONVERSATION = 1_000_000
-"""Of each one more: its thread, what it knows of its text, and its part of a pass."""
+"""Bytes of each one more: its thread, its text, and its part of a pass."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_READING = 128
@@ -95,7 +95,7 @@ def longest_pass(choice: Choice, conversations: int = 1) -> int:
 
 
 def footprint(known: Known, choice: Choice) -> dict[str, int]:
-    """Bytes by what holds them; their sum is the most that the session has resident at once."""
+    """Bytes by holder; their sum is the most that the session has resident at once."""
     spec = known.target.spec
     count = known.conversations
     slack = _SLACK + (count - 1) * _SLACK_PER_CONVERSATION

@@ -1,10 +1,10 @@
 """One ledger for every byte: who holds how much of a budget.
 
 Whatever allocates more than a page in a session takes a lease first, and gives it back when the memory is
-free: caches, what a pass needs, whole rows of logits, tables of drafters. Within a budget every name has a
-share, so that nothing takes what was planned for something else. What Python and libraries take in small
-pieces has a share too, of which nobody leases all; what ONNX Runtime allocates for passes is leased at once,
-by the formula for the longest one.
+free: caches, buffers of a pass, whole rows of logits, tables of drafters. Within a budget every name has a
+share, so that nothing takes memory planned for something else. Small pieces of Python and libraries have a
+share too, which is never leased in full. Memory of ONNX Runtime for passes is leased at once, by the formula
+for the longest pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.units import size, size_up
 
 SLACK = "slack"
-"""What small things come from."""
+"""Share of small allocations that nobody leases."""
 
 
 class Lease:
@@ -39,7 +39,7 @@ class Lease:
         self._ledger = ledger
 
     def take(self) -> None:
-        """Raises MemoryBudgetError, which says what is missing, when it does not fit."""
+        """Raises MemoryBudgetError, which says how much is missing, when it does not fit."""
         if not self._held:
             self._ledger.taken(self.name, self.nbytes)
             self._held = True
@@ -101,7 +101,7 @@ class Ledger:
     def taken(self, name: str, nbytes: int) -> None:
         """See ``Lease.take``."""
         if not self._booked(name, nbytes):
-            gc.collect()  # what waits to be collected holds leases, and memory
+            gc.collect()  # objects that wait to be collected hold leases and memory
             if not self._booked(name, nbytes):
                 raise self._no_room(name, nbytes)
 

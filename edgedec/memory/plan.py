@@ -1,4 +1,4 @@
-"""Which choices fit a budget: give up what costs least, in a stated order, and say so.
+"""Which choices fit a budget: give up the cheapest parts, in a stated order, and say so.
 
 The order: prompts are read in shorter passes (slower, nothing else changes), fewer tokens are drafted for a
 pass, drafters learn less, no model drafts, nothing drafts, the cache is kept in int8 (the only step that can
@@ -27,7 +27,7 @@ _LEAST_TABLES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What fits: the choices, their bytes by what holds them, and what was given up, a line each."""
+    """Choices that fit a budget, their bytes by holder, and the parts given up, a line each."""
 
     budget: int
     choice: Choice
@@ -43,8 +43,8 @@ class Plan:
 def planned(known: Known, wanted: Choice, budget: int, *, elastic: bool) -> Plan:
     """The choices nearest to ``wanted`` that take at most ``budget`` bytes.
 
-    ``elastic``: nobody named a context; then it is as long as what is left allows, up to the one wanted.
-    Raises MemoryBudgetError with the smallest budget that would fit.
+    ``elastic``: nobody named a context; then it is as long as the rest of the budget allows, up to the one
+    wanted. Raises MemoryBudgetError with the smallest budget that would fit.
     """
     choice = replace(wanted, context=min(USUAL_CONTEXT, wanted.context)) if elastic else wanted
     taken: list[tuple[Choice, Choice]] = []
@@ -104,7 +104,7 @@ def least(known: Known, wanted: Choice, context: int = LEAST_CONTEXT) -> int:
 
 
 def milestones(known: Known, wanted: Choice) -> list[tuple[int, str]]:
-    """Budgets from the smallest up, each with what is given up below it."""
+    """Budgets from the smallest up, each with the part that is given up below it."""
     choice = replace(wanted, context=min(USUAL_CONTEXT, wanted.context))
     found = []
     if choice != wanted:

@@ -1,4 +1,4 @@
-"""What things weigh."""
+"""Bytes and slots of a KV cache."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ def kv_row_bytes(head_dim: int, kv: KvType = "fp16") -> int:
 
 
 def kv_row_name(head_dim: int) -> str:
-    """What a graph that takes every type calls the last dimension of its cache, in units of two bytes."""
+    """Name, in a graph that takes every type, of the last dimension of its cache, in units of two bytes."""
     return f"row_{kv_row_bytes(head_dim) // 2}_or_{kv_row_bytes(head_dim, 'int8') // 2}"
 
 
 def ring_kept(spec: ModelSpec) -> int:
-    """Slots of a ring that outlive any pass: what the next token sees, and those to which one may go back."""
+    """Slots of a ring that outlive any pass: those that the next token sees, and those to which one may go
+    back.
+    """
     return spec.window + RING_SLACK
 
 
 def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16") -> int:
     """Slots of the rings of layers with a window, for passes over at most ``longest`` tokens; 0 without such
-    layers. Rounded up to what whole pages hold; never more than ``capacity``, with which nothing goes round.
+    layers. Rounded up to whole pages; never more than ``capacity``, with which nothing goes round.
     """
     if not spec.n_window_layers:
         return 0

@@ -1,4 +1,4 @@
-"""What the machine has, read from the operating system and nothing else. Sizes are bytes."""
+"""Facts about the machine, read from the operating system alone. Sizes are bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operating system says about this process: its age and its peak memory."""
+"""Age and memory of this process, from the operating system."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rss_bytes() -> int:
 
 
 def mapped_rss_bytes(name: str) -> int:
-    """Of ``rss_bytes`` those that are pages of files called ``name``. 0 where it is not known."""
+    """Bytes of ``rss_bytes`` in pages of files called ``name``. 0 where it is not known."""
     try:
         lines = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -55,8 +55,8 @@ def mapped_rss_bytes(name: str) -> int:
 
 
 def mapped_bytes(file: Path) -> int:
-    """Of the address space the whole pages into which ``file`` is mapped, which are more than it has if that
-    is done piece by piece. 0 where it is not known.
+    """Bytes of the whole pages into which ``file`` is mapped: more than its size if it is mapped in pieces.
+    0 where it is not known.
     """
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""What one reply cost, measured with a clock that the caller hands in.
+"""Statistics of one reply, measured with a clock that the caller hands in.
 
 Times are seconds, rates tokens per second. Only committed tokens are counted: a token that was drafted
 and dropped is not a token.
@@ -14,7 +14,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class ReplyStats:
-    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` what the cache already held."""
+    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` those already in the cache."""
 
     prompt_tokens: int
     reused_tokens: int

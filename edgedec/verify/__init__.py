@@ -4,7 +4,8 @@ Every rule is a pure function and returns a ``Verdict``. ``keyed`` is the one th
 function of logits, seed and position, so that a draft is right or wrong and the output equals plain decoding
 token for token. The classical rules keep the output's law instead: ``speculative_sampling`` for a chain,
 ``recursive_rejection`` for trees drafted without replacement, ``k_seq`` for independent drafts. ``RULES``
-has their names: ``fitted`` cuts a draft to what the rule of a name can take, ``classical`` applies it.
+has their names: ``fitted`` cuts a draft to the part that the rule of a name can take, ``classical`` applies
+it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class SeededChance:
         return bool(self._generator.random() < probability)
 
     def pick(self, law: NDArray[np.float64]) -> int:
-        # Inversion over what has mass: a token without any is never picked, however the sum is rounded.
+        # Inversion over tokens with mass: one without any is never picked, however the sum is rounded.
         support = np.flatnonzero(law)
         heights = np.cumsum(law[support])
         height = self._generator.random() * heights[-1]

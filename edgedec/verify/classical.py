@@ -1,6 +1,6 @@
 """The classical rules by name, for an engine that verifies by one of them instead of ``keyed``.
 
-Output then has the law of plain decoding, and is not the same tokens: what is accepted depends on the draft.
+They preserve the distribution of plain decoding, not the exact tokens: those depend on the draft.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ RULES: Mapping[str, Callable[[DraftTree, Laws, Laws, Chance], Verdict]] = {
 
 
 def fitted(rule: str, tree: DraftTree) -> DraftTree:
-    """What of a draft ``rule`` can take: all of it, or its trunk for rules that know no siblings.
+    """Return the part of a draft that ``rule`` can take: all, or the trunk for rules without siblings.
 
     Siblings are one thing to ``recursive``, different tokens, and another to ``k-seq``, independent draws.
-    Tokens that were not drawn at all are no independent draws, so that of them k-SEQ too takes a chain.
+    Tokens that were not drawn at all are no independent draws, so k-SEQ too takes a chain of them.
     """
     drawn = tree.laws is not None
     return tree if rule in (KEYED, _RECURSIVE) or (drawn and rule == _K_SEQ) else tree.trunk()

@@ -13,7 +13,7 @@ def k_seq(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict
     """Accept the first of k candidates with probability min(1, p(x) / (rho q(x))) each.
 
     Siblings must be independent draws from ``draft`` after their parent, repeated tokens included (k drafted
-    chains side by side). What follows an accepted token are the children of all candidates with that token:
+    chains side by side). An accepted token is followed by the children of all candidates with that token:
     they share its context, so they are independent draws too.
     """
     tokens: list[int] = []
@@ -60,7 +60,7 @@ def _first_accepted(
 
 
 def _left(p: F64, q: F64, rho: float, k: int) -> F64:
-    """What to draw from when all k candidates were rejected: p less what was accepted, normalised."""
+    """Distribution after all k candidates were rejected: p less the accepted mass, normalised."""
     taken = np.minimum(q, p / rho)
     beta = float(taken.sum())
     if beta <= 0.0:

@@ -1,4 +1,4 @@
-"""What verification decides, and the distributions it decides from."""
+"""The decision of a verification, and the distributions that it is made from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def normalised(weights: F64) -> F64 | None:
 
 
 def residual(p: F64, q: F64) -> F64:
-    """What to draw from after rejecting a draft: max(p - q, 0), normalised (Leviathan et al. 2023).
+    """Distribution after rejecting a draft: max(p - q, 0), normalised (Leviathan et al. 2023).
 
     Where rounding alone made a rejection possible (p = q), that is p itself: never a division by nearly
     nothing.

@@ -8,7 +8,7 @@ from edgedec.verify.verdict import F64, Laws, Verdict, normalised, residual
 
 
 def recursive_rejection(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
-    """Test siblings in the order drawn, each against what the rejected ones before it left of p and of q.
+    """Test siblings in the order drawn, each against p and q without the mass of the rejected ones before it.
 
     Siblings must have been drawn from ``draft`` after their parent, one after the other without
     replacement. After a rejection p becomes norm(max(p - q, 0)), and q loses the token and is normalised:
