@@ -21,8 +21,8 @@ from edgedec.telemetry import bandwidth, machine
 
 if TYPE_CHECKING:
     from edgedec.cli.seams import Kernels, Seams
+    from edgedec.core.progress import Progress
     from edgedec.models import Store
-    from edgedec.models.progress import Progress
 
 LOW_DISK_BYTES = 2_000_000_000
 _LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf", "optimum-onnx", "llama-cpp-python")

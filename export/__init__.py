@@ -5,11 +5,12 @@ Importing this costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgedec.core.errors import UsageError
 from edgedec.core.manifest import Manifest
+from edgedec.core.progress import Progress
 
 __all__ = ["BACKENDS", "QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
@@ -27,7 +28,7 @@ def export_gguf(
     *,
     name: str | None = None,
     provenance: Mapping[str, str] | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     backend: str | None = None,
 ) -> Manifest:
     """Turn the GGUF file ``source`` into the bundle directory ``out`` and return its manifest.
@@ -55,7 +56,7 @@ def export_huggingface(
     quant: str | None = None,
     calibration: str | None = None,
     name: str | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.progress import Progress
 from edgedec.export.graph import HEAD_K, build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
-from edgedec.export.writer import BundleWriter, Progress, check_space, table_bytes, weights_bytes
+from edgedec.export.writer import BundleWriter, check_space, table_bytes, weights_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest, Scalar, TokenizerInfo
+from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import Contents, printable_name, write_bundle
 from edgedec.export.gguf_source import GgufSource, open_gguf
@@ -16,7 +17,7 @@ from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.llama_cpp import bundle_for_llama_cpp, instead
 from edgedec.export.tokenizer import build_tokenizer
-from edgedec.export.writer import Progress, check_target, silent
+from edgedec.export.writer import check_target
 
 LLAMA_CPP = "llama.cpp"
 

@@ -7,24 +7,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
+from edgedec.core.progress import Progress
 from edgedec.export.model import ExportModel, PackedWeight, Weight, attributes
 from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.layout import chunk_rows, pack
 
-Progress = Callable[[str, int, int], None]
 _HEADROOM = 16 << 20
 """Free bytes asked for beyond those to be written."""
-
-
-def silent(_stage: str, _done: int, _total: int) -> None:
-    """Progress that nobody watches."""
 
 
 def check_target(out: Path) -> None:

@@ -1,8 +1,7 @@
-"""Getting models and keeping them: recipes by name, resumable downloads, the store of bundles."""
+"""Get models and keep them: recipes by name, resumable downloads, the store of bundles."""
 
 from __future__ import annotations
 
-from edgedec.models.progress import Notice, Progress
 from edgedec.models.recipes import DEFAULT_MODEL, RECIPES, HubFile, Licence, Recipe, Wheel
 from edgedec.models.store import Installed, Store
 
@@ -12,8 +11,6 @@ __all__ = [
     "HubFile",
     "Installed",
     "Licence",
-    "Notice",
-    "Progress",
     "Recipe",
     "Store",
     "Wheel",

@@ -10,11 +10,11 @@ from pathlib import Path
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
 from edgedec.core.files import storage_errors
 from edgedec.core.manifest import GGUF
+from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
-from edgedec.models.progress import Notice, Progress
 from edgedec.models.sources import Source
 from edgedec.models.sources.hub import ModelHub
 from edgedec.models.sources.local import LocalFile

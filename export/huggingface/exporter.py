@@ -8,6 +8,7 @@ from pathlib import Path
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
+from edgedec.core.progress import Progress, silent
 from edgedec.export.bundle import Contents, printable_name, write_bundle
 from edgedec.export.calibration.moments import sample, second_moments
 from edgedec.export.graph import build_graph
@@ -26,7 +27,7 @@ from edgedec.export.huggingface.tokenizer import (
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.tensors import Tensors
-from edgedec.export.writer import Progress, check_target, silent
+from edgedec.export.writer import check_target
 
 _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE)
 

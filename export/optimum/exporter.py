@@ -17,6 +17,7 @@ from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.progress import Progress, silent
 from edgedec.export.bundle import printable_name, versions
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised
@@ -28,7 +29,7 @@ from edgedec.export.huggingface.tokenizer import CONFIG, read_tokenizer
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.optimum.graph import CacheShape, add_head, cache_shape
 from edgedec.export.optimum.worker import FACTS, GRAPH
-from edgedec.export.writer import BundleWriter, Progress, check_space, check_target, silent
+from edgedec.export.writer import BundleWriter, check_space, check_target
 
 PACKAGE = "optimum-onnx"
 _LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")

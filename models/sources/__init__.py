@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from edgedec.models.progress import Progress
+from edgedec.core.progress import Progress
 
 
 class Source(Protocol):

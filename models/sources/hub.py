@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, EdgeDecError, NotFoundError
-from edgedec.models.progress import Progress
+from edgedec.core.progress import Progress
 from edgedec.models.recipes import HubFile
 from edgedec.models.sources.verify import Expected, check
 

