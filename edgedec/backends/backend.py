@@ -109,7 +109,7 @@ class Backend(Protocol):
         """Make a KV cache for ``count`` sequences, each with the capacity and pass length of ``cache``.
 
         ``batch_tokens``: most tokens of one pass over all sequences. Raises UnsupportedError for more than
-        ``caps.sequences``, and what ``forward`` raises.
+        ``caps.sequences``, and the errors of ``forward``.
         """
         ...
 

@@ -63,7 +63,7 @@ class _Fake(CacheForward):
 
 
 class FakeForward(_Fake):
-    """Plays ``script`` pass by pass; a ScriptError says what differed. ``finished`` when all was played."""
+    """Plays ``script`` pass by pass; a ScriptError names the difference. ``finished`` when all was played."""
 
     def __init__(
         self, script: Sequence[Expect], *, vocab_size: int = 32, capacity: int = 64, max_pass: int = 8
@@ -163,7 +163,7 @@ class MarkovForward(_Fake):
         self.select(first, first + count, np.empty((1, 1, 0), np.intp))
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Forward.attention``. A pretence: a weight is a hash of what the query has seen and of the
+        """See ``Forward.attention``. A pretence: a weight is a hash of the text before the query and of the
         key's token, in [0, 1).
         """
         start = self.resident

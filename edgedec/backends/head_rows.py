@@ -1,4 +1,4 @@
-"""The head's results: from whole logits rows, for backends that have no fused head, and what they must be."""
+"""The head's results: from whole logits rows, for backends that have no fused head; and checks of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgedec.core.rows import HeadRows
 def head_rows(logits: NDArray[np.float32], k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:
     """Head results of ``logits`` f32[R,V]: the ``k`` best, logsumexp and entropy, computed in float64.
 
-    Raises BadFileError when a row holds what is not a number, or nothing but -inf.
+    Raises BadFileError when a row holds NaN, or nothing but -inf.
     """
     exact = logits.astype(np.float64) / temperature
     with np.errstate(invalid="ignore"):  # inf - inf: refused two lines below

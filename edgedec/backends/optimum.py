@@ -189,7 +189,7 @@ class DecoderForward(CacheForward):
 
 
 def _cache_names(layers: int) -> tuple[list[str], list[str]]:
-    """Of inputs and of outputs, in the same order."""
+    """Names of the cache inputs and outputs, in the same order."""
     parts = [f"{layer}.{part}" for layer in range(layers) for part in ("key", "value")]
     return [f"past_key_values.{part}" for part in parts], [f"present.{part}" for part in parts]
 

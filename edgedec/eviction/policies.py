@@ -12,7 +12,7 @@ from edgedec.eviction.speckv import Ahead, SpecKV
 def policy_for(when_full: str | None, forward: Forward, ahead: Ahead) -> Policy | None:
     """Return the policy, or None for ways that evict nothing.
 
-    ``ahead`` drafts what may follow. Raises the errors of ``Sliding`` and ``SpecKV``.
+    ``ahead`` drafts tokens that may follow. Raises the errors of ``Sliding`` and ``SpecKV``.
     """
     if when_full == SLIDE:
         return Sliding(forward)

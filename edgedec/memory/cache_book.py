@@ -37,7 +37,7 @@ class Pass:
 
 
 class CacheBook:
-    """Which slots are taken, and by what kind of pass."""
+    """Slots that are taken, and the kind of pass that took them."""
 
     def __init__(self, capacity: int, *, window: int = 0, ring: int = 0) -> None:
         """``window``: tokens that some layers see, whose keys and values lie in rings of ``ring`` slots."""

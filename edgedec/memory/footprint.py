@@ -48,8 +48,8 @@ _DRAFT_READING = 128
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a plan chooses: tokens of context and how they are kept, tokens of a prompt read at once, tokens
-    drafted for a pass, bytes for what drafters learn, and whether a model drafts.
+    """Choices of a plan: tokens of context and how they are kept, tokens of a prompt read at once, tokens
+    drafted for a pass, bytes of drafter tables, and whether a model drafts.
     """
 
     context: int
@@ -71,7 +71,7 @@ class Weighty:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What no plan changes. ``process``: bytes resident with the models loaded, without their weights.
+    """Facts that no plan changes. ``process``: bytes resident with the models loaded, without their weights.
 
     ``drawing``: bytes for each entry of a whole row of logits that drawing from it takes, 0 where none is
     asked for. ``drafter``: the model that may draft.

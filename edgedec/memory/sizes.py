@@ -44,7 +44,7 @@ def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16"
 def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> int:
     """Bytes of the keys and values of ``capacity`` tokens, in layers with a window of ``ring`` (0: of all).
 
-    An upper bound on what a process holds: pages of positions never reached stay untouched.
+    An upper bound on resident bytes: pages of positions never reached stay untouched.
     """
     slots = (spec.n_layers - spec.n_window_layers) * capacity + spec.n_window_layers * (ring or capacity)
     return 2 * spec.n_kv_heads * slots * kv_row_bytes(spec.head_dim, kv)

@@ -135,7 +135,7 @@ class Row:
         """Two numbers between which ``total`` lies, mostly without reading the whole row.
 
         With a penalty the head's sum is corrected by the ids that occurred: their weights before the penalty
-        go, those after it come. What cannot be decided between these bounds is decided by ``total``.
+        go, those after it come. Where these bounds cannot decide, ``total`` does.
         """
         if (corrected := self._corrected()) is None:
             total = self.total(highest)
@@ -207,8 +207,9 @@ class Row:
     def _certain(self, values: list[float], moved: list[float]) -> int:
         """How many of the penalised list lead the penalised vocabulary for certain.
 
-        Logits outside the list are at most its last one. A penalty above 1 only lowers them, so what stayed
-        above that floor is in order (and all is, if nothing in the list moved); a smaller one may lift any.
+        Logits outside the list are at most its last one. A penalty above 1 only lowers them, so values that
+        stayed above that floor are in order (and all is, if nothing in the list moved); a smaller one may
+        lift any.
         """
         if self._params.repetition_penalty < 1.0:
             return 0
@@ -228,7 +229,7 @@ class Row:
 
 
 def _largest(row: NDArray[np.floating], size: int) -> Ids:
-    """Ids, ascending, of the ``size`` largest of a row and of what equals the last of them."""
+    """Ids, ascending, of the ``size`` largest of a row and of all equal to the last of them."""
     if size >= row.size:
         return np.arange(row.size)
     return np.flatnonzero(row >= np.partition(row, row.size - size)[row.size - size])

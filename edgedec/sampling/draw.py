@@ -22,7 +22,7 @@ from edgedec.sampling.params import SamplingParams
 
 _LEADERS = 64
 MOST_DRAWING = 120
-"""Bytes: what the longest lists take, sorted and weighed in float64, and what the allocator keeps."""
+"""Bytes of the longest lists, sorted and weighed in float64, and of memory that the allocator keeps."""
 _TEMPERATURES = 0.1, 10.0
 """Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
@@ -215,7 +215,7 @@ def _contenders(
 
 
 def _least_uniform(scaled: warpers.F64, ids: warpers.Ids, seed: int, position: int) -> float:
-    """What the uniform of a token must exceed to win against these leaders, the most probable tokens.
+    """Bound that the uniform of a token must exceed to win against these leaders, the most probable tokens.
 
     With w the weight of the last of the leaders and b the best time among them, another token can only win
     if its E < b * w, and E = -log U >= 1 - U, hence only if U > 1 - b * w.

@@ -1,4 +1,4 @@
-"""What a user may ask of the sampler."""
+"""Settings of the sampler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
     seed: int = 0
-    """Of the noise; the same seed, sequence and settings give the same tokens."""
+    """Seed of the noise; the same seed, sequence and settings give the same tokens."""
 
     def __post_init__(self) -> None:
         _check("temperature", self.temperature, 0.0 <= self.temperature < math.inf, "0 (greedy) or more")

@@ -1,7 +1,7 @@
 """Drawing from the head's list, number by number: mostly it suffices, and few of its tokens survive.
 
-A pass reads all weights, so that afterwards nothing of a draw is in any cache. What it costs then is how much
-code and data it touches, and a hundred calls of NumPy touch more than loops over a few numbers do. These come
+A pass reads all weights, so that afterwards nothing of a draw is in any cache. Its time is then that of
+reading code and data, and a hundred calls of NumPy touch more than loops over a few numbers do. These come
 from the same operations in the same order as those of the arrays in ``warpers`` and ``draw``, and so are the
 same; only that loops stop as soon as the rest cannot matter.
 """
@@ -81,7 +81,7 @@ def _enough(
 
 
 def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[float]:
-    """What top-n-sigma and top-k leave; nothing when the list is too short to tell."""
+    """Values that top-n-sigma and top-k leave; nothing when the list is too short to tell."""
     if params.top_n_sigma:
         cut = row.sigma_cut()
         if cut is None:

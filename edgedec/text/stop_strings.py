@@ -30,7 +30,7 @@ class StopStrings:
         """Whether a stop string was found; everything after it is dropped."""
 
     def push(self, text: str) -> str:
-        """Add a piece; returns what is safe to show now."""
+        """Add a piece; return the text that is safe to show now."""
         if self.hit:
             return ""
         self._held += text
@@ -41,7 +41,7 @@ class StopStrings:
         return self._release(len(self._held) - self._undecided())
 
     def flush(self) -> str:
-        """The stream is over: what was held back turned out to be plain text."""
+        """End the stream: the text held back turned out to be plain text."""
         return self._release(len(self._held))
 
     def _undecided(self) -> int:

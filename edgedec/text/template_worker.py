@@ -24,11 +24,11 @@ from edgedec.core.errors import TemplateError
 from edgedec.text.sandbox import BoundsError, CompiledTemplate
 
 REQUEST_S = 1.2
-"""Longest time for a rendering; the first one has what compiling left of it."""
+"""Longest time for a rendering; the first one has the rest that compiling left."""
 GRACE_S = 0.3
 """Further time after which the process ends, when one operation takes longer and cannot be interrupted."""
 GROWTH_BYTES = 32 << 20
-"""Address space that the process may take beyond what it has when it is ready."""
+"""Address space that the process may take beyond that of the ready process."""
 GROWTH_PER_REQUEST_BYTE = 16
 """And for each byte of a request: messages are copied a few times, at up to four bytes a character."""
 

@@ -1,6 +1,6 @@
 """Which steps of a ``tokenizer.json`` are run: few, and none that multiply the text.
 
-Each step before the model rewrites what the one before it wrote. A thousand harmless ones, of which each
+Each step before the model rewrites the output of the one before. A thousand harmless ones, of which each
 doubles a character, keep a computer busy for ever and fill its memory.
 """
 

@@ -3,7 +3,7 @@
 binding.py       its C functions, through llama-cpp-python: a model and its cache
 probe.py         the first load of a file with an installed library happens in another process
 probe_worker.py  that process
-advice.py        what to tell a user about it
+advice.py        hints for a user about it
 
 ``edgedec.backends.llama_cpp.forward`` makes a ``Forward`` of it.
 """

@@ -1,4 +1,4 @@
-"""What to tell a user whose llama.cpp is missing, too old or broken. Imports nothing."""
+"""Hints for a user whose llama.cpp is missing, too old or broken. Imports nothing."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Importing this imports llama_cpp, which loads its libraries: do it in a process that may die, or after
 ``probe`` has found that they work. The rules that calls follow are those of llama.h and of the checks of
 llama_batch_allocr: positions of a sequence are consecutive, and sequences that share tokens of a pass share
-what was there before.
+the tokens before.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ NEEDED = (
     "llama_memory_seq_rm", "llama_memory_seq_cp", "llama_memory_seq_keep", "llama_model_is_recurrent",
     "llama_log_set", "llama_log_callback", "llama_decode", "llama_get_logits_ith",
 )  # fmt: skip
-"""What older versions lack."""
+"""Functions that older versions lack."""
 _BUFFER = re.compile(r"\b(model|KV|RS|output|compute) buffer size *= *([0-9.]+) MiB")
 _HOLDS = {"model": "weights", "KV": "kv_cache", "RS": "kv_cache", "output": "scratch", "compute": "scratch"}
 
 
 def version() -> str:
-    """Of llama-cpp-python."""
+    """The version of llama-cpp-python."""
     return str(getattr(llama_cpp, "__version__", "unknown"))
 
 
 def lacks() -> list[str]:
-    """Names of what this version of llama-cpp-python does not have."""
+    """Names that this version of llama-cpp-python lacks."""
     fields = getattr(getattr(llama_cpp, "llama_context_params", None), "_fields_", ())
     unified = any(field[0] == "kv_unified" for field in fields)
     return [name for name in NEEDED if not hasattr(llama_cpp, name)] + ([] if unified else ["kv_unified"])
 
 
 class _Log:
-    """What llama.cpp would print: kept, as it says there what it holds and why it fails."""
+    """Messages of llama.cpp, kept: they state its buffers, and why it fails."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -58,14 +58,14 @@ class _Log:
         self._text = ""
 
     def buffers(self) -> dict[str, int]:
-        """Bytes by what holds them, as far as the log tells."""
+        """Bytes by holder, as far as the log tells."""
         found: dict[str, int] = {}
         for kind, mebibytes in _BUFFER.findall(self._text):
             found[_HOLDS[kind]] = found.get(_HOLDS[kind], 0) + round(float(mebibytes) * (1 << 20))
         return found
 
     def complaint(self) -> str:
-        """The first line about an error, or what came last."""
+        """The first line about an error, or the last line."""
         lines = [line.strip() for line in self._text.split("\n") if line.strip(" .")]
         wrong = [line for line in lines if "error" in line.lower() or "failed" in line.lower()]
         return (wrong or lines[-1:] or ["it does not say why"])[0][:300]

@@ -18,7 +18,8 @@ from edgedec.core.manifest import GGUF, Manifest
 class LlamaCppModel(BackendBase):
     """The ``Backend`` of a GGUF file, tried in another process before this one loads it.
 
-    Raises UsageError, BadFileError for another model than the manifest describes, and what ``probe`` raises.
+    Raises UsageError, BadFileError for another model than the manifest describes, and the errors of
+    ``probe``.
     """
 
     def __init__(self, bundle: Path, manifest: Manifest, *, threads: int | None = None) -> None:

@@ -41,8 +41,8 @@ def probe(model: Path, sha256: str) -> Facts:
     """Facts about the GGUF file ``model``, of this hash: ``vocab``, ``layers``, ``heads``, ``kv_heads``,
     ``hidden`` and ``context``.
 
-    The first time a process of its own loads it and runs a pass over 8 tokens; what it found is kept in
-    EDGEDEC_HOME until the library, the processor or the file is another one. What went wrong is not kept.
+    The first time a process of its own loads it and runs a pass over 8 tokens; these facts are
+    kept in EDGEDEC_HOME until the library, the processor or the file changes. Failures are not kept.
     Raises UnsupportedError without the library, with one too old, or for a model that it cannot run;
     BackendError when it crashes or hangs.
     """

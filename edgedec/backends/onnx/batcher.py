@@ -35,7 +35,7 @@ class Combined(Protocol):
 
 
 class _Waiting:
-    """A request, and what came of it."""
+    """A request, and its result."""
 
     def __init__(self, request: PassRequest) -> None:
         self.request = request
@@ -94,7 +94,7 @@ class Batcher:
     def submit(self, request: PassRequest) -> HeadRows:
         """Wait for the pass that this request is in.
 
-        Raises what ``Sequences.check`` raises for it, before the request can harm another one; the error of
+        Raises the error of ``Sequences.check``, before the request can harm another one; the error of
         the pass; BackendError after ``close``.
         """
         self._combined.check(request)
@@ -157,7 +157,7 @@ class Batcher:
         return self._left_over or self._active <= {waiting.request.sequence for waiting in self._queue}
 
     def _take(self) -> list[_Waiting]:
-        """From the front of the queue what fits into a pass; the first always does."""
+        """Take requests from the front of the queue that fit into a pass; the first always does."""
         taken: list[_Waiting] = []
         rest: list[_Waiting] = []
         room = self._combined.most

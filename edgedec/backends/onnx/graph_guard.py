@@ -1,5 +1,6 @@
-"""What is checked of ``model.onnx`` before ONNX Runtime opens it: that its weights lie in the bundle, whole,
-and, of a graph that should do without our kernels, that all its ops are standard ones.
+"""Checks of ``model.onnx`` before ONNX Runtime opens it.
+
+Its weights must lie in the bundle, whole. All ops of a graph without EdgeDec's kernels must be standard ones.
 
 ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from
 beyond the end of a file kills the process at its first use. The graph is read as protobuf's wire format

@@ -19,7 +19,7 @@ from edgedec.memory.ledger import SLACK, Ledger
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
-"""Fewer are what checking drafts takes back: a page or two per head, which the next pass writes again."""
+"""Slots worth releasing. Rejected drafts free fewer: a page or two per head, which the next pass rewrites."""
 _OLDEST = 8
 """Bytes in which a file says which slot is the oldest of its rings."""
 
@@ -99,7 +99,7 @@ class KvMemory:
                 part.move(sources, targets)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
-        """Of [first, end) every head keeps the slots kept[layers, kv heads, n]; these and what is behind, up
+        """Keep the slots kept[layers, kv heads, n] of [first, end) in every head; these and those behind, up
         to ``slots``, move down to ``first``, in place. Not for rings.
         """
         self._whole.select(first, end, kept, slots)
@@ -137,8 +137,8 @@ class KvMemory:
         return size
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
-        """Write the first ``slots`` slots, from where they lie: nothing is copied. Of rings the newest, with
-        zeros for what was before ``oldest``, which newer slots have replaced.
+        """Write the first ``slots`` slots, from where they lie: nothing is copied. Rings write their newest
+        slots, with zeros before ``oldest``, which newer slots have replaced.
         """
         for pieces in self._whole.heads(0, slots):
             for piece in pieces:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 class KvPages:
     """Keys and values f16[layers, 2, kv heads, rows, row], zero at first; slot s lies in row s modulo rows.
 
-    Raises what ``mmap`` does when the address space cannot be had.
+    Raises the error of ``mmap`` when the address space cannot be had.
     """
 
     def __init__(self, shape: tuple[int, int, int, int, int]) -> None:
@@ -46,8 +46,8 @@ class KvPages:
         ]
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
-        """Of the rows [first, end) move those of kept[layers, kv heads, n], and the ones behind, up to
-        ``slots``, down to ``first``: keys and values, a head at a time.
+        """Move the rows kept[layers, kv heads, n] of [first, end), and those behind, up to ``slots``, down to
+        ``first``: keys and values, a head at a time.
         """
         behind = first + kept.shape[2]
         for layer, part, head in np.ndindex(self.array.shape[:3]):
@@ -85,7 +85,7 @@ class KvPages:
             yield start + first * row, start + self.rows * row
 
     def heads(self, first: int, end: int) -> Iterator[list[memoryview]]:
-        """Of each head of keys or values the memory of slots [first, end): one piece, or in a ring two."""
+        """Memory of the slots [first, end) of each head of keys or values: one piece, or two in a ring."""
         row = first % self.rows if first < end else 0
         count = end - first
         heads = math.prod(self.array.shape[:3])

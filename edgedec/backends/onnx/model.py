@@ -91,7 +91,7 @@ class OnnxModel(BackendBase):
     ) -> Sequences:
         """Make the cache of ``sequences``, without the thread in which their passes meet.
 
-        ``submit`` computes what a forward asks for; None: a pass of its own.
+        ``submit`` computes a forward's request; None: a pass of its own.
         """
         check_sequences(self._spec, self._caps, count)
         capacity, kv, caps = self._limits(cache)
@@ -110,7 +110,7 @@ class OnnxModel(BackendBase):
         return KvMemory(self._spec, count * capacity, kv, count * ring, ledger)
 
     def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: LedgerLike) -> Passes:
-        """Lease what ONNX Runtime allocates for passes over at most ``longest`` tokens.
+        """Lease the memory of ONNX Runtime for passes over at most ``longest`` tokens.
 
         All forwards share the session and so its memory: each ledger has one lease, of the most that any
         forward needs.

@@ -24,7 +24,7 @@ _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
 _MOST_KEPT = 128
 _WITH_RESULTS = 2
-"""Head results are handed out as copies of what a pass keeps."""
+"""Head results are handed out as copies of the buffers that a pass keeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ class SequenceModel:
 class Sequences:
     """Equal parts of ``kv``, one for each of ``count`` sequences; ``OnnxModel.sequences`` makes them.
 
-    ``most``: tokens of a pass over all. ``submit`` computes what the
-    forwards ask for; None: ``run``, a pass for each request. Not thread-safe: ``Batcher`` runs its passes in
+    ``most``: tokens of a pass over all. ``submit`` computes requests of
+    the forwards; None: ``run``, a pass for each request. Not thread-safe: ``Batcher`` runs its passes in
     one thread.
     """
 
@@ -51,7 +51,7 @@ class Sequences:
         """One ``Forward`` for each sequence."""
 
     def check(self, request: PassRequest) -> None:
-        """Raises what ``Forward.extend`` does for this request, whoever else is in the pass."""
+        """Raises the errors of ``Forward.extend`` for this request, whatever else is in the pass."""
         self.forwards[request.sequence].planned(request)
 
     def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
@@ -61,7 +61,7 @@ class Sequences:
         their own.
 
         When something is wrong nothing is appended to any of them: ValueError for more than ``most`` tokens
-        or two requests for a sequence, and what ``Forward.extend`` raises.
+        or two requests for a sequence, and the errors of ``Forward.extend``.
         """
         if len({request.sequence for request in requests}) < len(requests):
             raise ValueError("two requests for one sequence")
@@ -104,7 +104,7 @@ class Sequences:
 
 
 class SequenceForward(KvForward):
-    """The ``Forward`` of sequence ``number``; ``submit`` computes what ``extend`` asks for."""
+    """The ``Forward`` of sequence ``number``; ``submit`` computes the requests of ``extend``."""
 
     def __init__(self, number: int, kv: KvMemory, model: SequenceModel, submit: Submit) -> None:
         super().__init__(kv, model.spec, model.caps, model.weight_bytes)
@@ -120,7 +120,7 @@ class SequenceForward(KvForward):
         return self._submit(PassRequest(self.number, tokens, parents, rows))
 
     def planned(self, request: PassRequest) -> Pass:
-        """Where its tokens would go; nothing changes. Raises what ``extend`` does for a wrong request."""
+        """Where its tokens would go; nothing changes. Raises the errors of ``extend`` for a wrong request."""
         check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
         request.rows.resolve(len(request.tokens))
         return self._plan(len(request.tokens), request.parents)
