@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from edgedec.core.errors import ContextFullError
+from edgedec.core.errors import ContextFullError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from tests.backends.conftest import Make
@@ -253,6 +257,58 @@ def test_dtypes_and_shapes(make: Make) -> None:
     assert (rows.entropy.dtype, rows.entropy.shape) == (np.float32, (3,))
     assert rows.logits is not None
     assert (rows.logits.dtype, rows.logits.shape) == (np.float32, (3, vocabulary))
+
+
+def test_a_cache_that_is_portable_goes_on_elsewhere(make: Make) -> None:
+    forward, sink = fed(make, PROMPT), io.BytesIO()
+    if not forward.caps.portable:
+        for refused in (
+            lambda: forward.cache_layout,
+            lambda: forward.cache_bytes(3),
+            lambda: forward.write_cache(sink, 3),
+            lambda: forward.read_cache(io.BytesIO(), 3),
+        ):
+            refuses(forward, refused)
+        return
+    forward.write_cache(sink, 9)
+    assert len(sink.getvalue()) == forward.cache_bytes(9)
+    other = make(48)
+    assert other.cache_layout == forward.cache_layout
+    other.read_cache(io.BytesIO(sink.getvalue()), 9)
+    last = make().extend(PROMPT, rows=Rows(last=True, full=True))
+    assert make.same(other.extend(PROMPT[9:], rows=FULL), last)
+
+
+def test_a_cache_that_evicts_counts_on(make: Make) -> None:
+    forward = fed(make, PROMPT)
+    assert (forward.resident, forward.evicted) == (10, range(0))
+    if not forward.caps.evicts:
+        refuses(forward, lambda: forward.evict(2, 3))
+        return
+    forward.evict(2, 3)
+    assert (forward.length, forward.resident, forward.evicted) == (10, 7, range(2, 5))
+    forward.extend([1])
+    assert forward.length == 11
+
+
+def test_attention_feeds_its_tokens(make: Make) -> None:
+    forward = fed(make, PROMPT)
+    if not forward.caps.attention:
+        refuses(forward, lambda: forward.attention([1, 2]))
+        return
+    spec = forward.spec
+    assert forward.attention([1, 2]).shape == (spec.n_layers, spec.n_kv_heads, 12)
+    assert forward.length == 12
+    assert make.same(forward.extend([3], rows=FULL), fed(make, [*PROMPT, 1, 2]).extend([3], rows=FULL))
+    forward.select(2, 5, np.full((spec.n_layers, spec.n_kv_heads, 1), 3))
+    assert (forward.length, forward.resident, forward.evicted) == (13, 11, range(2, 5))
+
+
+def refuses(forward: Forward, call: Callable[[], object]) -> None:
+    """A method of a capability that ``forward`` does not have says so, and changes nothing."""
+    with pytest.raises(UnsupportedError, match=re.escape(forward.spec.name)):
+        call()
+    assert (forward.length, forward.resident) == (10, 10)
 
 
 def test_random_histories_of_every_verb(make: Make) -> None:

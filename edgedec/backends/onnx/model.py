@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
@@ -99,7 +100,7 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        shared = SequenceModel(self._spec, caps, self._weight_bytes)
+        shared = SequenceModel(self._spec, replace(caps, attention=False), self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
     def _memory(
