@@ -1,4 +1,4 @@
-"""``edgedec doctor``: what the machine has, what of it is used, and how fast decoding can be at best."""
+"""``edgedec doctor``: facts about the machine, the kernels that run on it, and the upper bound of speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgedec list``: what is installed, and what can be pulled by name."""
+"""``edgedec list``: models that are installed, and models that can be pulled by name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _about(recipe: Recipe | None) -> str:
 
 
 def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
-    """For other models than those of a recipe: what they were made of, and how they were quantised."""
+    """Source and quantisation of models other than those of a recipe."""
     if model.name in recipes:
         return _about(recipes[model.name])
     source = _source(model)
@@ -59,7 +59,7 @@ def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
 
 
 def _source(model: Installed) -> Mapping[str, Scalar]:
-    """What the manifest says; nothing where it is broken, which opening the model will report."""
+    """The source in the manifest; empty where it is broken, which opening the model will report."""
     from edgedec.core.manifest import Manifest
 
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 QUIET_S = 1.0
-"""What takes less than this shows nothing."""
+"""Shorter work shows no progress."""
 LINE_EVERY_S = 5.0
 """At most one plain line in this time per stage, beside its last."""
 _LABELS = {

@@ -1,4 +1,4 @@
-"""Output on its way to the user: what may be shown, and how."""
+"""Output to the user, without characters that a terminal would obey."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def prepare_streams() -> None:
 
 
 def show_json(document: object) -> None:
-    """Write one line of JSON; what the output's encoding may lack is escaped."""
+    """Write one line of JSON; characters that the output's encoding may lack are escaped."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     click.echo(json.dumps(document, ensure_ascii=plain))
 
@@ -45,7 +45,7 @@ def printable(text: str) -> str:
 
 
 def show_painted(piece: str, paint: Callable[[str], str]) -> None:
-    """Write a piece of a reply to a terminal in colour; what it says cannot change the colours."""
+    """Write a piece of a reply to a terminal in colour; its text cannot change the colours."""
     sys.stdout.write(paint(_CONTROL.sub("", piece)))
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""The commands inside a chat: one table says what they are called, do, and mean."""
+"""The commands inside a chat, in one table: names, functions, help."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Quit(Exception):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True)
 class Context:
-    """What a command may act on; ``say`` shows a line that is not part of the conversation."""
+    """Objects that a command may act on; ``say`` shows a line that is not part of the conversation."""
 
     session: Session
     model: LoadedModel

@@ -15,7 +15,7 @@ PROMPT = "> "
 def typed_turns(history: Path) -> Iterator[str]:
     """Turns typed at a prompt with line editing, history and multi-line paste; Alt-Enter begins a new line.
 
-    Ctrl-C drops what is typed. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
+    Ctrl-C drops the typed text. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
     """
     ask = _Editor(history)
     warned = False

@@ -61,7 +61,7 @@ def read_prompt(prompt: str | None, prompts: Prompts) -> str:
 def piped_turns(prompts: Prompts) -> Iterator[str]:
     """Yield each line of standard input that is not blank. Raises UsageError when it is not UTF-8.
 
-    Of a line that is certainly too long for a prompt only so much is read that it still is.
+    A line that is too long for a prompt is read until that is certain.
     """
     for number, line in _lines(sys.stdin.buffer, prompts):
         text = _decoded(number, line, "standard input", prompts)
@@ -73,7 +73,7 @@ def piped_turns(prompts: Prompts) -> Iterator[str]:
 def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[str]]:
     """Read the lines of ``file`` that are not blank, "-" for standard input; book their memory meanwhile.
 
-    Of a line that is certainly too long for a prompt only so much is kept that it still is. Raises
+    A line that is too long for a prompt is kept until that is certain. Raises
     NotFoundError, BadFileError for bytes that are not UTF-8, UsageError for no lines or for more than
     ``MOST_LINES_BYTES``, MemoryBudgetError.
     """

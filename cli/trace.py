@@ -50,7 +50,7 @@ def show(piece: str, reply: Reply | None, palette: Palette | None) -> None:
 
 
 def conclude(trace: Sequence[Traced], palette: Palette | None) -> None:
-    """What follows the reply, on standard error: legend or marked text, then the summary.
+    """Lines after the reply, on standard error: legend or marked text, then the summary.
 
     In the marked text, drafted tokens stand in brackets behind the drafter's name, ``[lookup: is blue]``.
     """

@@ -22,7 +22,7 @@ _PERHAPS_DAMAGE = (BackendError, BadFileError, UnsupportedError)
 def verify_beside(context: click.Context, bundle: Path, home: Path) -> None:
     """Begin to verify ``bundle``; the command of ``context`` waits for the result when it ends.
 
-    ``home`` holds the records of earlier verifications. Raises what ``Manifest.load`` raises.
+    ``home`` holds the records of earlier verifications. Raises the errors of ``Manifest.load``.
     """
     found = Verification(bundle, Manifest.load(bundle), home)
     context.meta.setdefault(_KEY, []).append(found)
