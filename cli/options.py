@@ -13,7 +13,6 @@ from click.core import ParameterSource
 
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
-from edgedec.verify import KEYED, RULES
 
 if TYPE_CHECKING:
     from edgedec.runtime.drafting import Drafting
@@ -122,12 +121,6 @@ _RUNTIME = (
         help="Most tokens drafted for one pass.",
     ),
     click.option(
-        "--verify", type=click.Choice([KEYED, *RULES]), default=KEYED, show_default=True,
-        metavar="RULE",
-        help=f"How drafts are verified: {KEYED}, or {', '.join(RULES)}, whose replies are not those without "
-        "drafts; they have the same probabilities, and a seed reproduces them.",
-    ),
-    click.option(
         "--history/--no-history", default=False, show_default=True,
         help="Keep what drafters learned for the next session: that is text of prompts and replies.",
     ),
@@ -161,7 +154,7 @@ def take_drafting(options: dict[str, Any]) -> Drafting:
     """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
     from edgedec.runtime.drafting import Drafting
 
-    names = ("draft", "draft_tokens", "verify", "history")
+    names = ("draft", "draft_tokens", "history")
     return Drafting(*(options.pop(name) for name in names))
 
 

@@ -1,11 +1,28 @@
-"""Control: what a pass costs and how often drafts are right, measured, and what to draft because of it."""
+"""Control: measures what passes cost and how often drafts are right, and decides what to draft."""
 
 from __future__ import annotations
 
 from edgedec.control.acceptance import Acceptance
-from edgedec.control.batch_costs import Company
+from edgedec.control.batch_costs import BatchCosts
 from edgedec.control.controller import Controller
 from edgedec.control.costs import CostCurve, Costs
-from edgedec.control.planner import planned
+from edgedec.control.merge import merged
+from edgedec.control.planner import FeedPlan, feed_plan
+from edgedec.control.round import Answer, Query, Round, RoundTimes
+from edgedec.control.uncontrolled import Uncontrolled
 
-__all__ = ["Acceptance", "Company", "Controller", "CostCurve", "Costs", "planned"]
+__all__ = [
+    "Acceptance",
+    "Answer",
+    "BatchCosts",
+    "Controller",
+    "CostCurve",
+    "Costs",
+    "FeedPlan",
+    "Query",
+    "Round",
+    "RoundTimes",
+    "Uncontrolled",
+    "feed_plan",
+    "merged",
+]

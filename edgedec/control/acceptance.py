@@ -80,16 +80,12 @@ class Acceptance:
 
     def observe(self, tree: DraftTree, committed: Sequence[int]) -> None:
         """``committed`` followed where ``tree`` was proposed."""
-        known = len(committed)
-        depths: list[int] = []
-        for node, parent in enumerate(tree.parents):
-            depth = 0 if parent == ROOT else depths[parent]
-            if not 0 <= depth < known:
-                depths.append(-1)
-                continue
-            right = tree.tokens[node] == committed[depth]
-            depths.append(depth + 1 if right else -1)
-            self._of(tree.sources[node]).count(tree.probs[node], right)
+        right: list[bool] = []
+        for node, (parent, depth) in enumerate(zip(tree.parents, tree.depths(), strict=True)):
+            known = depth <= len(committed) and (parent == ROOT or right[parent])
+            right.append(known and tree.tokens[node] == committed[depth - 1])
+            if known:
+                self._of(tree.sources[node]).count(tree.probs[node], right[node])
 
     def _of(self, source: str) -> _Source:
         known = self._sources.get(source)

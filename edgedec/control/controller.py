@@ -1,69 +1,43 @@
-"""What to draft in a round: whom to ask, how much to feed, and what came of it.
+"""The controller: its measurements over all rounds, and the limits and prices that follow from them.
 
-All times are handed in, in seconds. Decisions follow from them and from what was committed; there is no clock
-and no chance in here.
+All times are handed in, in seconds. Decisions follow from them and from the committed tokens; there is no
+clock and no randomness in here. ``Controller.round`` makes one round, see ``controlled_round``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from edgedec.control.acceptance import Acceptance
+from edgedec.control.controlled_round import ControlledRound
 from edgedec.control.costs import Costs
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
-from edgedec.control.planner import NOTHING, Plan, least_reach, planned
-from edgedec.control.queries import Caller, Exploring
-from edgedec.core.tree import ROOT, DraftTree
+from edgedec.control.planner import NOTHING, FeedPlan, feed_plan, least_reach
+from edgedec.control.query_record import ExplorationBudget, QueryRecord
+from edgedec.control.round import Query
+from edgedec.core.tree import DraftTree
 
 _FADING = 0.99
-"""Of the average rate: what remains of a round after one more."""
+"""Share of the average rate that remains after one more round."""
 _SLACK = 0.5
-"""Drafters may understate: what seems half as probable as it would have to be is still drafted."""
-_OPEN_EVERY = 16
-"""Rounds after which drafters may say whatever they think: only what they say can be judged."""
-_PLAIN_EVERY = 128
-"""Rounds after which one goes without drafts: only so it stays known what plain decoding costs."""
+"""Drafters may understate: a path is drafted that seems half as probable as it would have to be."""
+_OPEN_EVERY_ROUNDS = 16
+"""Rounds after which drafters are queried without a floor: only what they propose can be scored."""
+_PLAIN_EVERY_ROUNDS = 128
+"""Rounds after which one goes without drafts, to measure plain decoding."""
 _TRY_DEPTH = 4
-_USUAL = 0.3
-"""How far times of passes scatter around what they usually are."""
-_NAP = 4
-"""Rounds after which it is looked again whether asking can be afforded."""
-_GLANCE = 4
-"""Of plain rounds in which nobody was asked, one in so many is looked at for its time."""
+_NAP_ROUNDS = 4
+"""Rounds until it is checked again whether a query can be afforded."""
 _HOPELESS = 0.65
-"""Where tokens have to be more probable than this to pay, nobody is asked: what they win, learning takes. In
-company a drafted token may take as long as one's own.
+"""Where tokens have to be more probable than this to pay, nobody is queried: learning takes what they gain.
+In a batch a drafted token may take as long as one's own.
 """
-_REST = 16
-"""Rounds after which prices are looked at again where they were hopeless."""
-_FEW = 2.0
-"""Drafted tokens that must be affordable for asking to make sense."""
-_READING = 2.0
-"""Passes that count, at most, of what the first call in a sequence takes longer because it reads all of it:
-that is a price of the reply, as the target's own reading is, and says nothing about drafts.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Ask drafter ``name`` for at most ``limit`` tokens, none whose path is less probable than ``floor``."""
-
-    name: str
-    limit: int
-    floor: float
-
-
-@dataclass(frozen=True, slots=True)
-class RoundTimes:
-    """Of one round: its pass (None: not measured), what drafting, learning and planning took, and what
-    verifying took, which plain decoding does too, for one token."""
-
-    passing: float | None
-    drafting: float = 0.0
-    verifying: float = 0.0
+_REST_ROUNDS = 16
+"""Rounds until costs are checked again where they were hopeless."""
+_FEW_TOKENS = 2.0
+"""Drafted tokens that must be affordable for a query to make sense."""
 
 
 class Controller:
@@ -73,22 +47,46 @@ class Controller:
         self.costs = costs
         self.acceptance = Acceptance()
         self.credit = Credit()
-        self._limit = min(limit, costs.longest - 1)
-        self._callers = {name: Caller() for name in names}
-        self._exploring = Exploring()
-        self._handling = Line()
-        self._tokens = self._passes = 0.0
-        self._turn = self._since_plain = 0
-        self._fresh: set[str] = set(names)
-        self._asked: list[str] = []
-        self._tried: tuple[str, float, bool] | None = None
-        """Whom of the costly ones, what there was without them, and whether that seemed as good."""
-        self._reading = 0.0
-        self._quiet_until = 0
+        self.records = {name: QueryRecord() for name in names}
+        self.exploration = ExplorationBudget()
+        self.handling = Line()
+        """Seconds of verification per drafted token."""
+        self.turn = 0
+        """Rounds so far."""
+        self.since_plain = 0
+        """Rounds since the last one without drafts."""
+        self.quiet_until = 0
+        """The round before which no cheap drafter is queried."""
+        self.fresh = set(names)
+        """Drafters that have not been queried in this sequence."""
+        self.costly: set[str] = set()
+        """Drafters of which one call is dear beside a plain pass."""
         self.hopeless = False
-        """Whether no draft can win what asking and learning take, at these prices."""
-        self._costly: set[str] = set()
-        """Those of whom one call is dear beside a plain pass."""
+        """Whether no draft can win what querying and learning take, at these costs."""
+        self.stop_ids: Collection[int] = ()
+        self._limit = min(limit, costs.longest - 1)
+        self._tokens = self._passes = 0.0
+
+    def begin(self, stop_ids: Collection[int]) -> None:
+        """Start a new sequence, which ends with any token of ``stop_ids``."""
+        self.fresh = set(self.records)
+        self.stop_ids = stop_ids
+
+    def drop(self, name: str) -> None:
+        """Forget a drafter that is gone: it is queried no more."""
+        self.records.pop(name, None)
+        self.costly.discard(name)
+        self.fresh.discard(name)
+
+    def round(self, room: int) -> ControlledRound:
+        """Start the next round, which may feed ``room`` drafted tokens."""
+        self.turn += 1
+        if self.turn >= self.quiet_until:
+            self.hopeless = least_reach(self.costs, self._limit) >= _HOPELESS
+            if self.hopeless:
+                self.quiet_until = self.turn + _REST_ROUNDS
+        resting = self.turn < self.quiet_until and (self.hopeless or not self.costly)
+        return ControlledRound(self, room, resting=resting)
 
     @property
     def rate(self) -> float:
@@ -99,184 +97,86 @@ class Controller:
     @property
     def _due_plain(self) -> bool:
         """Whether it has become unclear what plain decoding costs."""
-        return self._since_plain >= _PLAIN_EVERY or self.costs.plain_is_unclear
+        return self.since_plain >= _PLAIN_EVERY_ROUNDS or self.costs.plain_is_unclear
 
-    def begin(self) -> None:
-        """A new sequence."""
-        self._fresh = set(self._callers)
-
-    def rests(self) -> bool:
-        """A new round; whether nobody is to be asked in it. Then ``rested`` is all there is to say of it."""
-        self._turn += 1
-        if self._turn >= self._quiet_until:
-            self.hopeless = least_reach(self.costs, self._limit) >= _HOPELESS
-            if self.hopeless:
-                self._quiet_until = self._turn + _REST
-        return self._turn < self._quiet_until and (self.hopeless or not self._costly)
-
-    def cheap(self, room: int) -> list[Request]:
-        """Whom to ask first in this round, for at most ``room`` tokens: those who cost next to nothing."""
-        self._asked, self._tried, self._reading = [], None, 0.0
-        if self._turn < self._quiet_until or self._due_plain:
+    def cheap_queries(self, room: int) -> list[Query]:
+        """Queries to begin a round with: those of drafters that cost next to nothing, as far as due."""
+        if self.turn < self.quiet_until or self._due_plain:
             return []
         plain, spare = self.costs.plain, self._spare(room)
         waits = {
-            name: caller.due_in(self._turn, plain) if caller.seconds < spare else _NAP
-            for name, caller in self._callers.items()
-            if name not in self._costly
+            name: record.due_in(self.turn, plain) if record.seconds < spare else _NAP_ROUNDS
+            for name, record in self.records.items()
+            if name not in self.costly
         }
-        soonest = min(waits.values(), default=_NAP)
+        soonest = min(waits.values(), default=_NAP_ROUNDS)
         if soonest > 0:
-            self._quiet_until = self._turn + soonest
+            self.quiet_until = self.turn + soonest
             return []
         limit = min(room, self._limit)
-        least = self._least(limit)
-        return [self._request(name, limit, least) for name, wait in waits.items() if wait <= 0]
+        least = least_reach(self.costs, limit, rate=self.rate, handling=self.handling.slope)
+        return [self._cheap_query(name, limit, least) for name, wait in waits.items() if wait <= 0]
 
-    def costly(self, plan: Plan, room: int) -> Request | None:
-        """Whom to ask besides, when the others' drafts make ``plan``: the one who promises most above it."""
-        if not self._costly:
+    def costly_query(self, plan: FeedPlan, room: int, queried: Collection[str]) -> Query | None:
+        """The query of the costly drafter that promises most above ``plan``, made of the others' drafts."""
+        if not self.costly:
             return None
         limit, spare = min(room, self._limit), self._spare(room)
         best, chosen = plan.gain, None
-        for name, caller in self._callers.items():
-            if name not in self._costly or name in self._asked or caller.levels(spare) < 1:
+        for name, record in self.records.items():
+            if name not in self.costly or name in queried or record.levels(spare) < 1:
                 continue
-            hope = caller.hope(self._exploring.rounds)
-            if hope > best and (caller.value > plan.gain or self._exploring.allowed):
+            hope = record.hope(self.exploration.rounds)
+            if hope > best and (record.value > plan.gain or self.exploration.allowed):
                 best, chosen = hope, name
         if chosen is None:
             return None
-        self._tried = (chosen, plan.gain, self._callers[chosen].value <= plan.gain)
-        return self._costly_request(chosen, min(limit, self._callers[chosen].levels(spare)))
+        record = self.records[chosen]
+        limit = min(limit, record.levels(spare))
+        depth = record.depth(limit, partial(self._price, record))
+        return Query(chosen, min(2 * depth, limit), min(self._price(record, depth), 1.0))
 
-    def asked(self, name: str, tree: DraftTree, seconds: float) -> None:
-        """``name`` proposed ``tree``, which took so long."""
-        caller, depth = self._callers[name], _depth(tree)
-        fresh = name in self._fresh
-        if fresh or (name in self._costly and caller.paused(self._turn)):
-            reading = max(seconds - caller.cost.expected(depth), 0.0)
-            self._reading += reading
-            passes = reading / self.costs.plain
-            self._exploring.lost(min(passes, _READING) if fresh else passes)
-        else:
-            caller.took(depth, seconds)
-        if caller.costly(self.costs.plain):
-            self._costly.add(name)
-        else:
-            self._costly.discard(name)
-        self._fresh.discard(name)
-        self._asked.append(name)
-
-    def plan(self, tree: DraftTree) -> Plan:
-        """How much of all drafts, merged, to feed."""
+    def plan(self, tree: DraftTree) -> FeedPlan:
+        """Choose how much of a merged draft to feed."""
         if not len(tree):
             return NOTHING
         spare = max(self.credit.passes, 0.0) * self.costs.plain
-        handling = self._handling.slope
-        return planned(tree, self.costs, rate=self.rate, handling=handling, spare=spare)
+        return feed_plan(tree, self.costs, rate=self.rate, handling=self.handling.slope, spare=spare)
 
-    def settle(
-        self, proposed: Sequence[DraftTree], fed: DraftTree, committed: Sequence[int], times: RoundTimes
-    ) -> None:
-        """A round with the drafts ``proposed`` fed ``fed`` and committed ``committed``."""
-        if not self._asked and not len(fed):
-            self.rested(times.passing)
-            return
-        for tree in proposed:
-            self.acceptance.observe(tree, committed)
-        drafted = len(fed)
-        passing = self.costs.seconds(1 + drafted)
-        if times.passing is not None:
-            # What passes take somewhat longer or shorter than usual, and what an interruption takes, is the
-            # machine's doing: it would use up the credit of good drafts. A curve that is wrong is not.
-            wrong = abs(times.passing - passing) > _USUAL * passing
-            if self.costs.observe(1 + drafted, times.passing) and drafted and wrong:
-                passing = times.passing
-            self._handling.observe(drafted, times.verifying)
-        self._since_plain = self._since_plain + 1 if drafted else 0
-        took = passing + times.drafting - self._reading + self._handling.slope * drafted
-        self._account(fed, committed, took / self.costs.plain)
-        for name in self._asked:
-            self._callers[name].asked(self._turn, name in fed.sources)
+    def classify(self, name: str) -> None:
+        """Note whether a call of this drafter is costly now."""
+        if self.records[name].costly(self.costs.plain):
+            self.costly.add(name)
+        else:
+            self.costly.discard(name)
+        self.fresh.discard(name)
 
-    def rested(self, passing: float | None) -> None:
-        """A plain round in which nobody was asked, ``passing`` seconds long if they were measured: it lost
-        nothing, and little is made of it.
-        """
-        self._since_plain = 0
-        if passing is not None and self._turn % _GLANCE == 0:
-            self.costs.observe(1, passing)
-        self.credit.book(1, 1.0)
-        self._average(1, 1.0)
-        if self._costly:
-            self._fade(1.0)
-
-    def _account(self, fed: DraftTree, committed: Sequence[int], cost: float) -> None:
-        """The round took as long as ``cost`` plain passes."""
-        tokens = len(committed)
-        self.credit.book(tokens, cost)
-        if self._tried:
-            name, before, exploring = self._tried
-            gain = tokens - 1 - self.rate * self.costs.plain * (cost - 1.0)
-            self._callers[name].pulled(gain)
-            self._judge(name, fed, committed)
-            if exploring:
-                self._exploring.lost(before - gain)
-        if self._costly:
-            self._fade(cost)
-        self._average(tokens, cost)
-
-    def _fade(self, cost: float) -> None:
-        for caller in self._callers.values():
-            caller.fade()
-        self._exploring.round(cost)
-
-    def _average(self, tokens: int, cost: float) -> None:
+    def average(self, tokens: int, cost: float) -> None:
+        """Note a round that committed ``tokens`` and took as long as ``cost`` plain passes."""
         self._tokens = _FADING * self._tokens + tokens
         self._passes = _FADING * self._passes + cost
 
-    def _judge(self, name: str, fed: DraftTree, committed: Sequence[int]) -> None:
-        level = ROOT
-        for depth, token in enumerate(committed):
-            drafted = [node for node in fed.children(level) if fed.sources[node] == name]
-            following = fed.child(level, token)
-            if drafted:
-                self._callers[name].judged(depth, following is not None)
-            if following is None:
-                return
-            level = following
+    def fade(self, cost: float) -> None:
+        """Discount the gains of costly drafters by a round of ``cost`` plain passes."""
+        if self.costly:
+            for record in self.records.values():
+                record.fade()
+            self.exploration.round(cost)
 
     def _spare(self, room: int) -> float:
-        """Seconds that asking may take now, so that some of what is drafted can be fed, too."""
+        """Seconds that queries may take now, so that some of what is drafted can be fed, too."""
         if room < 1 or self._due_plain:
             return 0.0
-        fed = _FEW * self.costs.least_slope(self._limit)
+        fed = _FEW_TOKENS * self.costs.least_slope(self._limit)
         return self.credit.passes * self.costs.plain - fed
 
-    def _least(self, limit: int) -> float:
-        return least_reach(self.costs, limit, rate=self.rate, handling=self._handling.slope)
+    def _cheap_query(self, name: str, limit: int, least: float) -> Query:
+        if self.records[name].unknown:
+            return Query(name, min(limit, _TRY_DEPTH), 0.0)
+        floor = _SLACK * least if self.turn % _OPEN_EVERY_ROUNDS else 0.0
+        return Query(name, limit, self.acceptance.in_its_words(name, floor))
 
-    def _request(self, name: str, limit: int, least: float) -> Request:
-        caller = self._callers[name]
-        if caller.unknown:
-            return Request(name, min(limit, _TRY_DEPTH), 0.0)
-        floor = _SLACK * least if self._turn % _OPEN_EVERY else 0.0
-        return Request(name, limit, self.acceptance.in_its_words(name, floor))
-
-    def _costly_request(self, name: str, limit: int) -> Request:
-        caller = self._callers[name]
-        depth = caller.depth(limit, partial(self._price, caller))
-        return Request(name, min(2 * depth, limit), min(self._price(caller, depth), 1.0))
-
-    def _price(self, caller: Caller, depth: int) -> float:
-        """Tokens that the time is worth in which ``caller`` drafts level ``depth`` and a pass reads it."""
+    def _price(self, record: QueryRecord, depth: int) -> float:
+        """Tokens that the time is worth in which level ``depth`` is drafted and a pass reads it."""
         more = self.costs.seconds(depth + 1) - self.costs.seconds(depth)
-        return self.rate * (more + self._handling.slope + caller.cost.slope)
-
-
-def _depth(tree: DraftTree) -> int:
-    depths: list[int] = []
-    for parent in tree.parents:
-        depths.append(1 if parent == ROOT else depths[parent] + 1)
-    return max(depths, default=0)
+        return self.rate * (more + self.handling.slope + record.cost.slope)

@@ -9,27 +9,32 @@ from edgedec.core.tree import ROOT, DraftTree
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Feed the first ``nodes`` of a draft; ``gain`` is the tokens expected above what its time is worth."""
+class FeedPlan:
+    """Feed the first ``nodes`` of a draft.
+
+    ``gain`` is the expected number of accepted tokens, less the tokens that their time is worth elsewhere.
+    """
 
     nodes: int = 0
     gain: float = 0.0
 
 
-NOTHING = Plan()
+NOTHING = FeedPlan()
 
 
-def planned(
+def feed_plan(
     tree: DraftTree, costs: Costs, *, rate: float = 0.0, handling: float = 0.0, spare: float | None = None
-) -> Plan:
-    """How many nodes, from the front of ``tree``, make the most of the time they take.
+) -> FeedPlan:
+    """Choose how many nodes, from the front of ``tree``, make the most of the time they take.
 
-    A drafted token is committed with the probability of its path, and worth feeding while that is more than
-    what the time it adds to the pass brings elsewhere: ``rate``, in tokens per second, the average that
-    decoding goes at (never less than plain decoding's). So averages over unlike rounds are highest; the
-    best quotient of each round would feed too little where drafts are good. ``handling`` are seconds per
-    drafted token outside the pass; no plan costs more than ``spare`` seconds above a plain pass. Each prefix
-    of ``tree`` must be the best tree of its size, as ``merged`` makes it. No nodes means: do not speculate.
+    A drafted token is committed with the probability of its path. It is worth feeding while that exceeds what
+    the time it adds to the pass brings elsewhere: ``rate``, in tokens per second, the average that decoding
+    goes at (never less than plain decoding's). This maximises the average over unlike rounds; maximising
+    each round's own quotient would feed too little where drafts are good.
+
+    ``handling`` are seconds per drafted token outside the pass. No plan costs more than ``spare`` seconds
+    above a plain pass. Each prefix of ``tree`` must be the best tree of its size, as ``merged`` makes it.
+    No nodes means: do not speculate.
     """
     plain = costs.plain
     rate = max(rate, 1.0 / plain)
@@ -45,7 +50,7 @@ def planned(
         gain = expected - rate * more
         if gain > best:
             best, chosen = gain, node + 1
-    return Plan(chosen, best)
+    return FeedPlan(chosen, best)
 
 
 def least_reach(costs: Costs, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:

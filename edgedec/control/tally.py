@@ -44,34 +44,23 @@ class Tally:
     so deep.
     """
 
-    def add(self, fed: DraftTree, committed: Sequence[int], seconds: float) -> None:
-        """A round fed ``fed`` and committed ``committed``; its pass took ``seconds``."""
+    def add(self, fed: DraftTree, accepted: Sequence[int], committed: int, seconds: float) -> None:
+        """Count a round: the draft fed, its accepted nodes, tokens committed in all, seconds of the pass."""
         self.rounds += 1
-        self.committed += len(committed)
+        self.committed += committed
         self.verify_s += seconds
         if not len(fed):
             return
-        right = self._follow(fed, committed)
         self.drafted += len(fed)
-        self.accepted += len(right)
+        self.accepted += len(accepted)
         for node, source in enumerate(fed.sources):
-            self.by_source.setdefault(source, Count()).add(node in right)
-
-    def _follow(self, fed: DraftTree, committed: Sequence[int]) -> set[int]:
-        """Nodes of ``fed`` that were committed; depths are counted on the way."""
-        level, right = ROOT, set[int]()
-        for depth, token in enumerate(committed):
+            self.by_source.setdefault(source, Count()).add(node in accepted)
+        for depth, level in enumerate((ROOT, *accepted)[:committed]):
             if level not in fed.parents:
                 break
             if depth == len(self.by_depth):
                 self.by_depth.append(Count())
-            node = fed.child(level, token)
-            self.by_depth[depth].add(node is not None)
-            if node is None:
-                break
-            right.add(node)
-            level = node
-        return right
+            self.by_depth[depth].add(depth < len(accepted))
 
     def as_json(self) -> dict[str, object]:
         """Return the figures about drafts as JSON fields."""

@@ -67,6 +67,13 @@ class DraftTree:
             None if laws is None else lambda node: laws(ROOT if node == ROOT else nodes[node]),
         )
 
+    def depths(self) -> list[int]:
+        """For each node the number of tokens from the root down to it: 1 for first tokens."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(1 if parent == ROOT else depths[parent] + 1)
+        return depths
+
     def children(self, node: int) -> list[int]:
         """Indices of the children of ``node`` (or ``ROOT``), in the order of the draft."""
         return [child for child, parent in enumerate(self.parents) if parent == node]

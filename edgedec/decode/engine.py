@@ -21,7 +21,7 @@ from edgedec.decode.checks import check_newest, check_request, common_prefix
 from edgedec.decode.logprobs import logprob_of, need_whole_rows
 from edgedec.decode.passes import LONGEST_PASS, Passes
 from edgedec.decode.records import FinishReason, PassRecord, Progress, ReplyPlan, Step
-from edgedec.decode.speculation import Speculation
+from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.decode.verdicts import verdict_on
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import Occurred, SamplingParams, drawing_bytes, head_temperature, needs_logits
@@ -142,8 +142,8 @@ class Engine:
         )
         self._forward.rewind(self.reusable(prompt))
         if self._speculation:
-            self._speculation.sampled(params)
-            self._speculation.begin(prompt, common_prefix(self._committed, prompt))
+            kept = common_prefix(self._committed, prompt)
+            self._speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
         self._committed = prompt
         self._replies += 1
         end = min(len(prompt) + max_tokens, self.capacity)
@@ -173,9 +173,8 @@ class Engine:
         """Feed what the cache lacks and a draft behind it; returns the steps to commit."""
         waiting, most = self._passes.catch_up(self._committed, progress)
         last = len(waiting) - 1
-        tree = EMPTY
-        if self._speculation and not last:
-            tree = self._speculation.propose(min(reply.end - len(self._committed), most) - 1)
+        draft = self._draft(last, min(reply.end - len(self._committed), most) - 1)
+        tree = draft.tree if draft else EMPTY
         head, seconds = self._passes.run(waiting, tree, self._rows(reply, last, tree))
         self._passes.report(progress, self._committed)
         try:
@@ -185,13 +184,18 @@ class Engine:
         except BaseException:
             self._forward.rewind(len(self._committed))
             raise
-        if self._speculation:
-            self._speculation.learn(tree, head)
-            self._speculation.commit(verdict.tokens, len(tree), seconds=seconds if not last else None)
+        if draft:
+            draft.settle(head, verdict, None if last else seconds)
         start, fed = len(self._committed) - last - 1, len(waiting) + len(tree)
         record = PassRecord(start, fed, len(verdict.tokens), seconds, len(tree), tree, verdict.path)
         self._passes.record(record)
         return self._steps(reply, verdict, tree, head)
+
+    def _draft(self, last: int, room: int) -> SpeculationRound | None:
+        """A draft of at most ``room`` tokens; an empty one behind more than the last committed token."""
+        if self._speculation is None:
+            return None
+        return self._speculation.undrafted() if last else self._speculation.round(room)
 
     def _rows(self, reply: ReplyPlan, last: int, tree: DraftTree) -> Rows:
         """Head rows of the last committed token and of every drafted one."""

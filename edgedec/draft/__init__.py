@@ -1,26 +1,22 @@
-"""Drafters: they guess what comes next, learn from what was committed, and never change what is said."""
+"""Drafters: they guess the next tokens, learn from those that are committed, and never change a token."""
 
 from __future__ import annotations
 
 from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
-from edgedec.draft.drafter import Drafter, Keyed, Remembering
-from edgedec.draft.lookahead import Foreseeing, lookup_ahead
+from edgedec.draft.drafter import Drafter, DrafterCapabilities
+from edgedec.draft.lookahead import lookup_ahead
 from edgedec.draft.lookup import Lookup
-from edgedec.draft.merge import merged
 from edgedec.draft.model import ModelDrafter
 from edgedec.draft.recycling import Recycling
 
 __all__ = [
     "Bridge",
     "Drafter",
-    "Foreseeing",
-    "Keyed",
+    "DrafterCapabilities",
     "Lookup",
     "ModelDrafter",
     "Recycling",
-    "Remembering",
     "SameVocabulary",
     "TextBridge",
     "lookup_ahead",
-    "merged",
 ]

@@ -68,6 +68,10 @@ class Bridge(Protocol):
         """A draft in the drafter's ids as one in the target's."""
         ...
 
+    def length(self, tokens: Sequence[int]) -> int:
+        """How many of the target's tokens spell these drafted ones, behind the committed text."""
+        ...
+
     def nbytes(self) -> int: ...
 
 
@@ -104,6 +108,9 @@ class SameVocabulary:
             if token < self._size:
                 places[node] = known.add(token, places[sketch.parents[node]], sketch.reach[node])
         return known
+
+    def length(self, tokens: Sequence[int]) -> int:
+        return len(tokens)
 
     def nbytes(self) -> int:
         return 8 * len(self._ids)
@@ -190,24 +197,40 @@ class TextBridge:
         entries = len(self._closed) + len(self._open) + 2 * len(self._marks) + 2 * len(self._controls)
         return int(self._alike.nbytes) + 8 * entries
 
+    def length(self, tokens: Sequence[int]) -> int:
+        return len(self._cut(tokens)[0])
+
     def _say(self, tokens: list[int], probability: float, result: Sketch) -> None:
+        cut, whole = self._cut(tokens)
+        parent = ROOT
+        for token in cut:
+            parent = result.add(token, parent, probability)
+        last = self._back.get(tokens[-1])
+        if last is not None and self.ends(tokens[-1]) and whole:
+            result.add(last, parent, probability)
+
+    def _cut(self, tokens: Sequence[int]) -> tuple[list[int], bool]:
+        """The target's tokens that spell ``tokens``, and whether they do so to the last byte.
+
+        They stop where the target's tokenizer spells something else, or crosses the end of the committed
+        text. A character that the committed text ends inside of belongs to that text.
+        """
+        found: list[int] = []
         raw = b"".join([self._draft.token_bytes(token) for token in tokens])
-        if not raw.startswith(self._half):  # the committed text ended inside a character
-            return
-        text, cut = whole_text(raw)
-        parent, done = ROOT, 0
+        if not raw.startswith(self._half):
+            return found, False
+        text, rest = whole_text(raw)
+        done = 0
         for token in self._target.encode_inside(text) if text else ():
             piece = self._target.token_bytes(token)
             if not piece or raw[done : done + len(piece)] != piece:
-                return
+                return found, False
             begun, done = done, done + len(piece)
             if begun >= len(self._half):
-                parent = result.add(token, parent, probability)
-            elif done > len(self._half):  # a token across the end of what is committed
-                return
-        last = self._back.get(tokens[-1])
-        if last is not None and self.ends(tokens[-1]) and not cut and done == len(raw):
-            result.add(last, parent, probability)
+                found.append(token)
+            elif done > len(self._half):
+                return found, False
+        return found, not rest and done == len(raw)
 
     def _control(self, token: int) -> None:
         mine = self._controls.get(token)

@@ -1,68 +1,93 @@
-"""What every drafter is."""
+"""The interface of every drafter, and what one can do, as data.
+
+A new drafter is one file with a subclass of ``Drafter``, and one line in the table of drafters
+(``edgedec.runtime.drafting.DRAFTERS``).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
 from edgedec.sampling import SamplingParams
 
 
-class Drafter(Protocol):
-    """Guesses what the target will say next. A wrong guess costs time and never changes what is said."""
+@dataclass(frozen=True, slots=True)
+class DrafterCapabilities:
+    """Abilities of a drafter beyond proposing tokens. The default: none of them."""
 
-    @property
-    def name(self) -> str: ...
+    looks_ahead: bool = False
+    """``ahead`` says what may follow a text, whatever was drafted before."""
+    remembers: bool = False
+    """Its knowledge can outlive the process: ``saved`` and ``restore``."""
+    every_round: bool = False
+    """It needs the head rows of every round, also of those in which no draft can pay."""
+    rule: str | None = None
+    """The rule of ``verify.RULES`` that its trees are drawn for, with ``DraftTree.laws``.
 
+    None: no laws; its tokens are verified by equality. A drafter with a rule drafts alone.
+    """
+
+
+class Drafter(ABC):
+    """Guesses the target's next tokens. A wrong guess costs time and never changes a token."""
+
+    name: str
+    """Unique among the drafters of a speculation; ``DraftTree.sources`` has it."""
+    caps: DrafterCapabilities = DrafterCapabilities()
+    useful_bytes: ClassVar[int] = 0
+    """Memory for what it learns beyond which it drafts no better."""
+
+    @classmethod
+    def within(cls, nbytes: int) -> Self:
+        """Make one that learns at most ``nbytes`` bytes. Default: one that learns nothing."""
+        return cls()
+
+    @abstractmethod
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        """A new sequence of committed tokens; its first ``kept`` are the first of the one before."""
-        ...
+        """Start a new sequence of committed tokens; its first ``kept`` are the first of the one before."""
 
+    @abstractmethod
     def commit(self, tokens: Sequence[int]) -> None:
-        """These follow the committed sequence."""
-        ...
+        """Append ``tokens`` to the committed sequence."""
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        """The target's answers of a pass, before any of it is committed.
-
-        rows[0] answers the last committed token and rows[1 + i] node i of ``tree``, rejected ones included.
-        """
-        ...
-
+    @abstractmethod
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        """At most ``limit`` tokens that may follow, parents before children; an empty tree for no idea.
+        """Propose at most ``limit`` tokens to follow, parents before children; an empty tree for no idea.
 
         A token whose path is less probable than ``floor`` will not be fed: it need not be drafted.
         """
-        ...
+
+    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+        """Hear the target's answers of a pass, before any of it is committed. Default: ignore them.
+
+        rows[0] answers the last committed token and rows[1 + i] node i of ``tree``, rejected ones included.
+        """
+        return
+
+    def sampled(self, params: SamplingParams) -> None:
+        """Note how the replies that follow are drawn; called before ``begin``. Default: ignore it."""
+        return
 
     def nbytes(self) -> int:
         """Bytes held; bounded by what the drafter was made with."""
-        ...
+        return 0
 
-
-@runtime_checkable
-class Keyed(Protocol):
-    """A drafter that wants to know how the target draws: its noise is a function of seed and position."""
-
-    def sampled(self, params: SamplingParams) -> None:
-        """The replies that follow are drawn like this; called before ``begin``."""
-        ...
-
-
-@runtime_checkable
-class Remembering(Protocol):
-    """A drafter whose knowledge can outlive the process."""
+    def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+        """At most ``limit`` tokens that may follow ``tokens``, the committed ones. See ``looks_ahead``."""
+        raise NotImplementedError(f"{self.name} does not look ahead")
 
     def saved(self) -> bytes:
-        """What it knows, in at most about ``nbytes()`` bytes."""
-        ...
+        """Its knowledge, in at most about ``nbytes()`` bytes. See ``remembers``."""
+        raise NotImplementedError(f"{self.name} does not remember")
 
     def restore(self, data: bytes, vocab_size: int) -> None:
-        """Know what was ``saved``; called before the first ``begin``.
+        """Take over what was ``saved``; called before the first ``begin``. See ``remembers``.
 
-        Raises ValueError, and stays as it was, for what no such drafter saved, or for another vocabulary.
+        Raises ValueError, and stays as it was, for bytes of another drafter or another vocabulary.
         """
-        ...
+        raise NotImplementedError(f"{self.name} does not remember")

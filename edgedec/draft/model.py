@@ -16,6 +16,7 @@ from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.bridge import Bridge
 from edgedec.draft.choices import choices
+from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
 from edgedec.sampling import Occurred, SamplingParams
 
@@ -28,15 +29,18 @@ _LEAST = 0.02
 """Paths less probable than this are never followed."""
 _UNSURE = 4.0
 """Nats; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
+_NO_ROWS = Rows(indices=())
 _CLOSE = 0.5
 """A runner-up at least this probable beside the first shares its pass, which costs about a third more."""
 
 
-class ModelDrafter:
+class ModelDrafter(Drafter):
     """Drafts with ``forward``, which reads and writes the target's tokens through ``bridge``."""
 
+    caps = DrafterCapabilities(looks_ahead=True)
+
     def __init__(self, name: str, forward: Forward, bridge: Bridge) -> None:
-        self._name = name
+        self.name = name
         self._forward = forward
         self._bridge = bridge
         self._params = SamplingParams()
@@ -47,10 +51,6 @@ class ModelDrafter:
         self._skipped = 0
         """Tokens of the text before the first cached one."""
         forward.rewind(0)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def sampled(self, params: SamplingParams) -> None:
         """How the target draws from now on."""
@@ -63,9 +63,6 @@ class ModelDrafter:
     def commit(self, tokens: Sequence[int]) -> None:
         self._bridge.commit(tokens)
         self._position += len(tokens)
-
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        """Nothing: its weights stay as they are."""
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         ids = self._bridge.read()
@@ -96,16 +93,25 @@ class ModelDrafter:
         return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
 
     def _catch_up(self, ids: list[int]) -> HeadRows:
-        """Make the cache hold ``ids``, or their end; the answer to the last of them, which is always fed."""
+        """Make the cache hold ``ids``, or their end; the answer to the last of them, which is always fed.
+
+        Feeds in passes as long as the model takes, at most ``_MOST_READ`` tokens; where more is missing, and
+        where next to nothing is left of what was read, it starts anew with the end of the text.
+        """
+        most = min(max(self._forward.capacity // 2, 1), _MOST_READ)
         known = ids[self._skipped :]
         same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
         same = self._forward.reachable(max(same, 0))
-        most = min(self._forward.caps.max_pass, max(self._forward.capacity // 2, 1), _MOST_READ)
-        if len(known) - same > most or not known or len(known) > self._forward.capacity:
+        gone_back = same == 0 or (self._skipped and len(known) < most // 2)
+        if gone_back or len(known) - same > most or len(known) > self._forward.capacity:
             self._skipped = max(len(ids) - most, 0)
             known, same = ids[self._skipped :], 0
         self._forward.rewind(same)
         del self._cached[same:]
+        piece = self._forward.caps.max_pass
+        while len(known) - same > piece:
+            self._feed(known[same : same + piece], _NO_ROWS)
+            same += piece
         return self._feed(known[same:], LAST_ROW)
 
     def _feed(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
@@ -152,8 +158,10 @@ class ModelDrafter:
             return []
         path = sketch.path(node)
         reach = 1.0 if node == ROOT else sketch.reach[node]
-        history = self._occurred.after([sketch.tokens[above] for above in path])
-        position = self._position + len(path)
+        said = [sketch.tokens[above] for above in path]
+        history = self._occurred.after(said)
+        # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
+        position = self._position + (0 if self._params.greedy else self._bridge.length(said))
         found = choices(head, row, self._params, position, history, self._bridge.alike)
         added = [
             (token, sketch.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0

@@ -1,4 +1,4 @@
-"""Drafters in the kernel library (kernels/draft/drafter.h): what Python hands over, and what comes back."""
+"""Drafters in the kernel library (kernels/draft/drafter.h), called through ctypes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import weakref
 from collections.abc import Sequence
 from functools import cache
 from struct import pack, unpack_from
+from typing import ClassVar
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.kernels.library import library_path
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t
@@ -28,18 +30,18 @@ _SIGNATURES = {
     "save": (None, _POINTER, _POINTER),
     "restore": (ctypes.c_int, _POINTER, _POINTER, _SIZE, _INT),
 }
-"""By name without ``edgedec_draft_``: what comes back, and the arguments."""
+"""By name without ``edgedec_draft_``: result type, then argument types."""
 
 
-class NativeDrafter:
-    """A drafter without a model, as ``Drafter`` and ``Remembering`` say; its memory is fixed from the start.
+class NativeDrafter(Drafter):
+    """A drafter without a model, whose memory is fixed from the start.
 
     Tokens are i32: others raise struct.error. Raises BackendError when there is not that much memory.
     """
 
-    name: str
-    _wrong: tuple[str, ...]
-    """What was wrong with what was to be restored, by what the library returns less one."""
+    caps = DrafterCapabilities(remembers=True)
+    _wrong: ClassVar[tuple[str, ...]]
+    """Reasons why saved bytes cannot be restored, by the library's return value less one."""
 
     def __init__(self, size: int) -> None:
         self._library = library = _library()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.control import Company
+from edgedec.control import BatchCosts
 from edgedec.core.errors import UsageError
 from edgedec.core.leasing import LedgerLike
 from edgedec.decode.speculation import Notice, Speculation
@@ -16,20 +16,12 @@ from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import CostFile, known_costs
 from edgedec.telemetry.stats import Clock
-from edgedec.verify import KEYED, RULES
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
 
-LOOKUP_TOKEN_BYTES = 10
-"""Of a token that Lookup knows."""
-DRAFTERS: Mapping[str, Callable[[int], Drafter]] = {
-    Lookup.name: lambda nbytes: Lookup(nbytes // LOOKUP_TOKEN_BYTES),
-    Recycling.name: lambda nbytes: Recycling(memory=nbytes),
-}
-"""Those that need no model, made for so many bytes of what they learn."""
-TABLE_BYTES: Mapping[str, int] = {Lookup.name: LOOKUP_TOKEN_BYTES << 16, Recycling.name: 1 << 21}
-"""What they learn at most, where memory is no matter."""
+DRAFTERS: Mapping[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recycling)}
+"""Drafters that need no model. A new one is its own file and its name here."""
 AUTO, OFF = "auto", "off"
 MOST_DRAFTED = 15
 """Tokens beside the committed one; passes get dear beyond 16."""
@@ -37,26 +29,23 @@ MOST_DRAFTED = 15
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What a user chose: ``names`` by comma, "auto" (all but models) or "off"; most tokens drafted at once;
-    how they are verified. A name that is no drafter's is a model's, or its path.
+    """What a user chose: ``names`` by comma, "auto" (all but models) or "off"; most tokens drafted at once.
+
+    A name that is no drafter's is a model's, or its path.
     """
 
     names: str = AUTO
     tokens: int = MOST_DRAFTED
-    rule: str = KEYED
     history: bool = False
     """Whether drafters may keep what they learned on disk."""
     tables: int | None = None
     """Bytes that all drafters without a model may learn; None: as much as is of use."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError for an empty name, "off" beside others, and a rule that does not exist."""
+        """Raises UsageError for an empty name, and for "off" beside others."""
         for name in self._listed:
             if not name or (name == OFF and self.names != OFF):
                 raise no_drafter(name)
-        if self.rule not in (KEYED, *RULES):
-            known = ", ".join((KEYED, *RULES))
-            raise UsageError(f"there is no rule {self.rule[:40]!r} for drafts", hint=f"there are {known}")
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -66,7 +55,7 @@ class Drafting:
     @property
     def most_tables(self) -> int:
         """Bytes that drafters without a model can make use of."""
-        return sum(TABLE_BYTES[name] for name in self.chosen)
+        return sum(DRAFTERS[name].useful_bytes for name in self.chosen)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -113,7 +102,6 @@ def speculation_for(
         drafters,
         curve,
         limit=drafting.tokens,
-        rule=drafting.rule,
         notice=notice,
         clock=clock,
         keep=file.write_quietly,
@@ -122,30 +110,30 @@ def speculation_for(
 
 def speculations_for(
     model: LoadedModel, drafting: Drafting, count: int, costs: Path, *, notice: Notice
-) -> tuple[list[Speculation], Company] | None:
-    """As ``speculation_for``, for ``count`` conversations in each other's company: drafters of their own, one
-    table of what passes cost. What drafting takes is counted in the time of the conversation's own thread.
-    No model drafts: each conversation would need one of its own.
+) -> tuple[list[Speculation], BatchCosts] | None:
+    """As ``speculation_for``, for a batch of ``count`` sequences: each has its drafters, all share the costs.
+
+    The time that drafting takes is that of the sequence's own thread. No model drafts: each sequence would
+    need one of its own.
     """
     if not _can_draft(model, drafting, notice):
         return None
     file = CostFile.of(model, costs)
     longest, ledger = count * (1 + drafting.tokens), model.forward.ledger
     table = known_costs(model, file, clock=time.perf_counter, notice=notice, longest=longest)
-    company = Company(table, count)
+    batch = BatchCosts(table, count)
     found = [
         Speculation(
             _drafters(drafting, ledger),
             view,
             limit=drafting.tokens,
-            rule=drafting.rule,
             notice=notice,
             clock=time.thread_time,
             keep=file.write_quietly,
         )
-        for view in company.views
+        for view in batch.views
     ]
-    return found, company
+    return found, batch
 
 
 def _can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
@@ -165,7 +153,7 @@ def _drafters(drafting: Drafting, ledger: LedgerLike) -> list[Drafter]:
     share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
     found = []
     for name in drafting.chosen:
-        nbytes = int(share * TABLE_BYTES[name])
-        found.append(DRAFTERS[name](nbytes))
+        nbytes = int(share * DRAFTERS[name].useful_bytes)
+        found.append(DRAFTERS[name].within(nbytes))
         ledger.hold(found[-1], "tables", nbytes)
     return found

@@ -7,7 +7,6 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.text.template import ChatTemplate
-from edgedec.verify import RULES
 from tests.cli.support import Home, assert_one_line, run
 from tests.session.parrot import CAPACITY, END
 
@@ -203,20 +202,6 @@ def test_drafts_change_no_token(home: Home) -> None:
             assert stats["verify_s"] > 0
     assert texts[0] == texts[1] == texts[2] != ""
     assert len(list((home.path / "costs").iterdir())) == 1  # measured by the first that needed it
-
-
-def test_the_classical_rules_reproduce(home: Home) -> None:
-    home.install()
-    parrot = home.parrot()
-    sampled = ("--max-tokens", "60", "--temperature", "0.9", "--draft", "recycling")
-    texts: list[str] = []
-    for rule in ("keyed", *RULES, *RULES):
-        model = replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200))
-        result = run(home.seams(model), "generate", "-p", "Why?", *sampled, "--verify", rule)
-        assert result.exit_code == 0
-        texts.append(result.stdout)
-    assert texts[1:4] == texts[4:]
-    assert texts[0] not in texts[1:]
 
 
 def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 
 from edgedec.control import CostCurve
 from edgedec.core.rows import HeadRows
-from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
+from edgedec.verify import Verdict, keyed
 
 LONGEST = 16
 NO_ROWS = HeadRows(
@@ -58,7 +59,7 @@ class Device:
         return took
 
 
-class Guesser:
+class Guesser(Drafter):
     """Drafts the text that will come, each token right with the probability ``right(position)``.
 
     It claims ``claims`` of every token, and takes ``call`` seconds and ``level`` more per token drafted, and
@@ -92,9 +93,6 @@ class Guesser:
     def commit(self, tokens: Sequence[int]) -> None:
         self._at += len(tokens)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        pass
-
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self.calls += 1
         tokens: list[int] = []
@@ -118,9 +116,6 @@ class Guesser:
         """Of a draft made here for ``place``: the same whenever it is asked for."""
         return _LUCK[(self._at * 7919 + place * 104729) % len(_LUCK)]
 
-    def nbytes(self) -> int:
-        return 0
-
 
 _DICE = random.Random(3)
 _LUCK = [_DICE.random() for _ in range(99991)]
@@ -140,23 +135,17 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
     speculation.begin([], 0)
     at = 0
     while at < len(text):
-        tree = speculation.propose(len(text) - at - 1)
-        seconds = device.run(1 + len(tree))
-        tokens = accepted(tree, text[at:])
-        speculation.learn(tree, NO_ROWS)
-        speculation.commit(tokens, len(tree), seconds=seconds)
-        at += len(tokens)
+        round = speculation.round(len(text) - at - 1)
+        seconds = device.run(1 + len(round.tree))
+        verdict = following(round.tree, text[at:])
+        round.settle(NO_ROWS, verdict, seconds)
+        at += len(verdict.tokens)
     return device.now
 
 
-def accepted(tree: DraftTree, following: Sequence[int]) -> list[int]:
-    """What a round commits when ``following`` is the truth."""
-    node: int | None = ROOT
-    count = 0
-    while node is not None:
-        node = tree.child(node, following[count])
-        count += 1
-    return list(following[:count])
+def following(tree: DraftTree, text: Sequence[int]) -> Verdict:
+    """The verdict of a round when ``text`` is the truth."""
+    return keyed(tree, lambda node, accepted: text[len(accepted)])
 
 
 Make = Callable[[Sequence[int], Device], Sequence[Drafter]]
@@ -174,20 +163,8 @@ def speedup(
     return plain / decode(truth, drafted, speculation)
 
 
-class Fixed:
-    """The plan that always feeds ``count`` drafted tokens."""
+class Fixed(Speculation):
+    """Always feeds ``count`` drafted tokens."""
 
     def __init__(self, drafter: Drafter, count: int) -> None:
-        self._drafter, self._count = drafter, count
-
-    def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._drafter.begin(tokens, kept)
-
-    def propose(self, room: int) -> DraftTree:
-        return self._drafter.propose(min(room, self._count)) if self._count and room > 0 else EMPTY
-
-    def commit(self, tokens: Sequence[int], drafted: int, *, seconds: float | None) -> None:
-        self._drafter.commit(tokens)
-
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        pass
+        super().__init__([drafter], limit=count)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from edgedec.control import Company, CostCurve
+from edgedec.control import BatchCosts, CostCurve
 from edgedec.decode.speculation import Speculation
-from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, accepted, curve, text
+from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, following, text
 
 SLOWER = 0.98
 LENGTH = 300
@@ -44,11 +44,11 @@ class Talk:
     """One conversation: its text, who drafts it, and how far it is."""
 
     def __init__(
-        self, company: Company, number: int, right: Right, claims: float | None, call: float
+        self, batch: BatchCosts, number: int, right: Right, claims: float | None, call: float
     ) -> None:
         self.text, self.own, self.at = text(LENGTH + 37 * number), Own(), 0
         guesser = Guesser(self.text, self.own, right, claims, call=call)  # type: ignore[arg-type]
-        self.speculation = Speculation([guesser], company.views[number], clock=self.own.clock)
+        self.speculation = Speculation([guesser], batch.views[number], clock=self.own.clock)
         self.speculation.begin([], 0)
 
     @property
@@ -56,20 +56,19 @@ class Talk:
         return len(self.text) - self.at
 
 
-def together(device: Device, talks: Sequence[Talk], company: Company) -> float:
+def together(device: Device, talks: Sequence[Talk], batch: BatchCosts) -> float:
     """Seconds until all are through."""
     while any(talk.left for talk in talks):
         going = {number: talk for number, talk in enumerate(talks) if talk.left}
         before = sum(talk.own.now for talk in talks)
-        trees = {number: talk.speculation.propose(talk.left - 1) for number, talk in going.items()}
-        fed = {number: 1 + len(tree) for number, tree in trees.items()}
+        rounds = {number: talk.speculation.round(talk.left - 1) for number, talk in going.items()}
+        fed = {number: 1 + len(round.tree) for number, round in rounds.items()}
         seconds = device.run(sum(fed.values()))
-        company.passed(fed, seconds)
+        batch.passed(fed, seconds)
         for number, talk in going.items():
-            tokens = accepted(trees[number], talk.text[talk.at :])
-            talk.speculation.learn(trees[number], NO_ROWS)
-            talk.speculation.commit(tokens, len(trees[number]), seconds=seconds)
-            talk.at += len(tokens)
+            verdict = following(rounds[number].tree, talk.text[talk.at :])
+            rounds[number].settle(NO_ROWS, verdict, seconds)
+            talk.at += len(verdict.tokens)
         device.now += sum(talk.own.now for talk in talks) - before
     return device.now
 
@@ -90,9 +89,9 @@ def speedup(
     for turn in range(max(lengths)):
         plain.run(sum(turn < length for length in lengths))
     drafted = Device(costs, noise=noise)
-    company = Company(long(SHAPES[shape], count), count)
-    talks = [Talk(company, number, right, claims, call) for number in range(count)]
-    return plain.now / together(drafted, talks, company)
+    batch = BatchCosts(long(SHAPES[shape], count), count)
+    talks = [Talk(batch, number, right, claims, call) for number in range(count)]
+    return plain.now / together(drafted, talks, batch)
 
 
 @pytest.mark.parametrize(
@@ -124,21 +123,21 @@ def test_good_drafts_are_used_where_tokens_are_cheap() -> None:
     assert speedup("avx2", 2, lambda at: 0.97) > 1.3
 
 
-def test_what_pays_alone_may_not_pay_in_company() -> None:
+def test_what_pays_alone_may_not_pay_in_batch() -> None:
     """Memory has room for 15 drafted tokens of one; eight conversations leave none for any."""
     table = CostCurve({tokens: time / 100 for tokens, time in KNEE.items()})
-    company = Company(table, 8)
-    alone = company.views[0]
+    batch = BatchCosts(table, 8)
+    alone = batch.views[0]
     assert alone.seconds(9) - alone.plain < 0.1 * alone.plain
     for _ in range(40):
-        company.passed(dict.fromkeys(range(8), 2), table.seconds(16))
+        batch.passed(dict.fromkeys(range(8), 2), table.seconds(16))
     assert alone.plain == pytest.approx(table.seconds(8) / 8)
     assert alone.seconds(9) - alone.plain > 4 * alone.plain
 
 
 def test_alone_it_is_the_table() -> None:
     table = curve(CURVES["avx2"])
-    view = Company(table, 1).views[0]
+    view = BatchCosts(table, 1).views[0]
     assert view.plain == table.plain
     assert [view.seconds(n) for n in range(1, 17)] == pytest.approx([table.seconds(n) for n in range(1, 17)])
     assert view.least_slope(15) == pytest.approx(table.least_slope(15))
@@ -150,23 +149,23 @@ def test_alone_it_is_the_table() -> None:
 @pytest.mark.parametrize("drafted", [(0, 0, 0), (5, 0, 0), (3, 3, 3), (7, 1, 4), (15, 15, 15)])
 def test_the_shares_of_all_come_to_the_whole_pass(shape: str, drafted: tuple[int, ...]) -> None:
     table = long(SHAPES[shape], 3)
-    company = Company(table, 3)
+    batch = BatchCosts(table, 3)
     fed = {number: 1 + more for number, more in enumerate(drafted)}
     whole = table.seconds(sum(fed.values()))
     for _ in range(60):  # so often that averages are what is fed; and what is fed, takes what the table says
-        company.passed(fed, whole)
-    shares = sum(company.views[number].seconds(tokens) for number, tokens in fed.items())
+        batch.passed(fed, whole)
+    shares = sum(batch.views[number].seconds(tokens) for number, tokens in fed.items())
     assert shares >= whole * 0.999
 
 
 def test_a_machine_with_less_time_for_us_makes_drafts_no_cheaper() -> None:
     """Plain passes of eight that take twice as long say nothing about one more token in them."""
     table = curve({1: 1.0, 8: 2.5, 16: 4.4, 32: 7.5, 128: 26.0})
-    company = Company(table, 8)
-    company.passed(dict.fromkeys(range(8), 1), table.seconds(8))
-    view, usual = company.views[0], table.seconds(8)
+    batch = BatchCosts(table, 8)
+    batch.passed(dict.fromkeys(range(8), 1), table.seconds(8))
+    view, usual = batch.views[0], table.seconds(8)
     before, price = view.plain, view.least_slope(15) / view.plain
     for _ in range(400):
-        company.passed(dict.fromkeys(range(8), 1), 2.0 * usual)
+        batch.passed(dict.fromkeys(range(8), 1), 2.0 * usual)
     assert view.plain == pytest.approx(2.0 * before, rel=0.02)
     assert view.least_slope(15) / view.plain == pytest.approx(price, rel=0.02)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.control import Acceptance, CostCurve, planned
+from edgedec.control import Acceptance, CostCurve, feed_plan
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import least_reach
@@ -89,9 +89,9 @@ def test_what_was_seen_can_be_kept() -> None:
 
 def test_a_free_pass_takes_all_of_a_draft_and_a_dear_one_none() -> None:
     draft = chain([1, 2, 3, 4], [0.6] * 4, "x")
-    assert planned(draft, FLAT).nodes == 4
-    assert planned(draft, STEEP).nodes == 0
-    assert planned(EMPTY, FLAT).nodes == 0
+    assert feed_plan(draft, FLAT).nodes == 4
+    assert feed_plan(draft, STEEP).nodes == 0
+    assert feed_plan(EMPTY, FLAT).nodes == 0
 
 
 TREE = DraftTree((1, 2, 3, 4, 5, 6), (-1, 0, -1, 1, 2, 3), (0.9, 0.8, 0.3, 0.7, 0.2, 0.4), ("x",) * 6)
@@ -102,32 +102,32 @@ REACH = [0.9, 0.72, 0.3, 0.504, 0.06, 0.2016]
 def test_the_plan_gains_most_of_all_prefixes(rate: float) -> None:
     worth = max(rate, 1.0 / MEASURED.seconds(1))
     gains = [sum(REACH[:n]) - worth * (MEASURED.seconds(1 + n) - MEASURED.seconds(1)) for n in range(7)]
-    plan = planned(TREE, MEASURED, rate=rate)
+    plan = feed_plan(TREE, MEASURED, rate=rate)
     assert plan.nodes == gains.index(max(gains))
     assert plan.gain == pytest.approx(max(gains))
 
 
 def test_where_drafts_are_good_elsewhere_poor_ones_are_not_fed() -> None:
-    assert planned(TREE, MEASURED, rate=60.0).nodes < planned(TREE, MEASURED).nodes
+    assert feed_plan(TREE, MEASURED, rate=60.0).nodes < feed_plan(TREE, MEASURED).nodes
 
 
 def test_handling_and_what_may_be_lost_make_plans_smaller() -> None:
-    assert planned(TREE, FLAT).nodes == 6
-    assert planned(TREE, FLAT, handling=0.005).nodes == 2
+    assert feed_plan(TREE, FLAT).nodes == 6
+    assert feed_plan(TREE, FLAT, handling=0.005).nodes == 2
     spare = MEASURED.seconds(3) - MEASURED.seconds(1)
-    assert planned(chain(list(range(15)), [1.0] * 15, "x"), MEASURED, spare=spare + 1e-9).nodes == 2
+    assert feed_plan(chain(list(range(15)), [1.0] * 15, "x"), MEASURED, spare=spare + 1e-9).nodes == 2
 
 
 def test_the_plan_ends_where_the_curve_does() -> None:
-    assert planned(chain(list(range(30)), [1.0] * 30, "x"), FLAT).nodes == 15
+    assert feed_plan(chain(list(range(30)), [1.0] * 30, "x"), FLAT).nodes == 15
 
 
 def test_below_the_least_reach_nothing_is_fed() -> None:
     for costs in (MEASURED, STEEP, CostCurve({1: 0.01, 2: 0.02, 4: 0.021, 16: 0.1})):
         least = least_reach(costs, 15)
-        assert planned(chain([1] * 15, [0.99 * least] + [1.0] * 14, "x"), costs).nodes == 0
+        assert feed_plan(chain([1] * 15, [0.99 * least] + [1.0] * 14, "x"), costs).nodes == 0
         if least < 1.0:
-            assert planned(chain([1] * 15, [min(1.01 * least, 1.0)] + [1.0] * 14, "x"), costs).nodes > 0
+            assert feed_plan(chain([1] * 15, [min(1.01 * least, 1.0)] + [1.0] * 14, "x"), costs).nodes > 0
 
 
 def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
@@ -203,9 +203,9 @@ def test_a_line_tells_what_a_call_costs_from_what_a_level_does() -> None:
 def test_counts_by_drafter_and_by_depth() -> None:
     tally = Tally()
     tree = DraftTree((1, 2, 3, 4), (-1, 0, -1, 1), (0.5,) * 4, ("x", "x", "y", "y"))
-    tally.add(tree, [1, 2, 9], 0.01)
-    tally.add(tree, [3, 9], 0.01)
-    tally.add(DraftTree(), [5], 0.01)
+    tally.add(tree, (0, 1), 3, 0.01)
+    tally.add(tree, (2,), 2, 0.01)
+    tally.add(DraftTree(), (), 1, 0.01)
     assert (tally.rounds, tally.committed, tally.drafted, tally.accepted) == (3, 6, 8, 3)
     assert tally.by_source == {"x": Count(4, 2), "y": Count(4, 1)}
     assert tally.by_depth == [Count(2, 2), Count(1, 1), Count(1, 0)]

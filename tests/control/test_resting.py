@@ -9,26 +9,28 @@ from itertools import count
 import numpy as np
 import pytest
 
-from edgedec.control import Company, CostCurve
+from edgedec.control import BatchCosts, CostCurve
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.speculation import Speculation
+from edgedec.draft import Drafter, DrafterCapabilities
+from edgedec.verify import Verdict
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, text
 
-COMPANY = 8
+SEQUENCES = 8
 KNEE = {tokens: 0.01 * cost for tokens, cost in {1: 1.0, 8: 1.05, 16: 2.1, 128: 16.8}.items()}
 """Alone there is room for drafts; in a pass of eight conversations a token more costs as much as one."""
 
 
 @dataclass
-class Listener:
+class Listener(Drafter):
     """Counts what it is called for."""
 
     name: str = "listener"
     known: list[int] = field(default_factory=list)
     commits: int = 0
     lessons: int = 0
-    asked: int = 0
+    queried: int = 0
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         assert self.known[:kept] == list(tokens[:kept])
@@ -43,68 +45,74 @@ class Listener:
         self.lessons += 1
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        self.asked += 1
+        self.queried += 1
         return EMPTY
 
-    def nbytes(self) -> int:
-        return 0
 
-
-def in_company() -> tuple[Company, Listener, Speculation]:
+def in_a_batch() -> tuple[BatchCosts, Listener, Speculation]:
     """The first of eight conversations, after passes with all of them."""
-    company = Company(CostCurve(KNEE), COMPANY)
+    batch = BatchCosts(CostCurve(KNEE), SEQUENCES)
     listener = Listener()
     for _ in range(40):
-        company.passed(dict.fromkeys(range(COMPANY), 1), KNEE[COMPANY])
-    speculation = Speculation([listener], company.views[0])
+        batch.passed(dict.fromkeys(range(SEQUENCES), 1), KNEE[SEQUENCES])
+    speculation = Speculation([listener], batch.views[0])
     speculation.begin([1, 2], 0)
-    return company, listener, speculation
+    return batch, listener, speculation
 
 
 def rounds(speculation: Speculation, tokens: Sequence[int], rows: HeadRows = NO_ROWS) -> None:
     for token in tokens:
-        speculation.learn(speculation.propose(15), rows)
-        speculation.commit([token], 0, seconds=KNEE[1])
+        speculation.round(15).settle(rows, Verdict((), (token,)), KNEE[1])
 
 
 def test_where_drafts_are_hopeless_a_round_calls_no_drafter() -> None:
-    _, listener, speculation = in_company()
+    _, listener, speculation = in_a_batch()
     rounds(speculation, range(100, 1100))
-    assert (listener.asked, listener.lessons, listener.commits) == (0, 0, 0)
+    assert (listener.queried, listener.lessons, listener.commits) == (0, 0, 0)
     assert speculation.tally.rounds == speculation.tally.committed == 1000
     speculation.end()
     assert listener.commits == 1
     assert listener.known == [1, 2, *range(100, 1100)]
 
 
-def test_when_the_company_goes_drafters_are_asked_and_know_everything() -> None:
-    company, listener, speculation = in_company()
+def test_a_drafter_that_needs_every_round_has_every_lesson_there_too() -> None:
+    _, listener, speculation = in_a_batch()
+    listener.caps = DrafterCapabilities(every_round=True)
+    rounds(speculation, range(100, 1100))
+    speculation.end()
+    assert (listener.queried, listener.lessons) == (0, 1000)
+
+
+def test_when_the_batch_goes_drafters_are_queried_and_know_everything() -> None:
+    batch, listener, speculation = in_a_batch()
     rounds(speculation, range(100, 200))
-    company.passed({0: 1}, KNEE[1])
+    batch.passed({0: 1}, KNEE[1])
     for token in range(200, 217):
-        speculation.learn(speculation.propose(15), NO_ROWS)
-        if listener.asked:
+        round = speculation.round(15)
+        if listener.queried:
             break
-        speculation.commit([token], 0, seconds=KNEE[1])
-    assert listener.asked == 1
+        round.settle(NO_ROWS, Verdict((), (token,)), KNEE[1])
+    assert listener.queried == 1
     assert listener.known == [1, 2, *range(100, token)]
 
 
 def test_a_new_sequence_begins_after_the_end_of_the_one_before() -> None:
-    _, listener, speculation = in_company()
+    _, listener, speculation = in_a_batch()
     rounds(speculation, [3, 4])
     speculation.begin([1, 2, 3, 4, 5], 4)
     assert listener.known == [1, 2, 3, 4, 5]
 
 
-def test_who_is_asked_what_lies_ahead_hears_of_no_token_twice() -> None:
+def test_who_is_queried_what_lies_ahead_hears_of_no_token_twice() -> None:
     class Seer(Listener):
+        caps = DrafterCapabilities(looks_ahead=True)
+
         def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
             self.begin(tokens, 0)
             return [token + 1 for token in self.known[-limit:]]
 
     seer = Seer()
-    speculation = Speculation([seer], in_company()[0].views[0])
+    speculation = Speculation([seer], in_a_batch()[0].views[0])
     speculation.begin([1, 2], 0)
     rounds(speculation, range(100, 120))
     assert speculation.ahead([1, 2, *range(100, 120)], 2) == [119, 120]
@@ -115,7 +123,7 @@ def test_who_is_asked_what_lies_ahead_hears_of_no_token_twice() -> None:
 
 @pytest.mark.parametrize("logits", [None, np.zeros((1, 4), np.float32)])
 def test_alone_what_waits_is_bounded_and_no_lesson_is_lost(logits: np.ndarray | None) -> None:
-    """Asked in vain it is asked ever more rarely, but it may have something to say one day."""
+    """Asked in vain it is queried ever more rarely, but it may have something to say one day."""
     listener = Listener()
     ticks = count()
     speculation = Speculation([listener], CostCurve(KNEE), clock=lambda: 1e-3 * next(ticks))
@@ -126,13 +134,13 @@ def test_alone_what_waits_is_bounded_and_no_lesson_is_lost(logits: np.ndarray | 
     for token in range(1000):
         rounds(speculation, [token], rows)
         waiting.append(token + 1 - listener.commits)
-    assert 0 < listener.asked < 100
+    assert 0 < listener.queried < 100
     assert 8 < max(waiting) < 40
     speculation.end()
     assert listener.lessons == listener.commits == 1000
 
 
-def test_who_is_always_right_is_asked_in_every_round() -> None:
+def test_who_is_always_right_is_queried_in_every_round() -> None:
     """The better drafts are, the more is a second worth; that makes them no less worth asking for."""
     truth, device = text(3000), Device(curve(CURVES["avx2"]))
     guesser = Guesser(truth, device, lambda at: 1.0)

@@ -15,7 +15,7 @@ from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Drafter, Recycling
+from edgedec.draft import Drafter, DrafterCapabilities, Recycling
 from edgedec.sampling import SamplingParams, law
 from edgedec.verify import KEYED, RULES, Chance, SeededChance, fitted
 from tests.decode.test_engine import GREEDY, tokens
@@ -57,15 +57,14 @@ def model(seed: int, context: Context) -> F64:
     return law(forward.extend(context, rows=Rows(last=True, full=True)), 0, WARM, context, VOCAB)
 
 
-class Drawing:
+class Drawing(Drafter):
     """A drafter that draws from a small model, and says from what."""
 
     name = "small"
 
-    def __init__(
-        self, draft: Callable[[Model, Chance], DraftTree], seed: int, *, of: int = 5, said: int = 5
-    ) -> None:
-        self._draft, self._seed, self._of, self._said = draft, seed, of, said
+    def __init__(self, rule: str, seed: int, *, of: int = 5, said: int = 5) -> None:
+        self.caps = DrafterCapabilities(rule=None if rule == KEYED else rule)
+        self._draft, self._seed, self._of, self._said = DRAFTS.get(rule, DRAFTS["recursive"]), seed, of, said
         self._seen: Context = ()
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
@@ -85,9 +84,6 @@ class Drawing:
         laws = after(lambda context: model(self._said, seen + context), tree)
         return DraftTree(tree.tokens, tree.parents, tree.probs, tree.sources, laws).first(limit)
 
-    def nbytes(self) -> int:
-        return 0
-
 
 class Guessing(Drawing):
     """Drafts the same tree every time."""
@@ -96,9 +92,9 @@ class Guessing(Drawing):
         return grow([2, 0, 1, 3], [ROOT, ROOT, 0, 1]).first(limit)
 
 
-def reply(rule: str, drafter: Drafter, seed: int, passes: list[PassRecord] | None = None) -> Context:
+def reply(drafter: Drafter, seed: int, passes: list[PassRecord] | None = None) -> Context:
     forward = MarkovForward(vocab_size=VOCAB, sharpness=1.5, seed=1)
-    speculation = Speculation([drafter], rule=rule)
+    speculation = Speculation([drafter])
     engine = Engine(forward, speculation=speculation, observe=passes.append if passes is not None else None)
     params = SamplingParams(temperature=WARM.temperature, top_p=WARM.top_p, seed=seed)
     return tuple(step.token for step in engine.generate(PROMPT, params, max_tokens=3, stop_ids=()))
@@ -117,9 +113,8 @@ def expected() -> dict[Context, float]:
 
 @pytest.mark.parametrize("rule", [KEYED, *RULES])
 def test_three_tokens_have_the_law_of_plain_decoding(rule: str) -> None:
-    draft = DRAFTS.get(rule, DRAFTS["recursive"])
     passes: list[PassRecord] = []
-    counts = Counter(reply(rule, Drawing(draft, seed), seed, passes) for seed in range(RUNS))
+    counts = Counter(reply(Drawing(rule, seed), seed, passes) for seed in range(RUNS))
     assert chi_square_p(counts, expected()) > REJECT
     assert sum(record.committed > 1 for record in passes) > RUNS // 4  # drafts were accepted
 
@@ -127,28 +122,30 @@ def test_three_tokens_have_the_law_of_plain_decoding(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_so_they_have_when_nothing_was_drawn(rule: str) -> None:
     passes: list[PassRecord] = []
-    counts = Counter(reply(rule, Guessing(DRAFTS[rule], 0), seed, passes) for seed in range(RUNS))
+    counts = Counter(reply(Guessing(rule, 0), seed, passes) for seed in range(RUNS))
     assert chi_square_p(counts, expected()) > REJECT
     assert sum(record.committed > 1 for record in passes) > RUNS // 5
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_drafter_that_misstates_its_law_is_caught(rule: str) -> None:
-    counts = Counter(reply(rule, Drawing(DRAFTS[rule], seed, said=6), seed) for seed in range(RUNS))
+    counts = Counter(reply(Drawing(rule, seed, said=6), seed) for seed in range(RUNS))
     assert chi_square_p(counts, expected()) < REJECT
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_seed_reproduces(rule: str) -> None:
-    first = [reply(rule, Drawing(DRAFTS[rule], seed), seed) for seed in range(40)]
-    assert [reply(rule, Drawing(DRAFTS[rule], seed), seed) for seed in range(40)] == first
+    first = [reply(Drawing(rule, seed), seed) for seed in range(40)]
+    assert [reply(Drawing(rule, seed), seed) for seed in range(40)] == first
     assert len(set(first)) > 10
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_greedy_decoding_stays_what_it_is(rule: str) -> None:
     plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 60)
-    engine = Engine(MarkovForward(), speculation=Speculation([Recycling(memory=1 << 16)], rule=rule))
+    drafter = Recycling(memory=1 << 16)
+    drafter.caps = DrafterCapabilities(rule=rule)
+    engine = Engine(MarkovForward(), speculation=Speculation([drafter]))
     assert tokens(engine, [1, 2, 3], GREEDY, 60) == plain
 
 

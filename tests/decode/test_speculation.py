@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
-from edgedec.control import CostCurve
+from edgedec.control import Answer, CostCurve, Query
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
@@ -23,7 +23,7 @@ from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 VOCAB = 24
 
 
-class Drafting:
+class Drafting(Drafter):
     """A drafter that proposes what ``guess`` makes of the committed tokens."""
 
     def __init__(self, guess: Callable[[list[int], int], DraftTree], name: str = "guess") -> None:
@@ -43,9 +43,6 @@ class Drafting:
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         return self._guess(self._seen, limit)
-
-    def nbytes(self) -> int:
-        return 0
 
 
 def oracle(params: SamplingParams, depth: int) -> Drafting:
@@ -266,3 +263,41 @@ def test_nothing_behind_an_end_token_is_credited() -> None:
     assert speculation.tally.committed == len(steps) == at + 1
     assert sum(record.committed for record in seen) == len(steps)
     assert speculation.tally.accepted == sum(step.source is not None for step in steps)
+
+
+def test_nobody_queries_a_drafter_that_is_gone() -> None:
+    class Breaking(Drafting):
+        calls = 0
+
+        def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+            self.calls += 1
+            raise RuntimeError("no idea")
+
+    broken = Breaking(lambda seen, limit: DraftTree(), "broken")
+    queried: list[str] = []
+
+    class Watched(Speculation):
+        def query(self, query: Query) -> Answer | None:
+            queried.append(query.name)
+            return super().query(query)
+
+    speculation = Watched([broken, oracle(GREEDY, 2)], CostCurve({1: 0.01, 16: 0.012}))
+    engine = Engine(MarkovForward(), speculation=speculation)
+    assert tokens(engine, [1, 2], n=60) == tokens(Engine(MarkovForward()), [1, 2], n=60)
+    assert queried.count("broken") == broken.calls == 1
+    assert queried.count("oracle") > 10
+
+
+def test_nothing_is_drafted_behind_an_end_token() -> None:
+    plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
+    at = next(at for at in range(3, 12) if plain[at] not in plain[:at])
+    for costs in (None, CostCurve({1: 0.01, 16: 0.01})):
+        seen: list[PassRecord] = []
+        speculation = Speculation([oracle(GREEDY, 8)], costs)
+        engine = Engine(MarkovForward(), speculation=speculation, observe=seen.append)
+        steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=12, stop_ids={plain[at]}))
+        fed = [record.tree.tokens for record in seen]
+        assert all(plain[at] not in tree[:-1] for tree in fed)
+        assert any(plain[at] in tree for tree in fed)
+        assert speculation.tally.acceptance_rate == 1.0
+        assert speculation.tally.committed == len(steps)

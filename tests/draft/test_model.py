@@ -10,7 +10,7 @@ from edgedec.backends.fake import Expect, FakeForward, MarkovForward
 from edgedec.core.forward import Capabilities
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import ModelDrafter, SameVocabulary
+from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.model import common_length
 from edgedec.sampling import SamplingParams
 
@@ -152,7 +152,7 @@ def test_nothing_is_fed_twice_and_the_last_accepted_token_is_fed_later() -> None
 
 def test_of_a_long_prompt_the_end_is_read() -> None:
     forward = FakeForward(
-        [Expect(0, (5, 6, 7), (8,)), Expect(3, (8, 9), (4,)), Expect(0, (1, 2, 3), (4,))], max_pass=3
+        [Expect(0, (5, 6, 7), (8,)), Expect(3, (8, 9), (4,)), Expect(0, (1, 2, 3), (4,))], capacity=6
     )
     small = ModelDrafter("small", forward, SameVocabulary(32))
     small.begin([1, 2, 3, 4, 5, 6, 7], 0)
@@ -306,9 +306,9 @@ def test_common_length(first: list[int], second: list[int], block: int) -> None:
 @pytest.mark.parametrize("params", EVERY_KIND)
 def test_what_it_sees_ahead_is_a_function_of_the_text(params: SamplingParams) -> None:
     """Its greedy continuation of the text's end, whatever it has read and drafted; then it drafts on."""
-    text = [n * n % VOCAB for n in range(60)]
+    text = [n * n % VOCAB for n in range(200)]
     expected = drafter(max_pass=8).ahead(text, 16)
-    assert expected == tokens(Engine(MarkovForward()), text[-8:], GREEDY, 16)
+    assert expected == tokens(Engine(MarkovForward()), text[-128:], GREEDY, 16)
     busy, fresh = drafter(max_pass=8), drafter(max_pass=8)
     busy.sampled(params)
     fresh.sampled(params)
@@ -342,3 +342,80 @@ def test_a_model_that_fails_to_look_ahead_is_off() -> None:
     assert spoken.ahead([1, 2, 3, 4, 1, 2], 2) == [3, 4]
     assert said == ["drafter small failed and is off: no memory"]
     assert spoken.drafters == ()
+
+
+def test_a_shorter_prompt_is_read_as_far_as_a_new_one() -> None:
+    """Of 1,000 tokens the last 128 were read. Of a prompt of 880 tokens these are only the last eight."""
+    forward = MarkovForward(capacity=2048, max_pass=128)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    text = [n * n % VOCAB for n in range(1000)]
+    small.begin(text, 0)
+    small.propose(1)
+    assert forward.length >= 128
+    for length in (880, 500):
+        small.begin(text[:length], length)
+        expected = tokens(Engine(MarkovForward()), text[length - 128 : length], GREEDY, 1)
+        assert list(small.propose(1).tokens) == expected
+    small.begin([*text, 1, 2, 3], 500)
+    small.propose(1)
+    assert forward.length >= 128
+
+
+def test_where_passes_are_short_it_reads_in_several() -> None:
+    fed: list[int] = []
+
+    class Recording(MarkovForward):
+        def extend(self, tokens, **options):  # type: ignore[no-untyped-def]
+            fed.append(len(tokens))
+            return super().extend(tokens, **options)
+
+    forward = Recording(capacity=512, max_pass=16)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    text = [n * n % VOCAB for n in range(140)]
+    small.begin(text[:100], 0)
+    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text[:100], GREEDY, 1)
+    assert fed == [16] * 6 + [4]
+    fed.clear()
+    small.begin(text, 100)  # a turn later it goes on, and does not start over from the last few tokens
+    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text, GREEDY, 1)
+    assert fed == [16, 16, 8]
+
+
+class Letters:
+    """A vocabulary of ``pieces``, by the longest that fits."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    def token_bytes(self, token: int) -> bytes:
+        return self._pieces[token]
+
+    def id_of(self, piece: bytes) -> int | None:
+        return self._pieces.index(piece) if piece in self._pieces else None
+
+    def encode_inside(self, text: str) -> list[int]:
+        raw, found = text.encode(), []
+        while raw:
+            piece = max((one for one in self._pieces if raw.startswith(one)), key=len)
+            found.append(self._pieces.index(piece))
+            raw = raw[len(piece) :]
+        return found
+
+
+def test_noise_is_keyed_by_the_positions_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the target says "ab" in one token and the draft model in two, the next one is one further."""
+    target, own = Letters(b"a", b"b", b"ab"), Letters(b"a", b"b")
+    forward = MarkovForward(vocab_size=2, sharpness=3.0)
+    small = ModelDrafter("small", forward, TextBridge(target, own, {}, draft_size=2))
+    positions: list[int] = []
+
+    def noting(head, row, params, position, history, alike):  # type: ignore[no-untyped-def]
+        positions.append(position)
+        return [(len(positions) % 2 ^ 1, 1.0)]  # "a", then "b", and so on
+
+    monkeypatch.setattr("edgedec.draft.model.choices", noting)
+    small.sampled(SAMPLED)
+    small.begin([2, 2, 1], 0)  # "ababb"
+    small.propose(5)
+    # After "", "a", "ab", "aba", "abab": none, one, one, two and two of the target's tokens.
+    assert positions[:5] == [3, 4, 4, 5, 5]

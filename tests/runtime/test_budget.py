@@ -13,7 +13,7 @@ from edgedec.memory.footprint import Choice
 from edgedec.memory.plan import least, milestones
 from edgedec.runtime import budget as budgets
 from edgedec.runtime.budget import Budget, within
-from edgedec.runtime.drafting import DRAFTERS, TABLE_BYTES, Drafting
+from edgedec.runtime.drafting import DRAFTERS, Drafting
 from edgedec.runtime.loaded_model import LoadedModel, load_model
 from edgedec.sampling import SamplingParams, drawing_bytes
 from edgedec.session.reply import Settings
@@ -45,7 +45,7 @@ def reply(model: LoadedModel, budget: Budget) -> tuple[str, list[str]]:
     """What it says to a question, and who drafts."""
     drafting = budget.drafting(Drafting())
     share = (drafting.tables or 0) / Drafting().most_tables
-    drafters = [DRAFTERS[name](int(share * TABLE_BYTES[name])) for name in drafting.chosen]
+    drafters = [DRAFTERS[name].within(int(share * DRAFTERS[name].useful_bytes)) for name in drafting.chosen]
     speculation = Speculation(drafters, limit=drafting.tokens) if drafters else None
     settings = Settings(SAMPLED, max_tokens=40)
     session = session_of(model, settings, speculation=speculation)
@@ -79,7 +79,7 @@ def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
     _, free = fitted(bundle, PLENTY)
     for tables in (1 << 18, 1 << 20, Drafting().most_tables):
         share = tables / Drafting().most_tables
-        drafters = [make(int(share * TABLE_BYTES[name])) for name, make in DRAFTERS.items()]
+        drafters = [kind.within(int(share * kind.useful_bytes)) for kind in DRAFTERS.values()]
         text = list(range(1000)) * 200
         for drafter in drafters:
             drafter.begin(text, 0)

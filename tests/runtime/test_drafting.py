@@ -10,9 +10,9 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
-from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.speculation import Speculation
+from edgedec.draft import Drafter
 from edgedec.runtime.drafting import Drafting, speculation_for
 from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.runtime.pass_costs import CostFile, known_costs, measure_costs
@@ -39,11 +39,6 @@ def model(tmp_path: Path) -> LoadedModel:
 def ticking(step: float = 0.001) -> Callable[[], float]:
     """A clock that goes on by ``step`` whenever it is read."""
     return map(float, itertools.count(0.0, step)).__next__
-
-
-def test_a_rule_that_does_not_exist() -> None:
-    with pytest.raises(UsageError, match="no rule 'faith'"):
-        Drafting("auto", rule="faith")
 
 
 @pytest.mark.parametrize("names", ["", ",", "lookup,", "off,lookup", "off,off", "auto,off"])
@@ -213,7 +208,7 @@ def test_costs_that_drifted_are_known_at_the_next_start(model: LoadedModel, tmp_
     assert now.seconds(1) > 5 * before
 
 
-class Told:
+class Told(Drafter):
     """Drafts the tokens that it was told will come."""
 
     name = "told"
@@ -228,15 +223,9 @@ class Told:
     def commit(self, tokens: Sequence[int]) -> None:
         self._at += len(tokens)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        pass
-
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         following = self._tokens[self._at : self._at + limit]
         return chain(following, [1.0] * len(following), self.name)
-
-    def nbytes(self) -> int:
-        return 0
 
 
 def test_a_stop_string_inside_a_draft_ends_the_reply_there(model: LoadedModel, tmp_path: Path) -> None:

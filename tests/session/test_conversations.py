@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.control import Uncontrolled
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
 from edgedec.memory import KvType
 from edgedec.memory.footprint import Choice
@@ -89,7 +90,7 @@ def test_each_says_what_it_says_alone(
         speculations = [session.speculation for session in drafting.sessions if session.speculation]
         assert len(speculations) == count
         for speculation in speculations:
-            speculation._control = None  # feed whatever is drafted
+            speculation._control = Uncontrolled(speculation.drafters)  # feed whatever is drafted
         assert together(drafting) == expected
         assert sum(speculation.tally.drafted for speculation in speculations) > 100
 
@@ -100,12 +101,11 @@ def cheap(model: LoadedModel, costs: Path) -> Path:
     return costs
 
 
-@pytest.mark.parametrize("rule", ["keyed", "k-seq"])
-def test_drafts_in_company_whatever_passes_cost(model: LoadedModel, tmp_path: Path, rule: str) -> None:
+def test_drafts_in_a_batch_whatever_passes_cost(model: LoadedModel, tmp_path: Path) -> None:
     """Costs as they are, measured now."""
     settings = Settings(max_tokens=16)
     expected = alone(model, settings)
-    drafting = Drafting("lookup,recycling", rule=rule)
+    drafting = Drafting("lookup,recycling")
     assert together(Conversations(model, 3, settings, drafting=drafting, costs=tmp_path)) == expected
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from edgedec.core.tree import ROOT, DraftTree
 
 Believe = Callable[[str, float], float]
-"""How probable a token is, given who drafted it and what probability the drafter gave it."""
+"""The probability of a token, given the drafter that proposed it and the probability that it claims."""
 
 
-def merged(trees: Sequence[DraftTree], limit: int, believe: Believe) -> DraftTree:
+def merged(
+    trees: Sequence[DraftTree], limit: int, believe: Believe, stop_ids: Collection[int] = ()
+) -> DraftTree:
     """The ``limit`` nodes with the most probable paths of all trees, the most probable first.
 
-    Nodes with the same path are one node; it gets the best probability that was believed of it, and the
-    source of that. A prefix of the result, of any length, is the best tree of that many nodes.
+    Nodes with the same path are one node; it gets the best believed probability and the source of that.
+    A prefix of the result, of any length, is the best tree of that many nodes. Nothing follows a token of
+    ``stop_ids``, which ends the reply.
     """
     tokens: list[int] = []
     probs: list[float] = []
@@ -39,6 +42,9 @@ def merged(trees: Sequence[DraftTree], limit: int, believe: Believe) -> DraftTre
                 children.append([])
             elif believed > probs[place]:
                 probs[place], sources[place] = believed, source
+    for place, token in enumerate(tokens if stop_ids else ()):
+        if token in stop_ids:
+            children[place + 1] = []
     chosen, parents = _most_probable(probs, children, limit)
     return DraftTree(
         tuple([tokens[place] for place in chosen]),

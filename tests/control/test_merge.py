@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgedec.control import merged
 from edgedec.core.tree import DraftTree, chain
-from edgedec.draft import merged
 
 
 def as_said(source: str, prob: float) -> float:

@@ -1,0 +1,164 @@
+"""One round under control: it queries, plans and settles. See ``Round``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgedec.control.merge import merged
+from edgedec.control.planner import FeedPlan
+from edgedec.control.round import Answer, Ask, RoundTimes
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+
+if TYPE_CHECKING:
+    from edgedec.control.controller import Controller
+
+_USUAL_SPREAD = 0.3
+"""Relative deviation of a pass's time that is ordinary."""
+_SAMPLED_ROUNDS = 4
+"""Of the plain rounds in which nobody was queried, one in this many is measured."""
+_READING_PASSES = 2.0
+"""Cap, in passes, on charging a drafter for reading a new prompt.
+
+Reading is a price of the reply, as the target's own reading is, and says nothing about drafts.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A query of a costly drafter: the gain without it, and whether that seemed as good."""
+
+    name: str
+    gain_without: float
+    exploring: bool
+
+
+class ControlledRound:
+    """A round of ``control`` that may feed ``room`` drafted tokens."""
+
+    def __init__(self, control: Controller, room: int, *, resting: bool) -> None:
+        self.resting = resting
+        self._control = control
+        self._room = room
+        self._fed = EMPTY
+        self._proposed: list[DraftTree] = []
+        self._queried: list[str] = []
+        self._trial: _Trial | None = None
+        self._reading_s = 0.0
+        """Time that drafters took to read, which is not charged to their drafts."""
+
+    @property
+    def hopeless(self) -> bool:
+        return self._control.hopeless
+
+    def draft(self, ask: Ask) -> DraftTree:
+        """Query cheap drafters, then perhaps a costly one, and choose how much of their tokens to feed."""
+        if self.resting:
+            return EMPTY
+        control = self._control
+        for query in control.cheap_queries(self._room):
+            self._heard(query.name, ask(query))
+        tree, plan = self._planned()
+        if (costly := control.costly_query(plan, self._room, self._queried)) is not None:
+            exploring = control.records[costly.name].value <= plan.gain
+            self._trial = _Trial(costly.name, plan.gain, exploring)
+            self._heard(costly.name, ask(costly))
+            tree, plan = self._planned()
+        self._fed = tree.first(plan.nodes)
+        return self._fed
+
+    def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
+        """Score drafters by ``committed``, observe costs, and book the round on the credit."""
+        control, fed = self._control, self._fed
+        if not self._queried and not len(fed):
+            self._settle_plain(times.passing)
+            return
+        for tree in self._proposed:
+            control.acceptance.observe(tree, committed)
+        drafted = len(fed)
+        passing = self._passing(times)
+        control.since_plain = control.since_plain + 1 if drafted else 0
+        took = passing + times.drafting - self._reading_s + control.handling.slope * drafted
+        self._account(committed, took / control.costs.plain)
+        for name in self._queried:
+            if name in control.records:
+                control.records[name].queried(control.turn, name in fed.sources)
+
+    def _planned(self) -> tuple[DraftTree, FeedPlan]:
+        control = self._control
+        tree = merged(self._proposed, self._room, control.acceptance.believe, control.stop_ids)
+        return tree, control.plan(tree)
+
+    def _heard(self, name: str, answer: Answer | None) -> None:
+        """Note an answer and its time; None: the drafter failed and is gone."""
+        if answer is None:
+            if self._trial and self._trial.name == name:
+                self._trial = None
+            return
+        if len(answer.tree):
+            self._proposed.append(answer.tree)
+        control, record = self._control, self._control.records[name]
+        depth = max(answer.tree.depths(), default=0)
+        fresh = name in control.fresh
+        if fresh or (name in control.costly and record.paused(control.turn)):
+            reading = max(answer.seconds - record.cost.expected(depth), 0.0)
+            self._reading_s += reading
+            passes = reading / control.costs.plain
+            control.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
+        else:
+            record.took(depth, answer.seconds)
+        control.classify(name)
+        self._queried.append(name)
+
+    def _settle_plain(self, passing: float | None) -> None:
+        """Nobody was queried: the round lost nothing, and its time is looked at now and then only."""
+        control = self._control
+        control.since_plain = 0
+        if passing is not None and control.turn % _SAMPLED_ROUNDS == 0:
+            control.costs.observe(1, passing)
+        control.credit.book(1, 1.0)
+        control.average(1, 1.0)
+        control.fade(1.0)
+
+    def _passing(self, times: RoundTimes) -> float:
+        """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.
+
+        An ordinary deviation and an interruption are the machine's doing: charging them would use up the
+        credit of good drafts.
+        """
+        control, drafted = self._control, len(self._fed)
+        passing = control.costs.seconds(1 + drafted)
+        if times.passing is None:
+            return passing
+        wrong = abs(times.passing - passing) > _USUAL_SPREAD * passing
+        if control.costs.observe(1 + drafted, times.passing) and drafted and wrong:
+            passing = times.passing
+        control.handling.observe(drafted, times.verifying)
+        return passing
+
+    def _account(self, committed: Sequence[int], cost: float) -> None:
+        """Book the round, which took as long as ``cost`` plain passes."""
+        control, tokens = self._control, len(committed)
+        control.credit.book(tokens, cost)
+        trial = self._trial
+        if trial and trial.name in control.records:
+            gain = tokens - 1 - control.rate * control.costs.plain * (cost - 1.0)
+            control.records[trial.name].gained(gain)
+            self._judge(trial.name, committed)
+            if trial.exploring:
+                control.exploration.lost(trial.gain_without - gain)
+        control.fade(cost)
+        control.average(tokens, cost)
+
+    def _judge(self, name: str, committed: Sequence[int]) -> None:
+        """Score the levels that a costly drafter had tokens on."""
+        level, fed = ROOT, self._fed
+        for depth, token in enumerate(committed):
+            drafted = [node for node in fed.children(level) if fed.sources[node] == name]
+            following = fed.child(level, token)
+            if drafted:
+                self._control.records[name].judged(depth, following is not None)
+            if following is None:
+                return
+            level = following

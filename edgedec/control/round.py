@@ -1,0 +1,68 @@
+"""The interface of one round of control: query drafters, feed some of their tokens, settle the outcome.
+
+A round is used once, in this order: ``draft``, then ``settle``. ``ControlledRound`` decides by measurements,
+``UncontrolledRound`` feeds whatever there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from edgedec.core.tree import DraftTree
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Query drafter ``name`` for at most ``limit`` tokens with paths at least as probable as ``floor``."""
+
+    name: str
+    limit: int
+    floor: float
+
+
+class Answer(NamedTuple):
+    """A drafter's answer to a query."""
+
+    tree: DraftTree
+    seconds: float
+    """Time that the drafter took."""
+
+
+Ask = Callable[[Query], Answer | None]
+"""Queries a drafter; None when it failed and is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    """Seconds of one round."""
+
+    passing: float | None
+    """The pass; None: not measured."""
+    drafting: float = 0.0
+    """Drafting, learning and planning."""
+    verifying: float = 0.0
+    """Verification; plain decoding has it too, for one token."""
+
+
+class Round(Protocol):
+    """One round."""
+
+    @property
+    def resting(self) -> bool:
+        """Whether no drafter is queried in this round, which is decided before it."""
+        ...
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no draft can win what querying and learning take, at the costs of passes now."""
+        ...
+
+    def draft(self, ask: Ask) -> DraftTree:
+        """Query drafters and return the tree to feed behind the last committed token."""
+        ...
+
+    def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
+        """Note what was committed and how long it took."""
+        ...

@@ -1,0 +1,50 @@
+"""Lessons that drafters have not been told yet.
+
+A pass leaves nothing of a drafter in the processor's caches, and of many rounds told at once only the first
+costs much. So drafters are told when one of them is queried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgedec.core.rows import HeadRows
+from edgedec.core.tree import DraftTree
+
+_MOST_ROUNDS = 32
+"""Rounds kept, at some kilobytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """The target's answers to the last committed token and to ``tree`` behind it; see ``Drafter.learn``."""
+
+    tree: DraftTree
+    rows: HeadRows
+
+
+class Lessons:
+    """Rounds in order: a lesson, or none, and the tokens that were committed after it."""
+
+    def __init__(self) -> None:
+        self._rounds: list[tuple[Lesson | None, list[int]]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to tell them, whoever is queried."""
+        return len(self._rounds) > _MOST_ROUNDS
+
+    def add(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
+        """Note a round; without a lesson its tokens join those of the round before."""
+        if lesson is None and self._rounds:
+            self._rounds[-1][1].extend(tokens)
+            return
+        if lesson and lesson.rows.logits is not None:  # whole rows would be megabytes
+            lesson = Lesson(lesson.tree, replace(lesson.rows, logits=None))
+        self._rounds.append((lesson, list(tokens)))
+
+    def take(self) -> list[tuple[Lesson | None, list[int]]]:
+        """Hand out all rounds, and keep none."""
+        rounds, self._rounds = self._rounds, []
+        return rounds
