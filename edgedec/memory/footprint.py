@@ -104,13 +104,23 @@ def footprint(known: Known, choice: Choice) -> dict[str, int]:
         "weights": known.target.weights,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": _scratch_bytes(known.target, longest_pass(choice, count), choice.context),
-        "rows": count * spec.vocab_size * (4 * (1 + choice.drafted) + known.drawing) if known.drawing else 0,
+        "rows": rows_bytes(known, choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if known.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(known.drafter, choice) if known.drafter and choice.model_drafts else 0,
         "slack": slack + _SLACK_PER_TOKEN * count * choice.context,
     }
     return {name: count for name, count in parts.items() if count}
+
+
+def rows_bytes(known: Known, drafted: int) -> int:
+    """Bytes of whole rows of logits: one for each of ``drafted`` tokens and one more, and a draw from one.
+
+    0 where nobody asks for whole rows (``drawing`` is 0, as for greedy decoding).
+    """
+    if not known.drawing:
+        return 0
+    return known.conversations * known.target.spec.vocab_size * (4 * (1 + drafted) + known.drawing)
 
 
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, conversations: int = 1) -> int:

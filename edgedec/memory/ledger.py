@@ -88,6 +88,11 @@ class Ledger:
         """To be taken. Raises ValueError."""
         return Lease(self, name, nbytes)
 
+    def allow(self, name: str, nbytes: int) -> None:
+        """Make the share of ``name`` at least ``nbytes``; the caller keeps the sum within the budget."""
+        if self.shares is not None and self.shares.get(name, 0) < nbytes:
+            self.shares = {**self.shares, name: nbytes}
+
     def hold(self, owner: object, name: str, nbytes: int) -> None:
         """Lease ``nbytes`` for as long as ``owner`` is there. Raises MemoryBudgetError."""
         lease = self.lease(name, nbytes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.units import size, size_up
-from edgedec.memory.footprint import Choice, Known, footprint
+from edgedec.memory.footprint import Choice, Known, footprint, rows_bytes
 
 LEAST_CONTEXT = 64
 """Tokens; less is no conversation."""
@@ -60,6 +60,32 @@ def planned(known: Known, wanted: Choice, budget: int, *, elastic: bool) -> Plan
         if elastic:
             choice = replace(choice, context=_longest(known, choice, budget, wanted.context))
     return Plan(budget, choice, footprint(known, choice), tuple(_given_up(wanted, choice)))
+
+
+def with_drawing(plan: Plan, known: Known, drawing: int) -> Plan:
+    """Return ``plan`` with room for draws that take ``drawing`` bytes per entry of a whole row of logits.
+
+    For a run whose sampling parameters change after the plan was made: everything else is allocated and keeps
+    its bytes. Where too few rows fit, fewer tokens are drafted for a pass. ``known``: the facts of the plan.
+    Raises MemoryBudgetError, with the budget that would do, when not one row fits.
+    """
+    if drawing <= known.drawing:
+        return plan
+    others = plan.peak - plan.parts.get("rows", 0)
+    changed = replace(known, drawing=drawing)
+    for drafted in range(plan.choice.drafted, -1, -1):
+        rows = rows_bytes(changed, drafted)
+        if others + rows <= plan.budget:
+            choice = replace(plan.choice, drafted=drafted)
+            lines = _given_up(plan.choice, choice)
+            return Plan(plan.budget, choice, {**plan.parts, "rows": rows}, (*plan.given_up, *lines))
+    needed = others + rows_bytes(changed, 0)
+    raise MemoryBudgetError(
+        f"no memory for these sampling parameters: they take {size(needed - plan.budget)} more than "
+        f"{size(plan.budget)}",
+        hint=f"allow at least {size_up(needed)}, or decode greedily",
+        remedy=Remedy("memory", needed),
+    )
 
 
 def _taken_back(known: Known, choice: Choice, taken: list[tuple[Choice, Choice]], budget: int) -> Choice:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedec.core.errors import MemoryBudgetError
+from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, longest_pass
-from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned
+from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned, with_drawing
 
 MB = 1_000_000
 SMALL = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
@@ -202,3 +202,38 @@ def test_the_longest_pass_of_several_has_a_prompt_and_the_drafts_of_the_others()
     choice = Choice(1024, prompt_pass=128, drafted=15)
     assert [longest_pass(choice, count) for count in (1, 2, 8)] == [128, 144, 240]
     assert longest_pass(Choice(1024, prompt_pass=16, drafted=0), 8) == 23
+
+
+@pytest.mark.parametrize("known", [ALONE, FOUR])
+def test_a_greedy_run_reserves_no_rows_and_can_grow_them_later(known: Known) -> None:
+    vocab, count = known.target.spec.vocab_size, known.conversations
+    plan = planned(known, WANTED, peak(known, WANTED) + 20 * count * MB, elastic=False)
+    assert "rows" not in plan.parts
+    assert with_drawing(plan, known, 0) is plan
+    sampled = with_drawing(plan, known, 8)
+    assert sampled.parts == {**plan.parts, "rows": count * vocab * (4 * 16 + 8)}
+    assert sampled.choice == plan.choice
+    assert sampled.peak <= sampled.budget
+
+
+def test_rows_that_do_not_fit_lower_the_draft_and_then_are_refused() -> None:
+    vocab = SMALL.vocab_size
+    budget = peak(ALONE, WANTED) + vocab * (4 * 6 + 8) + 1000
+    plan = planned(ALONE, WANTED, budget, elastic=False)
+    sampled = with_drawing(plan, ALONE, 8)
+    assert sampled.choice == replace(plan.choice, drafted=5)
+    assert sampled.given_up == ("tree: at most 5 drafted tokens in a pass",)
+    assert sampled.peak <= budget
+    tight = planned(ALONE, WANTED, peak(ALONE, WANTED), elastic=False)
+    with pytest.raises(MemoryBudgetError, match="no memory for these sampling parameters") as caught:
+        with_drawing(tight, ALONE, 8)
+    (remedy,) = caught.value.remedies
+    assert remedy == Remedy("memory", tight.budget + vocab * 12)
+    allowed = planned(ALONE, WANTED, tight.budget + vocab * 12, elastic=False)
+    assert with_drawing(allowed, ALONE, 8).choice.drafted == 0
+
+
+def test_rows_that_were_planned_are_enough_for_draws_that_take_less() -> None:
+    known = replace(ALONE, drawing=120)
+    plan = planned(known, WANTED, peak(known, WANTED), elastic=False)
+    assert with_drawing(plan, known, 8) is plan
