@@ -54,7 +54,7 @@ class Kernels(Protocol):
 def _store() -> Store:
     from edgedec.models import Store
 
-    return Store(notice=progress.notice)
+    return Store(notice=progress.notice, apart=True)
 
 
 def _load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:

@@ -17,6 +17,7 @@ from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.models.apart import Order, prepare_apart
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
@@ -44,12 +45,16 @@ class Store:
 
     A reference is a recipe's or an installed model's name, ``hf:owner/repo/file.gguf``, or a path to a .gguf,
     a bundle or a Hugging Face directory. ``notice`` receives lines the user should see (licence, waiting);
-    standard error by default.
+    standard error by default. With ``apart`` a missing model is prepared in a process of its own, which takes
+    its memory with it when it ends.
     """
 
-    def __init__(self, home: Path | None = None, *, notice: Notice | None = None) -> None:
+    def __init__(
+        self, home: Path | None = None, *, notice: Notice | None = None, apart: bool = False
+    ) -> None:
         self._layout = Layout(Path(home) if home is not None else default_home())
         self._notice = notice or _to_stderr
+        self._apart = apart
 
     @property
     def home(self) -> Path:
@@ -70,13 +75,12 @@ class Store:
         raise unknown(name, self._names())
 
     def ensure(self, reference: str, *, progress: Progress = silent) -> Path:
-        """The bundle directory for a reference; pulled or exported first if need be. Raises like ``pull``."""
+        """Return the bundle of a reference; pull or export it first if need be. Raises as ``pull`` does."""
         if not reference:
             raise unknown(reference, self._names())
-        if self._is_path(reference):
-            return self._from_path(Path(reference).expanduser(), progress)
-        path = self._layout.model(store_name(reference))
-        return path if is_bundle(path) else self.pull(reference, progress=progress)
+        if not self._is_path(reference) and is_bundle(path := self._layout.model(store_name(reference))):
+            return path
+        return self.pull(reference, progress=progress)
 
     def pull(
         self,
@@ -94,13 +98,17 @@ class Store:
         installed model stays usable until its replacement is complete. Raises NotFoundError, DownloadError,
         BadFileError, UnsupportedError, StorageError.
         """
-        if self._is_path(reference):
-            return self._from_path(Path(reference).expanduser(), progress, force=force)
-        name = store_name(reference)
-        if not force and _is_installed(self._layout.model(name)):
-            self._tidy(name)
-            return self._layout.model(name)
-        job = job_for(reference, self._names())
+        path = self._path_of(reference)
+        if ready := self._ready(reference, path, force):
+            return ready
+        job = None if path else job_for(reference, self._names())
+        if self._apart:
+            given = None if source is None else str(source)
+            order = Order(str(self.home.absolute()), reference, force, keep_source, given)
+            return prepare_apart(order, self._notice, progress)
+        if path:
+            return self._from_path(path, progress, force)
+        assert job is not None
         return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
 
     def remove(self, name: str) -> None:
@@ -138,20 +146,32 @@ class Store:
             or is_bundle(self._layout.model(slug(reference)))
         )
 
-    def _from_path(self, path: Path, progress: Progress, *, force: bool = False) -> Path:
-        if is_bundle(path):
-            return path
-        if path.is_dir() and not (path / "config.json").is_file():
+    def _path_of(self, reference: str) -> Path | None:
+        """The path that a reference is; None for a name. Raises NotFoundError or BadFileError."""
+        if not self._is_path(reference):
+            return None
+        path = Path(reference).expanduser()
+        if not path.exists():
+            raise NotFoundError(f"no such file or directory: {path}")
+        if path.is_dir() and not is_bundle(path) and not (path / "config.json").is_file():
             raise BadFileError(
                 f"{path} has neither manifest.json nor config.json",
                 hint="name a bundle, a GGUF file or a Hugging Face directory",
             )
-        if not path.exists():
-            raise NotFoundError(f"no such file or directory: {path}")
-        index = LocalIndex(self._layout.local_index)
-        known = index.name_of(path)
-        if known and not force and _is_installed(self._layout.model(known)):
-            return self._layout.model(known)
+        return path
+
+    def _ready(self, reference: str, path: Path | None, force: bool) -> Path | None:
+        """The bundle of a reference that needs no work."""
+        if path and is_bundle(path):
+            return path
+        name = LocalIndex(self._layout.local_index).name_of(path) if path else store_name(reference)
+        if force or name is None or not _is_installed(self._layout.model(name)):
+            return None
+        if not path:
+            self._tidy(name)
+        return self._layout.model(name)
+
+    def _from_path(self, path: Path, progress: Progress, force: bool) -> Path:
         files = _files(path)
         try:
             hashes = _digest(files, progress)
@@ -163,7 +183,7 @@ class Store:
         else:
             job = job_for_file(hashes[0], path)
             bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
-        index.remember(path, bundle.name)
+        LocalIndex(self._layout.local_index).remember(path, bundle.name)
         return bundle
 
     def _from_directory(self, path: Path, sha256: str, progress: Progress, force: bool) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
@@ -118,3 +119,16 @@ def test_a_backend_that_is_not_ours_is_refused(home: Home) -> None:
     home.install()
     refused = run(home.seams(home.parrot("Hello.")), "generate", "-p", "Hi", "--memory", "1GB")
     assert_one_line(refused, 5, "whose memory EdgeDec cannot bound")
+
+
+def test_preparing_a_model_takes_nothing_of_the_budget(home: Home, tmp_path: Path) -> None:
+    """A budget that a prepared model fits is enough for one that is exported first."""
+    shape = TinyShape(context=512)
+    sources = [write_tiny(tmp_path / f"{seed}.gguf", "llama", shape=shape, seed=seed) for seed in range(2)]
+    arguments = ("--raw", "-p", "Hi", "--max-tokens", "3", "--threads", "1", "--draft", "off", "--json")
+    generate = ("generate", *arguments, "-m")
+    parsed(home, *generate, str(sources[0]))
+    poor = edgedec(home, *generate, str(sources[0]), "--memory", "1MB")
+    needed = int(re.search(r"use --memory (\d+)MB", poor.stderr)[1])  # type: ignore[index]
+    for source in sources:
+        parsed(home, *generate, str(source), "--memory", f"{needed + 4}MB")
