@@ -15,7 +15,7 @@ from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
-from edgedec.models.sources import Source
+from edgedec.models.sources import DownloadSource
 from edgedec.models.sources.hub import ModelHub
 from edgedec.models.sources.local import LocalFile
 from edgedec.models.sources.package_index import PackageIndex
@@ -53,20 +53,20 @@ class Pull:
         """Remove the downloads of an installed model."""
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _sources(self, given: Path | None, verified: bool) -> Sequence[Source]:
+    def _sources(self, given: Path | None, verified: bool) -> Sequence[DownloadSource]:
         job = self._job
         if given is not None:
             expected = Expected(job.expected.file_name, job.expected.bytes) if verified else job.expected
             return [LocalFile(given, expected)]
         kept = self._layout.kept(job.name) / Path(job.expected.file_name).name
-        sources: list[Source] = [LocalFile(kept, job.expected)] if kept.is_file() else []
+        sources: list[DownloadSource] = [LocalFile(kept, job.expected)] if kept.is_file() else []
         if job.recipe and job.recipe.wheels:
             sources.append(PackageIndex(job.recipe.wheels, job.expected, self._notice))
         if job.hub:
             sources.append(ModelHub(job.hub, job.expected, self._reserve))
         return sources
 
-    def _fetch(self, sources: Sequence[Source]) -> tuple[Path, Source]:
+    def _fetch(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource]:
         """The first source that delivers. A wrong file ends the search: it is reported, not papered over."""
         if done := self._finished_download(sources):
             return done
@@ -95,7 +95,7 @@ class Pull:
             hint="the partial download is kept; the next pull continues it",
         )
 
-    def _finished_download(self, sources: Sequence[Source]) -> tuple[Path, Source] | None:
+    def _finished_download(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource] | None:
         """A GGUF that an earlier process completed but did not live to export."""
         path = self._work / self._job.expected.file_name
         if self._job.expected.sha256 is None or not path.is_file():
@@ -119,7 +119,7 @@ class Pull:
         if licence.notice:
             self._notice(f"note: {licence.notice}")
 
-    def _export(self, gguf: Path, source: Source) -> None:
+    def _export(self, gguf: Path, source: DownloadSource) -> None:
         from edgedec.export import export_gguf
 
         provenance = {"kind": source.kind, "origin": source.origin}

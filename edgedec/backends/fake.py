@@ -18,7 +18,7 @@ from edgedec.backends.head_rows import head_rows
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
-from edgedec.memory import CacheBook, Pass, kv_bytes
+from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 
 _MASK = (1 << 64) - 1
 
@@ -54,7 +54,7 @@ class _Fake(CacheForward):
     def nbytes(self) -> dict[str, int]:
         return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
 
-    def plan(self, tokens: Sequence[int], parents: Sequence[int] | None) -> Pass:
+    def plan(self, tokens: Sequence[int], parents: Sequence[int] | None) -> PlannedPass:
         if len(tokens) > self.caps.max_pass:
             raise ValueError(f"{len(tokens)} tokens in one pass: at most {self.caps.max_pass}")
         if any(not 0 <= token < self.spec.vocab_size for token in tokens):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from edgedec.core.cache_config import KvType
-from edgedec.memory.cache_book import CacheBook, Pass
+from edgedec.memory.cache_book import CacheBook, PlannedPass
 from edgedec.memory.sizes import kv_bytes, kv_row_bytes, kv_row_name, ring_kept, ring_slots
 
 __all__ = [
     "CacheBook",
     "KvType",
-    "Pass",
+    "PlannedPass",
     "kv_bytes",
     "kv_row_bytes",
     "kv_row_name",

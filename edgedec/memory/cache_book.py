@@ -21,7 +21,7 @@ _ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PlannedPass:
     """A pass that fits: it starts at slot ``start``; a parent and a position for each of its tokens.
 
     Plain numbers: passes in decoding are short, and so are prompts' pieces beside the time that they take.
@@ -48,7 +48,7 @@ class CacheBook:
         self._slots = 0
         self._zone = range(0)
         self._missing = 0
-        self._last: Pass | None = None
+        self._last: PlannedPass | None = None
 
     @property
     def slots(self) -> int:
@@ -79,7 +79,7 @@ class CacheBook:
         """Whether the next pass may come."""
         return self._last is None or self._last.chain
 
-    def plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
+    def plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
         """Check a pass over ``tokens`` tokens; nothing changes until ``append``, but that slots which it
         overwrites in rings count as gone, so that a pass that fails midway needs no care.
 
@@ -93,9 +93,11 @@ class CacheBook:
         self.check_room(tokens)
         next_one = self.length
         if parents is None:
-            planned = Pass(self._slots, range(_ROOT, tokens - 1), range(next_one, next_one + tokens), True)
+            planned = PlannedPass(
+                self._slots, range(_ROOT, tokens - 1), range(next_one, next_one + tokens), True
+            )
         elif len(parents) == tokens:
-            planned = Pass(self._slots, tuple(parents), *_placed(parents, next_one))
+            planned = PlannedPass(self._slots, tuple(parents), *_placed(parents, next_one))
         else:
             raise ValueError(f"{len(parents)} parents for {tokens} tokens")
         if self._ring:
@@ -110,7 +112,7 @@ class CacheBook:
                 hint="shorten the prompt or use a larger context",
             )
 
-    def append(self, done: Pass) -> None:
+    def append(self, done: PlannedPass) -> None:
         """Record that ``done`` was computed."""
         self._slots = done.start + len(done)
         self._last = done

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
 
 LEAST_SHARE = 0.5
-"""Of a text's tokens that the drafter must be able to say, or guessing is all it can do."""
+"""Smallest share of a text's tokens that a drafter must have to be of use."""
 
 SAMPLE = (
     "The quick answer is that light is scattered by the air, and blue light more than red, because its waves "
@@ -50,12 +50,12 @@ class Unsayable:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Whether a drafter can say what the target says."""
+    """How much of the target's text a drafter can express in its own tokens."""
 
     same: bool
     """The vocabularies are the same, id by id."""
     share_of_text: float
-    """Of the sample's tokens, those that the drafter has, too; 0 to 1."""
+    """Share of the sample's tokens that the drafter has too; 0 to 1."""
     unsayable: tuple[Unsayable, ...]
     """Some of the others."""
 
@@ -70,7 +70,7 @@ class Pairing:
 
 
 def paired(target: Tokenizer, draft: Tokenizer, most: int = 5) -> Pairing:
-    """Compare two tokenizers by what they make of the sample; ``most`` examples."""
+    """Compare two tokenizers by their tokens for the sample; ``most`` examples."""
     alike = target.size == draft.size and target.info.kind == draft.info.kind
     if alike and target.vocabulary() == draft.vocabulary():
         return Pairing(True, 1.0, ())
@@ -91,7 +91,7 @@ def differing_ids(target: Tokenizer, draft: Tokenizer) -> list[Differing]:
 
 
 def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
-    """Of the target's tokens that are text, those that the drafter has, too; 0 to 1. Takes a second."""
+    """Share of the target's text tokens that the drafter has too; 0 to 1. Takes a second."""
     tokens = [token for token in target.vocabulary().values() if target.token_bytes(token)]
     return sum(_has(target, draft, token) for token in tokens) / max(len(tokens), 1)
 
@@ -124,7 +124,7 @@ def require(pairing: Pairing, target: str, draft: str) -> None:
 
 
 def bridge(target: LoadedModel, draft: LoadedModel, *, same: bool) -> Bridge:
-    """What stands between the tokens of two models."""
+    """Make the bridge between the tokens of two models."""
     if same:
         return SameVocabulary(min(target.forward.spec.vocab_size, draft.forward.spec.vocab_size))
     info = draft.tokenizer.info

@@ -1,4 +1,4 @@
-"""Who drafted the tokens of a reply, and in which rounds they came."""
+"""The drafter and the round of each token of a reply."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One token. ``source`` is who drafted it, ``depth`` how deep in the draft it stood, from 1; None and 0
-    for the target's own. ``round`` counts passes that committed a token, from 1, the prompt's included.
+    """One token. ``source`` is its drafter, ``depth`` its depth in the draft, from 1; None and 0 for the
+    target's own. ``round`` counts passes that committed a token, from 1, the prompt's included.
     """
 
     token: int
@@ -23,7 +23,7 @@ class Traced:
 
 
 def traced(tokens: Sequence[int], texts: Sequence[str], sources: Sequence[str | None]) -> list[Traced]:
-    """A reply's tokens with what each of them showed; the target's own token ends each round."""
+    """A reply's tokens with their texts; the target's own token ends each round."""
     found: list[Traced] = []
     rounds, depth = 1, 1
     for token, text, source in zip(tokens, texts, sources, strict=True):

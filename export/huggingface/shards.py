@@ -26,7 +26,7 @@ _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor as it lies in ``file``; ``offset`` is from the file's start, in bytes."""
 
     name: str
@@ -77,9 +77,9 @@ def weight_files(directory: Path) -> list[Path]:
     return [_inside(directory, name) for name in sorted({_text(name) for name in table.values()})]
 
 
-def read_shards(files: list[Path]) -> dict[str, Stored]:
+def read_shards(files: list[Path]) -> dict[str, StoredTensor]:
     """Every tensor of ``files`` by name. Raises BadFileError, also when one occurs twice."""
-    tensors: dict[str, Stored] = {}
+    tensors: dict[str, StoredTensor] = {}
     for file in files:
         for stored in _read_header(file):
             if stored.name in tensors:
@@ -108,7 +108,7 @@ def _inside(directory: Path, name: str) -> Path:
     return directory / name
 
 
-def _read_header(file: Path) -> list[Stored]:
+def _read_header(file: Path) -> list[StoredTensor]:
     try:
         with safe_open(file, framework="numpy"), file.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
@@ -119,7 +119,7 @@ def _read_header(file: Path) -> list[Stored]:
     except OSError as error:
         raise BadFileError(f"{file.name} can not be read: {error.strerror or error}") from error
     return [
-        Stored(name, file, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+        StoredTensor(name, file, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
         for name, entry in header.items()
         if name != "__metadata__"
     ]

@@ -16,7 +16,7 @@ from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.huggingface.config import Config
 from edgedec.export.huggingface.groups import role_of
 from edgedec.export.huggingface.names import gguf_name, huggingface_name
-from edgedec.export.huggingface.shards import Stored
+from edgedec.export.huggingface.shards import StoredTensor
 
 _LARGEST = 65504.0
 """Bounds of fp16, which holds the scales of groups."""
@@ -32,10 +32,10 @@ class HuggingFaceSource:
     title = "the model"
 
     def __init__(
-        self, directory: Path, config: Config, stored: Mapping[str, Stored], formats: Mapping[str, str]
+        self, directory: Path, config: Config, stored: Mapping[str, StoredTensor], formats: Mapping[str, str]
     ) -> None:
         self.path, self._config = directory, config
-        self._stored: dict[str, Stored] = {}
+        self._stored: dict[str, StoredTensor] = {}
         self.importance: Mapping[str, NDArray[np.float64]] = {}
         self.tensors: dict[str, TensorInfo] = {}
         for name, tensor in stored.items():
@@ -55,8 +55,7 @@ class HuggingFaceSource:
         return huggingface_name(self._config.architecture, name)
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """See ``WeightSource``. Values that the format can represent with a scale in fp16 are kept exactly.
-        """
+        """See ``WeightSource``. Values that the format can represent with a scale in fp16 are kept exactly."""
         values = self.floats(tensor, start, stop)
         if tensor.format not in ("bf16", "f32") and np.abs(values).max(initial=0) > _LARGEST:
             name = self._stored[tensor.name].name[:80]
@@ -76,7 +75,7 @@ class HuggingFaceSource:
         return values + np.float32(self._config.norm_offset) if norm else values
 
 
-def _info(name: str, stored: Stored, kind: str) -> TensorInfo:
+def _info(name: str, stored: StoredTensor, kind: str) -> TensorInfo:
     type = GGMLQuantizationType[kind.upper()]
     block, block_bytes = GGML_QUANT_SIZES[type]
     if stored.shape and stored.shape[-1] % block:

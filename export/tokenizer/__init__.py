@@ -19,7 +19,7 @@ from edgedec.export.tokenizer.bpe import bpe_sections
 from edgedec.export.tokenizer.pretokenizers import find_pre_tokenizer
 from edgedec.export.tokenizer.special import added_tokens, eos_ids
 from edgedec.export.tokenizer.spm import spm_sections
-from edgedec.export.tokenizer.vocabulary import PREFIX, Vocabulary, read_vocabulary, token_id
+from edgedec.export.tokenizer.vocabulary import PREFIX, GgufVocabulary, read_vocabulary, token_id
 
 __all__ = ["build_tokenizer"]
 
@@ -82,7 +82,7 @@ class _Ids:
 
 
 def _finish(
-    metadata: Mapping[str, Any], vocab: Vocabulary, sections: Mapping[str, Any], ids: _Ids
+    metadata: Mapping[str, Any], vocab: GgufVocabulary, sections: Mapping[str, Any], ids: _Ids
 ) -> tuple[str, TokenizerInfo]:
     ends = eos_ids(metadata, vocab, ids.eos)
     document = {"version": "1.0", "added_tokens": added_tokens(vocab, ends), **sections}

@@ -6,10 +6,10 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError
 from edgedec.export.tokenizer.pretokenizers import PreTokenizer, pre_tokenizer_section
-from edgedec.export.tokenizer.vocabulary import UNUSED, Vocabulary
+from edgedec.export.tokenizer.vocabulary import UNUSED, GgufVocabulary
 
 
-def bpe_sections(vocab: Vocabulary, rule: PreTokenizer) -> dict[str, Any]:
+def bpe_sections(vocab: GgufVocabulary, rule: PreTokenizer) -> dict[str, Any]:
     """The normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
 
     Raises BadFileError when a merge uses or makes a token that the vocabulary lacks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgedec.export.tokenizer.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary, token_id
+from edgedec.export.tokenizer.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, GgufVocabulary, token_id
 
 # Texts by which chat models end a turn. Converters often leave eot_token_id out; llama.cpp goes by name too.
 END_OF_TURN = (
@@ -24,7 +24,7 @@ END_OF_TURN = (
 )
 
 
-def eos_ids(metadata: Mapping[str, Any], vocab: Vocabulary, default: int | None) -> tuple[int, ...]:
+def eos_ids(metadata: Mapping[str, Any], vocab: GgufVocabulary, default: int | None) -> tuple[int, ...]:
     """Ids that end a reply: eos first, then eot, eom and the tokens named in END_OF_TURN, without repeats."""
     eos = token_id(metadata, "eos", len(vocab.tokens))
     candidates = [default if eos is None else eos]
@@ -42,7 +42,7 @@ def named_ends(ids: Mapping[str, int]) -> list[int]:
     return [ids[name] for name in END_OF_TURN if name in names and name in ids]
 
 
-def added_tokens(vocab: Vocabulary, eos: tuple[int, ...]) -> list[dict[str, Any]]:
+def added_tokens(vocab: GgufVocabulary, eos: tuple[int, ...]) -> list[dict[str, Any]]:
     """The ``added_tokens`` section, ids ascending.
 
     Control and unknown tokens are ``special``: found in text only when the caller asks for it, silent when

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import BadFileError
-from edgedec.export.tokenizer.vocabulary import NORMAL, UNUSED, Vocabulary
+from edgedec.export.tokenizer.vocabulary import NORMAL, UNUSED, GgufVocabulary
 
 SPACE = "▁"
 
@@ -39,7 +39,7 @@ def canonical_split(token: str, scores: Mapping[str, float]) -> tuple[str, str] 
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
-def derive_merges(vocab: Vocabulary) -> list[tuple[str, str]]:
+def derive_merges(vocab: GgufVocabulary) -> list[tuple[str, str]]:
     """One merge per reachable token, best score first (the lower id first on a tie).
 
     Control, byte and user-defined tokens are not made by merging: as in SentencePiece, text that merely looks
@@ -57,7 +57,7 @@ def derive_merges(vocab: Vocabulary) -> list[tuple[str, str]]:
     return merges
 
 
-def spm_sections(vocab: Vocabulary, *, add_space_prefix: bool, unknown: int | None) -> dict[str, Any]:
+def spm_sections(vocab: GgufVocabulary, *, add_space_prefix: bool, unknown: int | None) -> dict[str, Any]:
     """The normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
 
     Raises BadFileError when the scores are missing.

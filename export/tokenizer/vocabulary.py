@@ -16,7 +16,7 @@ PREFIX = "tokenizer.ggml."
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class GgufVocabulary:
     """The parallel arrays of a GGUF vocabulary; index = token id.
 
     ``tokens`` are distinct and non-empty. ``scores`` may be empty for byte-level BPE, ``merges`` for SPM.
@@ -45,7 +45,7 @@ def token_id(metadata: Mapping[str, Any], name: str, vocab_size: int) -> int | N
     return value if 0 <= value < vocab_size else None
 
 
-def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
+def read_vocabulary(metadata: Mapping[str, Any]) -> GgufVocabulary:
     """Collect and check the arrays. Raises BadFileError naming the key that is missing or inconsistent."""
     tokens = _strings(metadata, "tokens")
     if not tokens:
@@ -55,7 +55,7 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     if len(set(tokens)) != len(tokens):
         raise BadFileError(f"{PREFIX}tokens lists {len(tokens) - len(set(tokens))} tokens twice")
     types = _parallel(metadata, "token_type", len(tokens)) or [NORMAL] * len(tokens)
-    return Vocabulary(
+    return GgufVocabulary(
         tokens=tuple(tokens),
         types=tuple(int(kind) for kind in types),
         scores=tuple(float(score) for score in _parallel(metadata, "scores", len(tokens))),

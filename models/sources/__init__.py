@@ -8,7 +8,7 @@ from typing import Protocol
 from edgedec.core.progress import Progress
 
 
-class Source(Protocol):
+class DownloadSource(Protocol):
     """Something that can put a verified GGUF on the disk."""
 
     @property
@@ -31,4 +31,4 @@ class Source(Protocol):
         ...
 
 
-__all__ = ["Source"]
+__all__ = ["DownloadSource"]

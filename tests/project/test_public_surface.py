@@ -24,7 +24,7 @@ EXPORTED = {
     "edgedec.memory": [
         "CacheBook",
         "KvType",
-        "Pass",
+        "PlannedPass",
         "kv_bytes",
         "kv_row_bytes",
         "kv_row_name",

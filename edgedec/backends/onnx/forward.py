@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.passes import Fed, Passes
+from edgedec.backends.onnx.passes import Fed, OnnxPasses
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
-from edgedec.memory import Pass
+from edgedec.memory import PlannedPass
 
 
 class OnnxForward(KvForward):
     """The ``Forward`` over ``kv``, which ``passes`` read and write; ``OnnxModel.forward`` makes it."""
 
     def __init__(
-        self, passes: Passes, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int
+        self, passes: OnnxPasses, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int
     ) -> None:
         super().__init__(kv, spec, caps, weight_bytes)
         self._passes = passes
@@ -45,7 +45,9 @@ class OnnxForward(KvForward):
         self._book.append(planned)
         return found
 
-    def _planned(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> tuple[Pass, Fed]:
+    def _planned(
+        self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows
+    ) -> tuple[PlannedPass, Fed]:
         count = len(tokens)
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._plan(count, parents)

@@ -13,7 +13,7 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities, Sink, Source
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory import CacheBook, Pass
+from edgedec.memory import CacheBook, PlannedPass
 
 
 class KvForward(CacheForward):
@@ -26,7 +26,7 @@ class KvForward(CacheForward):
         self._weight_bytes = weight_bytes
         self._reached = 0
 
-    def _plan(self, tokens: int, parents: Sequence[int] | None) -> Pass:
+    def _plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
         """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
         planned = self._book.plan(tokens, parents)
         self._kv.use()

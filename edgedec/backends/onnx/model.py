@@ -10,7 +10,7 @@ from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.batcher import Batcher
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.passes import Passes
+from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.core.cache_config import CacheConfig, KvType
@@ -110,7 +110,7 @@ class OnnxModel(BackendBase):
         ring = ring_slots(self._spec, capacity, longest, kv)
         return KvMemory(self._spec, count * capacity, kv, count * ring, ledger)
 
-    def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: LedgerLike) -> Passes:
+    def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: LedgerLike) -> OnnxPasses:
         """Lease the memory of ONNX Runtime for passes over at most ``longest`` tokens.
 
         All forwards share the session and so its memory: each ledger has one lease, of the most that any
@@ -119,7 +119,7 @@ class OnnxModel(BackendBase):
         if ledger not in self._scratch:
             self._scratch[ledger] = ledger.lease("scratch", 0)
         self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity))
-        return Passes(self._session, self._spec, memory.arrays, ledger)
+        return OnnxPasses(self._session, self._spec, memory.arrays, ledger)
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:

@@ -46,7 +46,7 @@ class Fed:
         return len(self.tokens), len(self.lengths), len(self.rows), self.full
 
 
-class Passes:
+class OnnxPasses:
     """Passes over one cache, by the names of the graph's inputs, with the buffers of those that recur.
 
     Buffers, and whole rows for as long as anyone has them, are leased from ``ledger``.
@@ -161,7 +161,7 @@ class BoundPass:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def run(self, fed: Fed) -> HeadRows:
-        """See ``Passes.run``."""
+        """See ``OnnxPasses.run``."""
         self._tokens[:] = fed.tokens
         self._positions[:] = fed.positions
         self._parents[:] = fed.parents

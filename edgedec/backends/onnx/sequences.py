@@ -13,11 +13,11 @@ from edgedec.backends.backend import PassRequest, Submit
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.passes import Fed, Passes
+from edgedec.backends.onnx.passes import Fed, OnnxPasses
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
-from edgedec.memory import Pass
+from edgedec.memory import PlannedPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,13 @@ class Sequences:
     """
 
     def __init__(
-        self, passes: Passes, kv: KvMemory, model: SequenceModel, count: int, most: int, submit: Submit | None
+        self,
+        passes: OnnxPasses,
+        kv: KvMemory,
+        model: SequenceModel,
+        count: int,
+        most: int,
+        submit: Submit | None,
     ) -> None:
         self._passes = passes
         self.count = count
@@ -78,7 +84,9 @@ class Sequences:
     def _alone(self, request: PassRequest) -> HeadRows:
         return self.run([request])[0]
 
-    def _together(self, requests: Sequence[PassRequest], planned: dict[int, Pass]) -> dict[int, HeadRows]:
+    def _together(
+        self, requests: Sequence[PassRequest], planned: dict[int, PlannedPass]
+    ) -> dict[int, HeadRows]:
         tokens: list[int] = []
         positions: list[int] = []
         parents: list[int] = []
@@ -119,13 +127,13 @@ class SequenceForward(KvForward):
         """
         return self._submit(PassRequest(self.number, tokens, parents, rows))
 
-    def planned(self, request: PassRequest) -> Pass:
+    def planned(self, request: PassRequest) -> PlannedPass:
         """Where its tokens would go; nothing changes. Raises the errors of ``extend`` for a wrong request."""
         check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
         request.rows.resolve(len(request.tokens))
         return self._plan(len(request.tokens), request.parents)
 
-    def append(self, done: Pass) -> None:
+    def append(self, done: PlannedPass) -> None:
         """It was computed."""
         self._book.append(done)
 
