@@ -55,7 +55,7 @@ class HuggingFaceSource:
         return huggingface_name(self._config.architecture, name)
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """See ``WeightSource``. Values that the format can represent with a scale in fp16 are kept exactly."""
+        """See ``WeightSource``. Values that the format can represent with fp16 scales are kept exactly."""
         values = self.floats(tensor, start, stop)
         if tensor.format not in ("bf16", "f32") and np.abs(values).max(initial=0) > _LARGEST:
             name = self._stored[tensor.name].name[:80]

@@ -45,6 +45,7 @@ EXPORTED = {
     ),
     "edgedec.sampling": [
         "MOST_DRAWING",
+        "Occurred",
         "SamplingParams",
         "draw",
         "drawing_bytes",
