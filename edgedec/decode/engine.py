@@ -15,17 +15,15 @@ from collections.abc import Callable, Collection, Generator, Sequence
 
 from edgedec.core.forward import Forward, Source
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import HeadRows, Rows
-from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.core.tree import EMPTY
 from edgedec.decode.checks import check_newest, check_request, common_prefix
-from edgedec.decode.logprobs import logprob_of, need_whole_rows
 from edgedec.decode.passes import LONGEST_PASS, Passes
-from edgedec.decode.records import FinishReason, PassRecord, Progress, ReplyPlan, Step
+from edgedec.decode.records import FinishReason, PassRecord, Progress, Step
+from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
-from edgedec.decode.verdicts import verdict_on
 from edgedec.eviction.policy import Policy
-from edgedec.sampling import Occurred, SamplingParams, drawing_bytes, head_temperature, needs_logits
-from edgedec.verify import Verdict
+from edgedec.sampling import Occurred, SamplingParams
+from edgedec.verify import KEYED
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Progress", "Step"]
 
@@ -48,7 +46,6 @@ class Engine:
     ) -> None:
         self.policy = policy
         self._forward = forward
-        self._ledger = forward.ledger
         self._speculation = speculation
         self._passes = Passes(forward, policy, observe, clock)
         self._replies = 0
@@ -148,7 +145,8 @@ class Engine:
         self._replies += 1
         end = min(len(prompt) + max_tokens, self.capacity)
         occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
-        reply = ReplyPlan(self._replies, params, end, frozenset(stop_ids), logprobs or None, occurred)
+        ends = frozenset(stop_ids)
+        reply = ReplyPlan(self._replies, self.spec, params, end, ends, logprobs or 0, occurred)
         return self._run(reply, progress)
 
     def _run(self, reply: ReplyPlan, progress: Progress | None) -> Generator[Step, None, None]:
@@ -171,61 +169,33 @@ class Engine:
 
     def _round(self, reply: ReplyPlan, progress: Progress | None) -> list[Step]:
         """Feed what the cache lacks and a draft behind it; returns the steps to commit."""
+        position = len(self._committed)
         waiting, most = self._passes.catch_up(self._committed, progress)
         last = len(waiting) - 1
-        draft = self._draft(last, min(reply.end - len(self._committed), most) - 1)
+        draft = self._draft(last, min(reply.end - position, most) - 1)
         tree = draft.tree if draft else EMPTY
-        head, seconds = self._passes.run(waiting, tree, self._rows(reply, last, tree))
+        rule = self._speculation.rule if self._speculation else KEYED
+        head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree)))
         self._passes.report(progress, self._committed)
         try:
-            verdict = self._verdict(reply, tree, head)
+            with self._forward.ledger.lease("rows", reply.drawing_bytes):
+                verdict = reply.verdict(tree, head, position, rule)
+                steps = reply.steps(verdict, tree, head, position)
             if len(tree):
                 self._forward.keep_path((*range(last + 1), *(last + 1 + node for node in verdict.path)))
         except BaseException:
-            self._forward.rewind(len(self._committed))
+            self._forward.rewind(position)
             raise
         if draft:
             draft.settle(head, verdict, None if last else seconds)
-        start, fed = len(self._committed) - last - 1, len(waiting) + len(tree)
-        record = PassRecord(start, fed, len(verdict.tokens), seconds, len(tree), tree, verdict.path)
-        self._passes.record(record)
-        return self._steps(reply, verdict, tree, head)
+        fed = len(waiting) + len(tree)
+        self._passes.record(
+            PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
+        )
+        return steps
 
     def _draft(self, last: int, room: int) -> SpeculationRound | None:
         """A draft of at most ``room`` tokens; an empty one behind more than the last committed token."""
         if self._speculation is None:
             return None
         return self._speculation.undrafted() if last else self._speculation.round(room)
-
-    def _rows(self, reply: ReplyPlan, last: int, tree: DraftTree) -> Rows:
-        """Head rows of the last committed token and of every drafted one."""
-        params = reply.params
-        whole = needs_logits(params, self.spec.head_k)
-        if reply.logprobs is not None:
-            whole = whole or need_whole_rows(params)
-        indices = tuple(range(last, last + 1 + len(tree)))
-        return Rows(indices, full=whole, temperature=head_temperature(params))
-
-    def _verdict(self, reply: ReplyPlan, tree: DraftTree, head: HeadRows) -> Verdict:
-        """The tokens to commit, none behind the end of the reply."""
-        drawing = self.spec.vocab_size * drawing_bytes(reply.params, self.spec.head_k)
-        rule = self._speculation.rule if self._speculation else None
-        with self._ledger.lease("rows", drawing):
-            verdict = verdict_on(tree, head, reply, len(self._committed), rule, self.spec.vocab_size)
-        return verdict.until(reply.stop_ids, reply.end - len(self._committed))
-
-    def _steps(self, reply: ReplyPlan, verdict: Verdict, tree: DraftTree, head: HeadRows) -> list[Step]:
-        steps = []
-        sources = [*(tree.sources[node] for node in verdict.path), None]
-        nodes = (-1, *verdict.path)
-        for at, token in enumerate(verdict.tokens):
-            position = len(self._committed) + at
-            reason: FinishReason | None = "length" if position + 1 == reply.end else None
-            if token in reply.stop_ids:
-                reason = "stop"
-            if reply.logprobs is None:
-                steps.append(Step(token, position, reason, sources[at]))
-            else:
-                found = logprob_of(head, nodes[at] + 1, token, reply.logprobs)
-                steps.append(Step(token, position, reason, sources[at], *found))
-        return steps

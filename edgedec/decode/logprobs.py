@@ -5,12 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import SamplingParams, head_temperature
-
-
-def need_whole_rows(params: SamplingParams) -> bool:
-    """Whether log-probabilities need whole rows: the head sums up at the temperature that sampling needs."""
-    return head_temperature(params) != 1.0
 
 
 def logprob_of(

@@ -1,4 +1,4 @@
-"""Records of decoding: a committed token, a pass, a reply in progress."""
+"""Records of decoding: a committed token and a pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.sampling import Occurred, SamplingParams
 
 FinishReason = Literal["stop", "length"]
 Progress = Callable[[int, int], None]
@@ -46,24 +45,3 @@ class PassRecord:
     drafted: int = 0
     tree: DraftTree = EMPTY
     path: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyPlan:
-    """How one reply is drawn and where it ends."""
-
-    number: int
-    """Replies of one engine are counted; only the newest may run."""
-    params: SamplingParams
-    end: int
-    """Most tokens of the whole sequence."""
-    stop_ids: frozenset[int]
-    logprobs: int | None
-    """How many of the most probable tokens each step lists; None: no log-probabilities."""
-    occurred: Occurred
-    """Ids of the committed tokens, if a repetition penalty reads them."""
-
-    def commit(self, token: int) -> None:
-        """Note a committed token."""
-        if self.params.repetition_penalty != 1.0:
-            self.occurred.add(token)

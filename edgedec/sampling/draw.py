@@ -23,32 +23,37 @@ from edgedec.sampling.params import SamplingParams
 _LEADERS = 64
 MOST_DRAWING = 120
 """Bytes of the longest lists, sorted and weighed in float64, and of memory that the allocator keeps."""
+_LOGPROB = 24
+"""Bytes: a row in float64, its weights, and one array between them."""
 _TEMPERATURES = 0.1, 10.0
 """Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
 
-def needs_logits(params: SamplingParams, head_k: int = 64) -> bool:
-    """Whether ``draw`` may need whole logits rows, so that ``extend`` must ask for them.
+def needs_logits(params: SamplingParams, head_k: int = 64, *, logprobs: bool = False) -> bool:
+    """Whether ``draw`` may need whole logits rows, so that ``extend`` must return them.
 
     False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
-    without a repetition penalty or top-n-sigma (their effect depends on logits outside any list).
-    For others a list mostly suffices too, but which ones is known only once the pass is over: to ask for rows
-    that ``draw`` then never reads costs little, another pass would not.
+    without a repetition penalty or top-n-sigma (their effect depends on logits outside any list). For others
+    a list mostly suffices too, but which ones is known only after the pass: rows that ``draw`` then never
+    reads cost little, another pass would not. ``logprobs``: whether log-probabilities at temperature 1 are
+    wanted besides; the head sums up at ``head_temperature`` alone.
     """
-    if params.repetition_penalty != 1.0:
+    if params.repetition_penalty != 1.0 or (logprobs and head_temperature(params) != 1.0):
         return True
     if params.greedy:
         return False
     return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
 
 
-def drawing_bytes(params: SamplingParams, head_k: int = 64) -> int:
-    """Bytes for each entry of a whole row that ``draw`` takes besides the row, at most, as measured; 0 where
-    it needs none.
+def drawing_bytes(params: SamplingParams, head_k: int = 64, *, logprobs: bool = False) -> int:
+    """Bytes per entry of a whole row that ``draw`` takes beside the row, at most, as measured.
+
+    0 where it needs none. ``logprobs``: with log-probabilities.
     """
+    least = _LOGPROB if logprobs and head_temperature(params) != 1.0 else 0
     if not needs_logits(params, head_k):
-        return 0
-    return 8 if _uncut(params) else MOST_DRAWING
+        return least
+    return max(8 if _uncut(params) else MOST_DRAWING, least)
 
 
 def head_temperature(params: SamplingParams) -> float:

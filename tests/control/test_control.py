@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.control import Acceptance, CostCurve, feed_plan
+from edgedec.control import Acceptance, Answer, Controller, CostCurve, Query, RoundTimes, feed_plan
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import least_reach
@@ -210,3 +210,32 @@ def test_counts_by_drafter_and_by_depth() -> None:
     assert tally.by_source == {"x": Count(4, 2), "y": Count(4, 1)}
     assert tally.by_depth == [Count(2, 2), Count(1, 1), Count(1, 0)]
     assert tally.as_json()["acceptance_by_depth"] == [1.0, 1.0, 0.0]
+
+
+def test_a_drafter_that_is_gone_takes_no_turn_of_a_live_one() -> None:
+    """Both are costly, and the one that fails was the better one before."""
+    control = Controller(CostCurve({1: 0.01, 16: 0.012}), ["dead", "live"], 15)
+    alive = {"dead", "live"}
+    queried: list[str] = []
+
+    def ask(query: Query) -> Answer | None:
+        queried.append(query.name)
+        if query.name not in alive:
+            control.drop(query.name)
+            return None
+        count = min(4 if query.name == "dead" else 2, query.limit)
+        return Answer(chain([7] * count, [0.9] * count, query.name), 0.002)
+
+    def play(rounds: int) -> None:
+        for _ in range(rounds):
+            round = control.round(15)
+            fed = round.draft(ask)
+            round.settle([7] * (len(fed) + 1), RoundTimes(0.01, 0.002))
+
+    play(60)
+    assert {"dead", "live"} <= set(queried)
+    alive.discard("dead")
+    queried.clear()
+    play(300)
+    assert queried.count("dead") <= 1
+    assert queried.count("live") > 200

@@ -1,0 +1,98 @@
+"""How one reply is drawn, verified and ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import HeadRows, Rows
+from edgedec.core.tree import ROOT, DraftTree, Laws
+from edgedec.decode.logprobs import logprob_of
+from edgedec.decode.records import FinishReason, Step
+from edgedec.sampling import (
+    Occurred,
+    SamplingParams,
+    draw,
+    drawing_bytes,
+    head_temperature,
+    law,
+    needs_logits,
+)
+from edgedec.verify import KEYED, SeededChance, Verdict, classical, keyed
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPlan:
+    """The settings of one reply, and the ids that occurred so far."""
+
+    number: int
+    """Replies of one engine are counted; only the newest may run."""
+    spec: ModelSpec
+    params: SamplingParams
+    end: int
+    """Most tokens of the whole sequence."""
+    stop_ids: frozenset[int]
+    logprobs: int
+    """How many of the most probable tokens each step lists; 0: no log-probabilities."""
+    occurred: Occurred
+    """Ids of the committed tokens, if a repetition penalty reads them."""
+
+    @property
+    def drawing_bytes(self) -> int:
+        """Bytes that drawing a token takes beside the head rows, at most."""
+        each = drawing_bytes(self.params, self.spec.head_k, logprobs=bool(self.logprobs))
+        return self.spec.vocab_size * each
+
+    def rows(self, last: int, drafted: int) -> Rows:
+        """The head rows to request: of the last committed token, at ``last``, and of the drafted ones."""
+        return Rows(
+            tuple(range(last, last + 1 + drafted)),
+            full=needs_logits(self.params, self.spec.head_k, logprobs=bool(self.logprobs)),
+            temperature=head_temperature(self.params),
+        )
+
+    def commit(self, token: int) -> None:
+        """Note a committed token."""
+        if self.params.repetition_penalty != 1.0:
+            self.occurred.add(token)
+
+    def verdict(self, tree: DraftTree, head: HeadRows, position: int, rule: str) -> Verdict:
+        """Verify ``tree`` by ``rule``: the tokens to commit from ``position`` on, none behind the end.
+
+        ``head`` row i + 1 answers node i, row 0 the last committed token. ``rule``: "keyed", or one of
+        ``verify.RULES``. Raises BackendError as ``draw`` does.
+        """
+        params, occurred = self.params, self.occurred
+        if rule == KEYED or not len(tree):
+            verdict = keyed(
+                tree,
+                lambda node, said: draw(head, node + 1, params, position + len(said), occurred.after(said)),
+            )
+        else:
+            verdict = classical(rule, tree, self._laws(tree, head), SeededChance(params.seed, position))
+        return verdict.until(self.stop_ids, self.end - position)
+
+    def steps(self, verdict: Verdict, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
+        """The steps that commit ``verdict``, the first of them at ``position``."""
+        sources = [*(tree.sources[node] for node in verdict.path), None]
+        before = (ROOT, *verdict.path)
+        steps = []
+        for at, token in enumerate(verdict.tokens):
+            reason: FinishReason | None = "length" if position + at + 1 == self.end else None
+            if token in self.stop_ids:
+                reason = "stop"
+            found = logprob_of(head, before[at] + 1, token, self.logprobs) if self.logprobs else (None, ())
+            steps.append(Step(token, position + at, reason, sources[at], *found))
+        return steps
+
+    def _laws(self, tree: DraftTree, head: HeadRows) -> Laws:
+        """The target's distribution after each node."""
+
+        def target(node: int) -> NDArray[np.float64]:
+            history = self.occurred.after([tree.tokens[step] for step in tree.path(node)])
+            return law(head, node + 1, self.params, history, self.spec.vocab_size)
+
+        return target
