@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     ),
 )
 @shared_options(PEERS)
-@click.option("--runs", type=click.IntRange(min=1), default=50, show_default=True, metavar="N")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Random runs."
+)
 @click.option(
     "--draft", "drafts", multiple=True, default=("auto", "lookup", "recycling", "off"), metavar="NAMES",
     help="Drafts to choose from; may be given several times (default: auto, lookup, recycling, off).",

@@ -14,6 +14,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to, terminated
 from edgedec.cli.opening import Opened, open_for_replies
+from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
 from edgedec.cli.session_file import Kept
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "chat",
+    cls=Command,
     short_help="Talk with a model.",
     epilog=opt.examples(
         "edgedec chat",

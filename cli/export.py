@@ -10,6 +10,7 @@ import click
 from edgedec.bench.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
+from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
@@ -18,6 +19,7 @@ from edgedec.export import BACKENDS, QUANTS
 
 @click.command(
     "export",
+    cls=Command,
     short_help="Turn a GGUF file or Hugging Face model into a bundle.",
     epilog=opt.examples(
         "edgedec export model.gguf -o my-model",
@@ -38,7 +40,7 @@ from edgedec.export import BACKENDS, QUANTS
 @click.option("--calibrate", type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
               "weigh rounding errors by what the matrices then multiply; for 4 and 5 bits.")  # fmt: skip
-@click.option("--backend", type=click.Choice(BACKENDS),
+@click.option("--backend", type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="What is to run a GGUF file: EdgeDec's kernels, or llama.cpp (default: the kernels; "
               "for what they cannot run llama.cpp, if it is installed).")  # fmt: skip
 @opt.json_option

@@ -14,6 +14,7 @@ from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import Opened, open_for_replies
 from edgedec.cli.progress import notice
+from edgedec.cli.rare import Command
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY, STOP
 from edgedec.telemetry import process
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "generate",
+    cls=Command,
     short_help="Answer one prompt, or continue a text.",
     epilog=opt.examples(
         'edgedec generate -p "Why is the sky blue?"',

@@ -1,6 +1,6 @@
-"""Writes the help in ``docs`` from the commands themselves: ``python -m edgedec.cli.helpdoc docs``.
+"""Write the help in ``docs`` from the commands themselves: ``python -m edgedec.cli.helpdoc docs``.
 
-The text does not depend on click's own layout, so it is the same with every version of it.
+The text does not depend on the layout of click, so every version of click gives the same.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from edgedec.cli.app import COMMANDS, app
+from edgedec.cli.rare import split
 from edgedec.cli.slash import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
@@ -58,8 +59,11 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     yield from ("", f"## edgedec {name}", "")
     yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
     yield from ("", inspect.cleandoc(command.help or ""), "")
-    if options := [_option(one) for one in command.params if isinstance(one, click.Option)]:
-        yield from ("| option | meaning |", "|---|---|", *options)
+    common, rare = split(command.params)
+    if common:
+        yield from ("| option | meaning |", "|---|---|", *map(_option, common))
+    if rare:
+        yield from ("", "| rare option | meaning |", "|---|---|", *map(_option, rare))
     yield from ("", "```sh")
     yield from (line.strip() for line in (command.epilog or "").splitlines()[2:])
     yield "```"
@@ -73,10 +77,10 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
 
 def _option(option: click.Option) -> str:
     names = ", ".join(option.opts)
-    shown = names if option.is_flag else f"{names} {option.metavar}"
+    shown = names if option.is_flag else f"{names} {option.metavar or option.type.name.upper()}"
     default = f" Default: `{option.default}`." if option.show_default else ""
     needed = " Required." if option.required else ""
-    return f"| `{shown}` | {option.help}{default}{needed} |"
+    return f"| `{shown}` | {option.help or ''}{default}{needed} |"
 
 
 def _slash() -> Iterator[str]:

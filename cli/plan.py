@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.opening import within_memory
 from edgedec.cli.progress import notice
+from edgedec.cli.rare import Command
 from edgedec.cli.seams import fetch_drafts, open_model, seams
 from edgedec.core.units import size
 from edgedec.core.when_full import STOP, WHEN_FULL
@@ -38,6 +39,7 @@ _UNLIMITED = 1 << 50
 
 @click.command(
     "plan",
+    cls=Command,
     short_help="Say what fits into how much memory.",
     epilog=opt.examples(
         "edgedec plan --memory 250MB",

@@ -8,12 +8,14 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
+from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
 from edgedec.core.units import size
 
 
 @click.command(
     "pull",
+    cls=Command,
     short_help="Fetch a model and prepare it.",
     epilog=opt.examples(
         "edgedec pull smollm2-135m",
