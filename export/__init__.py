@@ -1,6 +1,6 @@
-"""Export: a GGUF file or a Hugging Face directory becomes a bundle, the directory that EdgeDec runs.
+"""Export a GGUF file or a Hugging Face directory as a bundle, the directory that EdgeDec runs.
 
-Importing this costs nothing.
+Importing this package is cheap: it loads the exporters only when one is called.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from edgedec.core.progress import Progress
 __all__ = ["BACKENDS", "QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
 
 QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
-"""Formats for the matrices of a Hugging Face model: groups of 32 with a scale each, or floats."""
+"""Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
 BACKENDS = ("edgedec", "llama.cpp")
-"""Runtimes for a GGUF file."""
+"""Runtimes that a bundle of a GGUF file can be for."""
 ROLES = ("attn", "mlp", "head")
-"""Parts of a model that can have formats of their own; ``head`` is the embedding too."""
+"""Parts of a model that can have different formats; ``head`` includes the embedding."""
 
 
 def export_gguf(
@@ -33,13 +33,15 @@ def export_gguf(
 ) -> Manifest:
     """Turn the GGUF file ``source`` into the bundle directory ``out`` and return its manifest.
 
-    Weights keep their exact values. ``out`` is replaced as a whole when everything is written, and only
-    when it is empty or a bundle; an error, Ctrl-C or SIGTERM leaves it as it was. ``name`` defaults to the
-    model's own; ``provenance`` is added to the manifest's source; ``progress(stage, done_bytes,
-    total_bytes)`` is called for the stages "source" (hashing) and "weights".
+    Weights keep their exact values. ``out`` must be new, empty or a bundle. It is replaced in one step, when
+    everything is written: an error, Ctrl-C or SIGTERM leaves it as it was.
 
-    A file of an architecture that EdgeDec does not build becomes a bundle of the file itself for llama.cpp,
-    if llama-cpp-python is installed and runs it. ``backend`` leaves no choice: one of BACKENDS.
+    - ``name`` defaults to the name in the file.
+    - ``provenance`` is added to the manifest's source.
+    - ``progress(stage, done_bytes, total_bytes)`` is called for the stages "source" (hashing) and "weights".
+    - ``backend`` is one of BACKENDS. None: EdgeDec's kernels if they support the architecture, else
+      llama.cpp if llama-cpp-python is installed and runs the file. A bundle for llama.cpp holds the GGUF
+      file itself.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
@@ -60,17 +62,21 @@ def export_huggingface(
 ) -> Manifest:
     """Turn the model directory ``source`` (config.json, *.safetensors, tokenizer.json) into a bundle.
 
-    Matrices are quantised to ``quant``, a few rows at a time: one of QUANTS (None: q8_0), then embedding and
-    head get q8_0; or by role, as in "q4_0,attn=q5_1,head=q8_0". Scales of 4 and 5 bits are searched for the
-    least squared error; ``calibration``, a text of at least 64 tokens, lets the float model run over some
-    thousand tokens of it first, and weighs the errors by the inputs of the matrices. Norms and biases stay
-    f32. Values that a format can represent are kept exactly. ``name`` defaults to that of the directory;
-    ``progress`` has the stage "calibration" too; everything else is as for ``export_gguf``.
+    - ``quant`` is the format of the matrices: one of QUANTS (None: q8_0), with q8_0 for embedding and head;
+      or a format for each role, as in "q4_0,attn=q5_1,head=q8_0". Norms and biases stay f32. Values that a
+      format can represent are kept exactly.
+    - ``calibration`` is a text of at least 64 tokens. The exporter runs the float model over up to 4,096 of
+      them and weighs quantisation errors by the measured inputs of each matrix. Scales of 4- and 5-bit
+      formats are always searched for the least squared error.
+    - ``name`` defaults to the name of the directory.
+    - ``progress`` is also called for the stage "calibration".
+
+    Everything else is as for ``export_gguf``. Matrices are quantised a few rows at a time.
 
     An architecture that EdgeDec does not build is exported with optimum, if the extra of that name is
-    installed: in float32, as a decoder in standard ops, once its results have been found to agree with
-    transformers. ``quant`` and ``calibration`` must be None then; ``progress`` has the stage "optimum", with
-    total 0.
+    installed. The bundle is then a decoder in standard ops and float32, written only if its results agree
+    with transformers. ``quant`` and ``calibration`` must be None; ``progress`` has the stage "optimum", with
+    a total of 0.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
@@ -97,7 +103,7 @@ def export_huggingface(
 
 
 def huggingface_files(source: Path) -> list[Path]:
-    """The files of the model directory ``source`` that an export reads: texts that are there, then weights.
+    """Return the files of the model directory ``source`` that an export reads: texts first, then weights.
 
     Raises NotFoundError, BadFileError or UnsupportedError.
     """

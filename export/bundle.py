@@ -1,4 +1,4 @@
-"""Writes the bundle of a model, whatever it was read from."""
+"""Writes the bundle of a model that was read from any kind of source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from edgedec.export.writer import BundleWriter, check_space, table_bytes, weight
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a bundle beside its weights. ``vocab`` is in tokens; ``template`` None for a base model."""
+    """Contents of a bundle except its weights.
+
+    ``vocab`` is in tokens; ``template`` is None for a base model.
+    """
 
     name: str
     hyper: Hyperparameters
@@ -39,7 +42,9 @@ def write_bundle(
     origin: Callable[[], Mapping[str, Scalar]],
     report: Progress,
 ) -> Manifest:
-    """Build the graph, fuse it, and write everything, or nothing. ``origin`` (which hashes) is called late.
+    """Build and fuse the graph, and write the whole bundle or nothing.
+
+    ``origin`` is called after all checks, because it hashes the source.
 
     Raises BadFileError, UnsupportedError or StorageError.
     """
@@ -63,7 +68,7 @@ def write_bundle(
 
 
 def printable_name(text: str) -> str:
-    """A model's name as one printable line."""
+    """Return a model's name as one printable line of at most 200 characters."""
     return "".join(char for char in text if char.isprintable())[:200] or "model"
 
 
@@ -90,7 +95,7 @@ def _spec(contents: Contents, table: int) -> ModelSpec:
 
 
 def versions(*packages: str) -> dict[str, Scalar]:
-    """The installed version of each package."""
+    """Return the installed version of each package, or "unknown"."""
     found: dict[str, Scalar] = {}
     for package in packages:
         try:

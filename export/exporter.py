@@ -1,4 +1,4 @@
-"""From a GGUF file to a bundle."""
+"""Turns a GGUF file into a bundle."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def export_gguf(
 def _build(
     gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]], report: Progress
 ) -> Manifest:
-    """A bundle of EdgeDec's own ops.
+    """Write a bundle for EdgeDec's own kernels.
 
     Raises UnsupportedError for a model that they cannot compute.
     """
@@ -77,7 +77,7 @@ def _architecture(gguf: GgufSource) -> Architecture:
 
 
 def _name(gguf: GgufSource) -> str:
-    """The model's own name, or the file's, as one printable line."""
+    """Return the name in the metadata, else the file's name, as one printable line."""
     name = gguf.metadata.get("general.name")
     return printable_name(name if isinstance(name, str) and name.strip() else gguf.path.stem)
 

@@ -1,7 +1,7 @@
-"""The header of a GGUF file (ggml/docs/gguf.md, versions 2 and 3), read with every length checked first.
+"""Parses the header of a GGUF file (ggml/docs/gguf.md, versions 2 and 3).
 
-Nothing is allocated on the word of the file: a count is believed only when that many values fit into the
-bytes that are there, and the whole header is limited.
+The file is not trusted. Every count is checked against the bytes that remain before anything is allocated,
+and the size of the whole header is limited.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _SMALLEST_TENSOR = 8 + 4 + 8 + 4 + 8
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor as listed: ``shape`` is (rows, cols), or (n,) for a vector; ``offset`` is from the file's
-    start.
+    """An entry of the tensor list.
+
+    ``shape`` is (rows, cols), or (n,) for a vector; ``offset`` counts bytes from the start of the file.
     """
 
     name: str
@@ -40,13 +41,13 @@ class TensorInfo:
 
     @property
     def format(self) -> str:
-        """The type's name in lower case, as ``kernels.layout.FORMATS`` has it."""
+        """Name of the type in lower case, a key of ``kernels.packing.layout.FORMATS``."""
         return self.type.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Metadata (strings decoded, arrays as lists) and tensors by name."""
+    """Metadata, with strings decoded and arrays as lists, and tensors by name."""
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
@@ -91,13 +92,13 @@ def _check_magic(cursor: _Cursor) -> None:
 
 
 class _Cursor:
-    """A position in the header that can not leave it."""
+    """A read position that cannot leave the header."""
 
     def __init__(self, data: memoryview) -> None:
         self._data, self.position, self._values = data, 0, _MOST_VALUES
 
     def expect(self, count: int, size: int, what: str) -> None:
-        """Refuse ``count`` items of at least ``size`` bytes when they can not fit."""
+        """Raise BadFileError if ``count`` items of at least ``size`` bytes cannot fit."""
         if count * size > len(self._data) - self.position:
             raise _bad(f"it is cut short, or claims {count} {what}")
         self._values -= count
@@ -153,7 +154,7 @@ class _Cursor:
 
 
 def _tensor_fields(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
-    """(name, shape with the contiguous axis last, type number, offset from the data's start)."""
+    """Return name, shape with the contiguous axis last, type number, and offset from the data's start."""
     name = cursor.text("a tensor name", _MOST_NAME)
     dims = cursor.scalar("I")
     if not 1 <= dims <= 4:

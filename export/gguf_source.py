@@ -1,4 +1,4 @@
-"""A GGUF file on disk: its header, and its tensors read a few rows at a time."""
+"""Reads a GGUF file: its header, and its tensors a few rows at a time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from edgedec.export.gguf_header import MOST_HEADER_BYTES, TensorInfo, parse_head
 
 
 class GgufSource:
-    """An open GGUF file. Rows are read, not mapped: memory stays bounded, and a file that shrinks is an
-    error.
+    """An open GGUF file.
+
+    Rows are read, not mapped. Memory stays bounded, and a file that shrinks while it is read is an error
+    instead of a crash.
     """
 
     title = "the GGUF file"
@@ -39,19 +41,17 @@ class GgufSource:
             )
 
     def spelling(self, name: str) -> str:
-        """The name itself: the exporter goes by GGUF names."""
+        """Return the name itself: the exporter uses GGUF names."""
         return name
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """Rows ``start`` to ``stop`` of a matrix as stored: u8[stop-start, bytes of a row]. Raises
-        BadFileError.
-        """
+        """Return rows of a matrix as stored: u8[stop - start, bytes of a row]. Raises BadFileError."""
         row_bytes = tensor.nbytes // tensor.shape[0]
         data = self._read(tensor, tensor.offset + start * row_bytes, (stop - start) * row_bytes)
         return data.reshape(stop - start, row_bytes)
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
-        """A small float tensor as f32, exactly. Raises UnsupportedError when it is quantised."""
+        """Return a small float tensor as exact f32. Raises UnsupportedError when it is quantised."""
         data = self._read(tensor, tensor.offset, tensor.nbytes)
         if tensor.type == GGMLQuantizationType.F32:
             return data.view(np.float32)
@@ -71,7 +71,7 @@ class GgufSource:
 
 @contextmanager
 def open_gguf(path: Path) -> Iterator[GgufSource]:
-    """Open a GGUF file. Raises NotFoundError, BadFileError or UnsupportedError, each in one line."""
+    """Open a GGUF file. Raises NotFoundError, BadFileError or UnsupportedError."""
     if path.is_dir():
         raise BadFileError(f"{path} is a directory", hint="name a .gguf file")
     try:
@@ -91,7 +91,7 @@ def _read_header(stream: BinaryIO, nbytes: int, name: str) -> Any:
 
 
 def _parse_and_release(view: memoryview, nbytes: int, name: str) -> Any:
-    """Parse, keeping no slice of ``view`` alive in a traceback (a map with slices can not be closed)."""
+    """Parse without keeping slices of ``view`` in a traceback: a map with slices cannot be closed."""
     try:
         return parse_header(view, nbytes)
     except (BadFileError, UnsupportedError) as error:

@@ -1,4 +1,4 @@
-"""One graph builder for every architecture: a plain decoder, one op a step. The passes then fuse it."""
+"""Builds the graph of a decoder of any architecture, one op a step; the passes then fuse it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,31 @@ from edgedec.export.tensors import Part, Tensors
 from edgedec.memory import kv_row_name
 
 HEAD_K = 64
-"""Entries per row that the head returns (fewer only for a smaller vocabulary)."""
+"""Entries per row that the head returns; fewer for a smaller vocabulary."""
 ROPE_FACTORS = "rope_freqs.weight"
-"""The tensor f32[d/2] that frequencies are divided by, in Llama 3 models."""
+"""Name of the tensor f32[d/2] of divisors of the frequencies, in Llama 3 models."""
 SHORT_FACTORS, LONG_FACTORS = "rope_factors_short.weight", "rope_factors_long.weight"
-"""The same for LongRoPE: up to the original context, which is all that a bundle offers, and beyond."""
+"""Names of the divisors of LongRoPE: up to the original context, which a bundle is limited to, and beyond."""
 _QKV_TERMS = 2
-"""Queries, keys and values see their input in two int8 terms, about 15 bits: for the products it feeds, the
-rounding of theirs to 8 bits costs most. With the head's refinement this halves the KL divergence of SmolLM2
-from float32."""
+"""Int8 terms of the input of q, k and v: two terms are about 15 bits.
+
+Rounding this input to 8 bits would lose more accuracy than rounding any other. Together with the head's
+refinement, two terms halve the KL divergence of SmolLM2 from float32.
+"""
 
 
 def build_graph(hyper: Hyperparameters, tensors: Tensors) -> ExportModel:
-    """The unfused graph of a decoder; weights stay in the file. Raises BadFileError or UnsupportedError."""
+    """Build the unfused graph of a decoder; weights stay in the file.
+
+    Raises BadFileError or UnsupportedError.
+    """
     return _Builder(hyper, tensors).build()
 
 
 def inverse_frequencies(
     base: float, head_dim: int, divisor: float = 1.0, factors: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """f32[d/2]: base^(-2i/d), divided by the linear scaling and by the per-frequency factors of Llama 3."""
+    """Return f32[d/2]: base^(-2i/d), divided by ``divisor`` (linear scaling) and by ``factors`` f32[d/2]."""
     exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
     frequencies = base**-exponents / divisor
     if factors is not None:
@@ -73,7 +78,7 @@ class _Builder:
         return self.model
 
     def defaults(self) -> None:
-        """Inputs that a caller may leave out are weights too, whose values are their defaults."""
+        """Add the inputs that a caller may leave out: weights that hold their default values."""
         self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
         if layers := self.hyper.windows.count(0):
             nothing = np.empty((layers, self.hyper.kv_heads, 0), dtype=np.float32)
@@ -90,7 +95,7 @@ class _Builder:
         return self.op("Add", block + "out", [x, mlp], domain="")
 
     def attention(self, block: str, place: int, x: str, rotary: str, window: int) -> str:
-        """``place``: the layer's in its cache, which with a window is one of rings."""
+        """``place`` is the index of the layer in its cache, which has rings of slots if there is a window."""
         hyper = self.hyper
         queries, keys = hyper.heads * hyper.head_dim, hyper.kv_heads * hyper.head_dim
         qkv = self.qkv(block, x, queries, keys)
@@ -142,7 +147,7 @@ class _Builder:
         return self.linear(block + "ffn_down", gated, (hyper.hidden, hyper.ffn))
 
     def rotary_tables(self) -> dict[bool, str]:
-        """The rotary table of layers without (False) and with (True) a window."""
+        """Return the rotary table of layers without (False) and with (True) a window."""
         hyper = self.hyper
         factors = None
         for name in (ROPE_FACTORS, *((LONG_FACTORS, SHORT_FACTORS) if self.arch.long_rope else ())):
@@ -228,20 +233,20 @@ def _inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("tokens", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
         helper.make_tensor_value_info("parents", TensorProto.INT64, ["tokens"]),
-        # Of one sequence, or of several, each in a place of the cache: see the kernels' sequences.h.
+        # One length, or one for each sequence of a batch: see the kernels' sequences.h.
         helper.make_tensor_value_info("length", TensorProto.INT64, ["lengths"]),
         helper.make_tensor_value_info("rows", TensorProto.INT64, ["rows"]),
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
         _cache(hyper, CACHE, layers, "capacity"),
         *rings,
-        # Of these two a caller may leave out either.
+        # A caller may leave out either of these two.
         helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]),
         *looked,
     ]
 
 
 def _cache(hyper: Hyperparameters, name: str, layers: int, slots: str) -> onnx.ValueInfoProto:
-    row = kv_row_name(hyper.head_dim)  # which of the two the kernels see from the size
+    row = kv_row_name(hyper.head_dim)  # the kernels tell the two kinds of row by their size
     return helper.make_tensor_value_info(name, TensorProto.FLOAT16, [layers, 2, hyper.kv_heads, slots, row])
 
 

@@ -1,4 +1,4 @@
-"""The sizes and constants of a model, from GGUF metadata or its equivalent; refused if not honoured."""
+"""Reads the sizes and constants of a model from GGUF metadata or its equivalent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgedec.export.architectures.base import Architecture
 
 _MOST = 1 << 24
 _MOST_LAYERS = 1000
-# Keys that change the arithmetic in ways the graph does not have, and the values that leave it alone.
+# Keys that change the arithmetic in ways the graph cannot express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "expert_count": (0,),
     "attention.clamp_kqv": (0.0,),
@@ -42,7 +42,7 @@ class Hyperparameters:
     attention_scale: float
     rope_base: float
     rope_divisor: float
-    """Linear rope scaling: frequencies of the layers without a window are divided by this."""
+    """Linear rope scaling: divisor of the frequencies of layers without a window."""
     local_rope_base: float | None
     windows: tuple[int, ...]
     attention_softcap: float = 0.0
@@ -50,8 +50,10 @@ class Hyperparameters:
 
 
 def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]) -> Hyperparameters:
-    """Raises BadFileError for a missing or impossible value, UnsupportedError for one that can not be
-    honoured.
+    """Read and check the metadata of a model.
+
+    Raises BadFileError for a missing or impossible value, UnsupportedError for one that the graph cannot
+    express.
     """
     keys = _Keys(architecture.name, metadata)
     for key, harmless in _REFUSED.items():
@@ -139,7 +141,10 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
 
 
 def _context(keys: _Keys, architecture: Architecture) -> int:
-    """In tokens. LongRoPE changes its factors beyond the original context, and the cache can not follow."""
+    """Return the context in tokens, for LongRoPE the original one.
+
+    Beyond it LongRoPE uses other factors, and keys already in the KV cache cannot be changed.
+    """
     context = keys.size("context_length")
     if architecture.long_rope:
         context = min(context, keys.size("rope.scaling.original_context_length", context))
@@ -147,7 +152,10 @@ def _context(keys: _Keys, architecture: Architecture) -> int:
 
 
 def _attention_scale(keys: _Keys, architecture: Architecture, sizes: tuple[int, int, int, int]) -> float:
-    """The factor on q.k. LongRoPE's on sines and cosines goes in here: q and k have it once each."""
+    """Return the factor on q.k.
+
+    LongRoPE's factor on sines and cosines is part of it, squared: q and k have it once each.
+    """
     scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
     scale = keys.number("attention.scale", 0.0) or scale_of(*sizes)
     factor = keys.number("rope.scaling.attn_factor", 0.0) if architecture.long_rope else 0.0

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP as an exception, so that cleaning up runs as it does for Ctrl-C."""
+"""Turns SIGTERM and SIGHUP into an exception, so that they clean up as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from types import FrameType
 
 @contextmanager
 def terminations_raise() -> Iterator[None]:
-    """Inside the block a termination signal raises SystemExit(128 + signal). Only the main thread can do
-    this; elsewhere, and for signals that the program handles itself, nothing changes."""
+    """Make termination signals raise SystemExit(128 + signal) inside the block.
+
+    Outside the main thread, and for signals that the program already handles, nothing changes.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

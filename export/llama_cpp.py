@@ -1,4 +1,4 @@
-"""The bundle of a GGUF file that llama.cpp runs as it is: the file, tokenizer, template and manifest."""
+"""Writes the bundle of a GGUF file for llama.cpp: the file itself, tokenizer, template and manifest."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST = 1 << 24
 def bundle_for_llama_cpp(
     gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
 ) -> Manifest:
-    """Write the bundle; ``origin`` (which hashes) is called late.
+    """Write the bundle; ``origin`` is called after the first checks, because it hashes the file.
 
-    Raises UnsupportedError when there is no llama.cpp, when it cannot run the model or when the tokenizer is
-    of an unknown kind; BackendError when llama.cpp crashes; BadFileError or StorageError.
+    Raises UnsupportedError when llama.cpp is not installed, cannot run the model, or the tokenizer is of an
+    unknown kind; BackendError when llama.cpp crashes; BadFileError or StorageError.
     """
     if not installed():
         raise UnsupportedError("llama-cpp-python is not installed", hint=INSTALL)
@@ -57,15 +57,14 @@ def bundle_for_llama_cpp(
 def instead(
     ours: UnsupportedError, gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
 ) -> Manifest:
-    """The bundle for llama.cpp of a file that EdgeDec does not build, for the reason ``ours``.
+    """Write the bundle for llama.cpp of a file that EdgeDec refused with the error ``ours``.
 
-    Raises ``ours`` with a hint that would help, or with the reason why llama.cpp does not run the file
-    either.
+    Raises ``ours`` with a hint, or with the reason why llama.cpp cannot run the file either.
     """
     try:
         build_tokenizer(gguf.metadata)
     except (UnsupportedError, BadFileError):
-        raise ours from None  # nobody could feed the model
+        raise ours from None  # no runtime could be given tokens
     if not installed():
         hint = f"llama.cpp may run it: {INSTALL}"
         raise UnsupportedError(ours.message, hint=f"{ours.hint}; {hint}" if ours.hint else hint) from None
@@ -76,7 +75,7 @@ def instead(
 
 
 def _place(source: Path, target: Path) -> None:
-    """A second name of the same file where the disk allows it, else a copy."""
+    """Link to the same file where the file system allows it, else copy it."""
     with storage_errors(target.name):
         try:
             os.link(source.resolve(), target)
@@ -85,7 +84,7 @@ def _place(source: Path, target: Path) -> None:
 
 
 def _spec(metadata: Mapping[str, Any], name: str, facts: Facts, info: TokenizerInfo) -> ModelSpec:
-    """Sizes as llama.cpp read them; those that a recurrent model does not have are 1."""
+    """Return the sizes that llama.cpp reports; those that a recurrent model lacks are 1."""
     architecture = str(metadata["general.architecture"])
     heads, kv_heads = max(1, facts["heads"]), max(1, facts["kv_heads"])
     head_dim = metadata.get(f"{architecture}.attention.key_length")

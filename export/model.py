@@ -1,4 +1,4 @@
-"""The graph while it is being built: ONNX nodes, and weights that are still references into the GGUF file."""
+"""The graph under construction: ONNX nodes, and weights that still refer to the source's tensors."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from edgedec.kernels.packing.layout import FORMATS
 
 DOMAIN = "ai.edgedec"
 CACHE, RINGS = "kv_cache", "kv_window"
-"""Inputs: keys and values of the layers that see all tokens, and of those that see the newest alone."""
+"""Inputs: the KV cache of layers without a window, and the rings of slots of layers with one."""
 ATTENTION = "attention"
-"""The input through which the kernels report the attention weights of the former layers; empty: they do
-not."""
+"""Input into which the kernels write the attention weights of layers without a window; may be empty."""
 OPSET = 21
 IR_VERSION = 10
 
 
 @dataclass(frozen=True, slots=True)
 class PackedWeight:
-    """A quantised matrix to be packed (see ``kernels.layout``): u8[tiles, bytes per tile]."""
+    """A quantised matrix to be packed as u8[tiles, bytes per tile]; see ``kernels.packing.layout``."""
 
     tensor: TensorInfo
     first: int
-    """The row of the tensor with which the matrix begins."""
+    """Row of the tensor at which the matrix begins."""
     rows: int
 
     @property
@@ -70,8 +69,9 @@ Weight = PackedWeight | VectorWeight
 
 @dataclass(slots=True)
 class ExportModel:
-    """Nodes in topological order. ``placements`` maps a weight to its offset in weights.bin once it has
-    one.
+    """Nodes in topological order, weights by name.
+
+    ``placements`` maps the name of a weight to its offset in weights.bin, in bytes.
     """
 
     inputs: list[onnx.ValueInfoProto]
@@ -80,21 +80,21 @@ class ExportModel:
     weights: dict[str, Weight] = field(default_factory=dict)
     placements: dict[str, int] = field(default_factory=dict)
     functions: list[onnx.FunctionProto] = field(default_factory=list)
-    """Bodies of the ops in standard ones."""
+    """Bodies of the ops in standard ONNX."""
 
     def producers(self) -> dict[str, onnx.NodeProto]:
-        """Value name -> the node that computes it."""
+        """Map the name of each value to the node that computes it."""
         return {name: node for node in self.nodes for name in node.output if name}
 
     def uses(self) -> dict[str, int]:
-        """Value name -> how often nodes and graph outputs read it."""
+        """Map the name of each value to the number of nodes and graph outputs that read it."""
         counts: dict[str, int] = {}
         for name in [n for node in self.nodes for n in node.input] + [o.name for o in self.outputs]:
             counts[name] = counts.get(name, 0) + 1
         return counts
 
     def replace(self, old: list[onnx.NodeProto], last: onnx.NodeProto, new: onnx.NodeProto) -> None:
-        """Put ``new`` where ``last`` stood and drop the nodes of ``old`` (``last`` among them)."""
+        """Put ``new`` in the place of ``last`` and drop the nodes of ``old``, which include ``last``."""
         gone = {id(node) for node in old} - {id(last)}
         self.nodes = [new if node is last else node for node in self.nodes if id(node) not in gone]
 
@@ -103,7 +103,7 @@ class ExportModel:
         self.weights = {name: weight for name, weight in self.weights.items() if name in used}
 
     def to_onnx(self, name: str, metadata: Mapping[str, str]) -> onnx.ModelProto:
-        """The ONNX model. Placed weights become external data; the others, small, stay inside."""
+        """Return the ONNX model. Placed weights become external data; small ones stay inside."""
         initialisers = [self._initialiser(key, weight) for key, weight in self.weights.items()]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, initialisers)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
@@ -132,7 +132,7 @@ class ExportModel:
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, object]:
-    """Attributes of a node as Python values (strings decoded)."""
+    """Return the attributes of a node as Python values, with strings decoded."""
     out: dict[str, object] = {}
     for attribute in node.attribute:
         value = helper.get_attribute_value(attribute)

@@ -15,7 +15,7 @@ from edgedec.kernels.packing.layout import FORMATS
 
 
 class Part(NamedTuple):
-    """Where a matrix lies in a taller one: from row ``first`` of ``tensor``, which has ``height`` rows."""
+    """A part of a taller matrix: it begins at row ``first`` of ``tensor``, which has ``height`` rows."""
 
     tensor: str
     first: int
@@ -23,8 +23,9 @@ class Part(NamedTuple):
 
 
 class Tensors:
-    """Access to the tensors of ``source``. Wrong shapes raise BadFileError, unknown formats
-    UnsupportedError.
+    """Checked access to the tensors of ``source``.
+
+    Methods raise BadFileError for wrong shapes and UnsupportedError for formats without a kernel.
     """
 
     def __init__(self, source: WeightSource) -> None:
@@ -35,7 +36,7 @@ class Tensors:
         return name in self._source.tensors
 
     def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> PackedWeight:
-        """A matrix [rows, cols] in a format that can be packed; with ``part``, rows of a taller tensor."""
+        """Return a matrix [rows, cols] that can be packed; with ``part``, it is rows of a taller tensor."""
         where = part or Part(name, 0, rows)
         tensor = self._take(where.tensor, (where.height, cols))
         if tensor.format not in FORMATS:
@@ -49,14 +50,14 @@ class Tensors:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))
 
     def rows_of(self, name: str) -> int:
-        """Rows of a matrix whose height is not known beforehand (the vocabulary)."""
+        """Return the number of rows of a matrix, for one whose height is not known: the vocabulary."""
         tensor = self._source.tensors.get(name)
         if tensor is None or len(tensor.shape) != 2:
             raise BadFileError(f"{self._source.title} lacks a matrix {self._source.spelling(name)}")
         return tensor.shape[0]
 
     def require_all_taken(self) -> None:
-        """A tensor that the graph ignores would mean another model than the file's."""
+        """Refuse a file with tensors that the graph did not use: it would be another model."""
         if left := sorted(self._source.tensors.keys() - self._taken):
             name = self._source.spelling(left[0])
             raise UnsupportedError(

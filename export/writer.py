@@ -1,6 +1,4 @@
-"""Writes a bundle: weights packed and hashed in one streaming pass, everything else beside them, all or
-nothing.
-"""
+"""Writes the files of a bundle; weights are packed and hashed in one streaming pass."""
 
 from __future__ import annotations
 
@@ -20,13 +18,11 @@ from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.layout import chunk_rows, pack
 
 _HEADROOM = 16 << 20
-"""Free bytes asked for beyond those to be written."""
+"""Free disk space required beyond the bytes to be written."""
 
 
 def check_target(out: Path) -> None:
-    """Refuse to replace anything but an earlier bundle or an empty directory, by its name. Raises
-    UsageError.
-    """
+    """Refuse to replace anything but a bundle or an empty directory. Raises UsageError."""
     if not out.name or out.name == "..":
         raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
@@ -36,7 +32,7 @@ def check_target(out: Path) -> None:
 
 
 def check_space(out: Path, needed: int) -> None:
-    """Raises StorageError, before anything is written, when the disk of ``out`` lacks ``needed`` bytes."""
+    """Refuse to start when the disk of ``out`` lacks ``needed`` bytes. Raises StorageError."""
     place = out.absolute()
     while not place.is_dir():
         place = place.parent
@@ -49,12 +45,12 @@ def check_space(out: Path, needed: int) -> None:
 
 
 def weights_bytes(model: ExportModel) -> int:
-    """Size of weights.bin."""
+    """Return the size of weights.bin in bytes."""
     return max((offset + model.weights[name].nbytes for name, offset in model.placements.items()), default=0)
 
 
 def table_bytes(model: ExportModel) -> int:
-    """Size of a table of embeddings that only the look-up reads; 0 if the head reads it too."""
+    """Return the bytes of an embedding table that only the look-up reads; 0 if the head reads it too."""
     lookups = [node for node in model.nodes if node.op_type == "QuantEmbedding"]
     return sum(model.weights[node.input[1]].nbytes for node in lookups if attributes(node)["alone"])
 
@@ -73,7 +69,7 @@ class BundleWriter:
         self.files[name] = FileEntry(len(data), hashlib.sha256(data).hexdigest())
 
     def written(self, name: str) -> None:
-        """Take note of a file that stands there already."""
+        """Record size and hash of a file that is already in the directory."""
         path = self.directory / name
         self.files[name] = FileEntry(path.stat().st_size, sha256_of(path))
 
@@ -82,8 +78,9 @@ class BundleWriter:
         self.bytes(MODEL, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
 
     def weights(self, model: ExportModel, source: WeightSource, progress: Progress) -> None:
-        """Pack every placed weight into weights.bin, a few tiles at a time. Raises StorageError,
-        BadFileError.
+        """Pack every placed weight into weights.bin, a few tiles at a time.
+
+        Raises StorageError or BadFileError.
         """
         total, digest, position = weights_bytes(model), hashlib.sha256(), 0
         with storage_errors(WEIGHTS), (self.directory / WEIGHTS).open("wb") as stream:
@@ -99,7 +96,7 @@ class BundleWriter:
 
 
 def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
-    """The bytes of a weight as they stand in weights.bin, in bounded pieces."""
+    """Yield the bytes of a weight as stored in weights.bin, in pieces of bounded size."""
     if not isinstance(weight, PackedWeight):
         yield weight.values.astype("<f4").tobytes()
         return

@@ -1,4 +1,4 @@
-"""The architectures that can be exported, by the name in ``general.architecture``: one small file each."""
+"""Architectures that can be exported, by their name in ``general.architecture``; one file each."""
 
 from __future__ import annotations
 

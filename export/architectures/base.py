@@ -1,4 +1,4 @@
-"""Differences between decoder-only transformers, as data for the one graph builder."""
+"""Describes the differences between decoder-only transformers as data for the graph builder."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ class Architecture:
     """Rotary pairs: (2i, 2i+1) when true, (i, i + d/2) otherwise."""
     qkv_bias: bool = False
     qk_norm: bool = False
-    """RMS norms on every q and k head before the rotation."""
+    """RMS norms on every head of q and k, before the rotation."""
     post_norms: bool = False
     """RMS norms on the outputs of attention and MLP, before the residual is added."""
     activation: Literal["silu", "gelu_tanh"] = "silu"
     scale_embedding: bool = False
     """Embeddings are multiplied by sqrt(hidden size)."""
     global_period: int = 0
-    """Every n-th layer attends to everything, the others to a sliding window; 0: no windows."""
+    """Every n-th layer attends to all tokens, the others to a sliding window; 0: no windows."""
     windows_everywhere: bool = False
-    """With ``global_period`` 0: a model may have a window, and then every layer has it."""
+    """With ``global_period`` 0: if a model has a window, every layer has it."""
     local_rope_base: float | None = None
-    """Rotary base of the layers with a window; None: they have the same positions as the others."""
+    """Rotary base of layers with a window; None: the base of the others."""
     long_rope: bool = False
-    """LongRoPE: factors for contexts up to the original one, which are used, and for longer ones."""
+    """LongRoPE: two sets of factors, for contexts up to the original one (used here) and beyond."""
     fused: bool = False
-    """One tensor holds q, k and v, and one gate and up, in this order."""
+    """One tensor holds q, k and v in this order, another gate and up."""
     softcaps: tuple[float, float] = (0.0, 0.0)
-    """c in c tanh(x / c), on attention scores and on final logits, where a model does not say; 0: none."""
+    """Defaults of c in c tanh(x / c), for attention scores and for final logits; 0: no cap."""
     honours: frozenset[str] = frozenset()
-    """Metadata keys that other architectures refuse (``hyperparameters._REFUSED``)."""
+    """Metadata keys that this architecture computes and others refuse (``hyperparameters._REFUSED``)."""
     attention_scale: Callable[[int, int, int, int], float] | None = None
-    """(layers, hidden, heads, head_dim) -> factor on q.k; None: 1/sqrt(head_dim)."""
+    """Function from (layers, hidden, heads, head_dim) to the factor on q.k; None: 1/sqrt(head_dim)."""

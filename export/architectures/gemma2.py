@@ -10,7 +10,7 @@ _LAYERS_OF_27B = 46
 
 
 def _attention_scale(layers: int, hidden: int, heads: int, head_dim: int) -> float:
-    """Gemma 2 27B alone scales by the hidden size per head (``query_pre_attn_scalar`` = 144)."""
+    """Scale by the hidden size per head in the 27B model (``query_pre_attn_scalar`` = 144) only."""
     return 1.0 / math.sqrt(hidden / heads if layers == _LAYERS_OF_27B else head_dim)
 
 

@@ -1,5 +1,6 @@
-"""Gemma 3 (text): four norms a layer, q/k norms, five local layers to one global; norm weights include the
-+1.
+"""Gemma 3 (text): four norms a layer, q and k norms, five local layers to one global.
+
+Norm weights in the file include the 1 that is added to them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _LAYERS_OF_27B = 62
 
 
 def _attention_scale(layers: int, hidden: int, heads: int, head_dim: int) -> float:
-    """Gemma 3 27B alone scales by the hidden size per head (``query_pre_attn_scalar`` = 168)."""
+    """Scale by the hidden size per head in the 27B model (``query_pre_attn_scalar`` = 168) only."""
     return 1.0 / math.sqrt(hidden / heads if layers == _LAYERS_OF_27B else head_dim)
 
 

@@ -1,6 +1,4 @@
-"""Llama and its kin (SmolLM2, Mistral, TinyLlama): the GGUF q and k rows are permuted for interleaved
-pairs.
-"""
+"""Llama, SmolLM2, Mistral, TinyLlama: GGUF files permute the rows of q and k for interleaved pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phi-3 and kin: q, k and v in one tensor, gate and up in another, LongRoPE factors, windows everywhere."""
+"""Phi-3 and Phi-4 mini: q, k and v in one tensor, gate and up in another, LongRoPE, windows everywhere."""
 
 from __future__ import annotations
 

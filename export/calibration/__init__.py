@@ -1,5 +1,6 @@
-"""Quantising floats, weighted by the inputs that they are multiplied with.
+"""Quantises floats; errors are weighed by the inputs that the weights are multiplied with.
 
-search.py    groups of 4 and 5 bits by search      evaluate.py  the graph of a model in NumPy floats
-moments.py   how large each matrix's inputs are on a sample of text
+search.py    finds the scales of 4- and 5-bit groups by search
+evaluate.py  runs the graph of a model in NumPy floats
+moments.py   measures the size of each matrix's inputs on a sample of text
 """

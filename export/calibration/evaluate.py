@@ -1,7 +1,7 @@
-"""Runs the unfused graph of a model in NumPy, in float32, with the weights from before quantising.
+"""Runs the unfused graph of a model in NumPy, in float32, with unquantised weights.
 
-Every weight is read once, a few rows at a time, whatever the length of the text: all windows go through a
-layer together. Memory is a handful of f32[T, widest layer]. Chains only: nothing is cached, nothing is drawn.
+All windows of text go through a layer together, so every weight is read once, a few rows at a time. Memory is
+a few arrays f32[T, widest layer]. Only chains of tokens are supported; there is no KV cache and no sampling.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attrib
 
 F32 = NDArray[np.float32]
 _CHUNK = 4 << 20
-"""Elements of a matrix that are read at a time."""
+"""Elements of a matrix read at a time."""
 
 
 class Floats(Protocol):
     def __call__(self, weight: PackedWeight, start: int, stop: int) -> F32:
-        """Rows ``start`` to ``stop`` of the tensor that the weight lies in, f32[stop - start, K]."""
+        """Return rows ``start`` to ``stop`` of the tensor that holds the weight: f32[stop - start, K]."""
 
 
 Watch = Callable[[PackedWeight, F32], None]
-"""Called with every matrix and all inputs f32[T, K] that it is multiplied with."""
+"""Function called with every matrix and all of its inputs f32[T, K]."""
 
 
 def evaluate(
@@ -36,10 +36,10 @@ def evaluate(
     watch: Watch,
     progress: Callable[[int, int], None],
 ) -> None:
-    """One pass over ``windows`` of tokens, each from an empty cache; ``watch`` gets the inputs of matrices.
+    """Run one pass over ``windows`` of tokens and call ``watch`` with the inputs of every matrix.
 
-    The head's inputs are shown and its logits not computed. ``progress(done, total)`` counts bytes of weights
-    as floats. Raises the errors of ``floats``.
+    Each window begins with an empty KV cache. The head's inputs are watched; its logits are not computed.
+    ``progress(done, total)`` counts bytes of weights as f32. Raises the errors of ``floats``.
     """
     run = _Run(model, floats, windows, watch)
     sizes = [_bytes(model, node) for node in model.nodes]
@@ -159,7 +159,7 @@ def _rotary_table(_attrs: dict[str, Any], positions: NDArray[np.int64], frequenc
 
 
 def _sigmoid(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
-    """1 / (1 + exp(-x)), without its overflow."""
+    """Return 1 / (1 + exp(-x)) without overflow."""
     y: F32 = 0.5 * (1 + np.tanh(0.5 * x))
     return y
 
@@ -180,4 +180,4 @@ _PLAIN: dict[str, Callable[..., NDArray[Any]]] = {
     "Concat": lambda attrs, *parts: np.concatenate(parts, axis=1),
     "Gather": lambda attrs, x: x,  # every row is selected
 }
-"""Results of the ops without matrices, from attributes and inputs."""
+"""Ops without matrices: functions from attributes and inputs to the result."""

@@ -1,4 +1,4 @@
-"""How large the inputs of each matrix are on a sample of text."""
+"""Measures the mean squares of the inputs of each matrix on a sample of text."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from edgedec.export.calibration.evaluate import F32, Floats, evaluate
 from edgedec.export.model import ExportModel, PackedWeight
 
 TOKENS, WINDOW = 4096, 512
-"""Tokens of text that are used, and tokens of a window."""
+"""Most tokens of the text that are used, and tokens of a window."""
 _LEAST = 64
 
 Moments = dict[str, NDArray[np.float64]]
-"""Name of a tensor -> the mean square f64[K] of each of its inputs."""
+"""Mean squares f64[K] of the inputs, by the name of the tensor."""
 
 
 def sample(text: str, tokenizer_json: str, bos: int | None, context: int) -> list[list[int]]:
-    """Windows of tokens from all over ``text``, each begun with ``bos`` if there is one.
+    """Return windows of tokens, spread evenly over ``text``, each begun with ``bos`` if there is one.
 
-    Raises UsageError when the text is too short to say anything.
+    Raises UsageError when the text is too short.
     """
     ids = Tokenizer.from_str(tokenizer_json).encode(text, add_special_tokens=False).ids
     if len(ids) < _LEAST:
@@ -43,7 +43,10 @@ def second_moments(
     windows: Sequence[Sequence[int]],
     progress: Callable[[int, int], None],
 ) -> Moments:
-    """See ``evaluate``. A tensor that serves several matrices gets the mean over all their inputs."""
+    """Measure the inputs of every matrix; arguments are those of ``evaluate``.
+
+    A tensor that holds several matrices gets the mean over the inputs of all.
+    """
     sums: dict[str, tuple[NDArray[np.float64], int]] = {}
 
     def watch(weight: PackedWeight, x: F32) -> None:

@@ -1,9 +1,9 @@
-"""Groups of 32 weights to 4 or 5 bits, with scales (and minima) found by search, not from the extremes.
+"""Quantises groups of 32 weights to 4 or 5 bits, with scales and minima found by search.
 
-The search minimises sum_j w_j (x_j - y_j)^2 over a group, y being the values after rounding. With w_j the
-mean square of input j, this is the expected squared error of the output if inputs are uncorrelated: the
-importance matrix of llama.cpp (ggml-quants.c, tools/imatrix). As there, several scales are tried, each
-improved once by weighted least squares; a group for which none beats the plain rounding of ggml keeps that.
+The search minimises sum_j w_j (x_j - y_j)^2 over a group, where y are the rounded values. If w_j is the mean
+square of input j, this is the expected squared error of the output for uncorrelated inputs. It is the method
+of llama.cpp's importance matrix (ggml-quants.c, tools/imatrix): try several scales and improve each once by
+weighted least squares. A group for which no candidate beats ggml's plain rounding keeps the plain rounding.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from edgedec.kernels.packing.gguf_blocks import split_blocks
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
 SEARCHED = ("q4_0", "q4_1", "q5_0", "q5_1")
-"""Formats whose scales are searched for: with 8 bits there is nothing to gain, and floats have none."""
+"""Formats whose scales are searched for; 8 bits would gain nothing, and floats have no scales."""
 _STRETCHES = (0.72, 0.78, 0.83, 0.87, 0.91, 0.95, 1.0, 1.05, 1.1, -0.98, -1.07, -1.14)
-"""Factors on the scale from the extremes; a negative one gives the spare level to the other sign."""
+"""Candidate factors on the scale that the extremes give; a negative one moves the spare level to the
+other sign."""
 _SHRINKS = (0.7, 0.76, 0.81, 0.85, 0.89, 0.92, 0.95, 0.98, 1.02)
-"""The same for formats with a minimum, about the middle of a group: the sign means nothing there."""
+"""Candidate factors for formats with a minimum, about the middle of a group, where the sign has no effect."""
 _BATCH = 1 << 13
-"""Groups at a time: the buffers of a candidate then fit into a cache."""
+"""Groups searched at a time, so that the buffers of a candidate fit into the processor's cache."""
 
 
 def quantise(values: F32, format: str, importance: NDArray[np.floating] | None = None) -> U8:
-    """Rows f32[N, K], K a multiple of 32, as GGUF blocks u8[N, row bytes] of ``format``.
+    """Quantise rows f32[N, K], K a multiple of 32, to GGUF blocks u8[N, row bytes] of ``format``.
 
-    ``importance`` [K] weighs the squared errors of the columns, None: all alike. Values that the format
-    represents exactly stay exact. Raises nothing; the same arguments give the same bytes.
+    ``importance`` f[K] weighs the squared errors of the columns; None weighs all alike. Values that the
+    format represents exactly stay exact. The result is deterministic.
     """
     plain = quants.quantize(values, GGMLQuantizationType[format.upper()]).view(np.uint8)
     if format not in SEARCHED:
@@ -49,13 +50,13 @@ def quantise(values: F32, format: str, importance: NDArray[np.floating] | None =
 
 
 def _positive(importance: NDArray[np.floating]) -> F32:
-    """Scaled to a mean of 1 and kept from 0: an input that the sample never used may still come."""
+    """Scale to a mean of 1 and keep above 0: an input that the sample never used can still occur."""
     weights = importance.astype(np.float64) / max(float(importance.mean()), 1e-300)
     return np.maximum(weights, 1e-4).astype(np.float32)
 
 
 def _search(spec: Format, x: F32, w: F32, plain: U8) -> U8:
-    """The best blocks u8[B, bytes] for groups x [B, 32], which rounded plainly are ``plain``."""
+    """Return the best blocks u8[B, bytes] for groups x f32[B, 32]; ``plain`` are those of plain rounding."""
     taken = split_blocks(spec.name, plain)
     levels = taken.quants.reshape(-1, GROUP).astype(np.float32) - np.float32(spec.offset)
     d = taken.d.reshape(-1).view(np.float16).astype(np.float32)
@@ -69,7 +70,7 @@ def _search(spec: Format, x: F32, w: F32, plain: U8) -> U8:
 
 
 def _best(spec: Format, x: F32, w: F32, plain_d: F32) -> tuple[F32, F32]:
-    """(d, m) of the candidate with the smallest error."""
+    """Return d and m of the candidate with the smallest error."""
     sums = w.sum(axis=1), (w * x).sum(axis=1), np.einsum("bj,bj,bj->b", w, x, x)
     low, high = x.min(axis=1), x.max(axis=1)
     middle, step = (low + high) / 2, (high - low) / np.float32(2**spec.bits - 1)
@@ -86,16 +87,16 @@ def _best(spec: Format, x: F32, w: F32, plain_d: F32) -> tuple[F32, F32]:
 
 
 def _round(spec: Format, x: F32, d: F32, m: F32 | None) -> F32:
-    """The nearest levels, as numbers from -offset on."""
+    """Return the nearest levels, as numbers from -offset on."""
     levels: F32 = (x if m is None else x - m[:, None]) * np.reciprocal(d)[:, None]
     np.rint(levels, out=levels)
     return np.clip(levels, -spec.offset, 2**spec.bits - 1 - spec.offset, out=levels)
 
 
 def _fit(spec: Format, x: F32, w: F32, q: F32, sums: tuple[F32, F32, F32]) -> tuple[F32, F32, F32]:
-    """(error, d, m) of the least weighted squared error for levels ``q``, with d and m as fp16 can hold them.
+    """Return (error, d, m) with the least weighted squared error for levels ``q``; d and m are fp16 values.
 
-    ``sums`` are those of w, w x and w x^2 over each group.
+    ``sums`` are the sums of w, w x and w x^2 over each group.
     """
     sum_w, sum_x, sum_xx = sums
     wq = w * q
@@ -121,7 +122,7 @@ def _error(x: F32, w: F32, q: F32, d: F32, m: F32) -> F32:
 
 
 def _encode(spec: Format, quants: U8, d: F32, m: F32) -> U8:
-    """The blocks of ggml-common.h: d, [m,] [fifth bits as u32,] low nibbles of inputs 0..15 and 16..31."""
+    """Encode as in ggml-common.h: d, [m,] [fifth bits as u32,] low nibbles of inputs 0..15 and 16..31."""
     parts = [d.astype("<f2").view(np.uint8).reshape(-1, 2)]
     if spec.has_min:
         parts.append(m.astype("<f2").view(np.uint8).reshape(-1, 2))

@@ -1,7 +1,7 @@
-"""Export of a Hugging Face model directory: config.json, safetensors, tokenizer.json.
+"""Exports a Hugging Face model directory: config.json, safetensors, tokenizer.json.
 
-files.py       its small files        shards.py    where its tensors lie, and reading them
-config.py      its shape              rope.py      its rotary positions
-names.py       names of tensors        source.py   the directory as a source of weights, quantised on the way
-tokenizer.py   tokenizer and template  exporter.py  all of it into a bundle
+files.py      reads the small files         shards.py    finds and reads tensors in safetensors files
+config.py     reads the model's sizes       rope.py      reads its rotary positions
+names.py      translates tensor names       source.py    quantises the weights while they are read
+tokenizer.py  reads tokenizer and template  exporter.py  writes the bundle
 """

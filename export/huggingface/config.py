@@ -1,4 +1,4 @@
-"""config.json of a Hugging Face model, as the metadata that a GGUF file of the same model would have."""
+"""Translates config.json of a Hugging Face model into the metadata of a GGUF file of that model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from edgedec.export.huggingface.rope import read_rope
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """``norm_offset`` is added to norm weights (Gemma's are stored without their 1). ``computed`` are
-    tensors that a GGUF file has and a Hugging Face model does not.
+    """A translated config.json.
+
+    ``norm_offset`` is added to norm weights: Gemma's are stored without the 1. ``computed`` are tensors that
+    a GGUF file has and a Hugging Face model does not.
     """
 
     architecture: Architecture
@@ -33,7 +35,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Facts that config.json leaves to the code of transformers."""
+    """Facts about a model type that stand in the code of transformers, not in config.json."""
 
     architecture: Architecture
     tied: bool = False
@@ -42,7 +44,7 @@ class _Family:
 
 
 FAMILIES: dict[str, _Family] = {
-    # The GGUF files of llama models have the rows of q and k in another order; these do not.
+    # Only GGUF files of llama models permute the rows of q and k.
     "llama": _Family(replace(ARCHITECTURES["llama"], interleaved=False)),
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
     "qwen3": _Family(ARCHITECTURES["qwen3"]),
@@ -56,8 +58,10 @@ _SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
 def read_config(data: Mapping[str, Any]) -> Config:
-    """Raises BadFileError for a missing or impossible value, UnsupportedError for one that can not be
-    honoured.
+    """Translate and check config.json.
+
+    Raises BadFileError for a missing or impossible value, UnsupportedError for one that the graph cannot
+    express.
     """
     fields = Fields("config.json", data)
     family = _family(fields)
@@ -92,13 +96,13 @@ def read_config(data: Mapping[str, Any]) -> Config:
 
 
 def builds(data: Mapping[str, Any]) -> bool:
-    """Whether EdgeDec builds such a model itself, or refuses it; False for a model type it does not know."""
+    """Return False for a model type that EdgeDec does not know; True if it builds or refuses it."""
     kind = data.get("model_type")
     return not isinstance(kind, str) or kind in (*FAMILIES, *_REFUSED)
 
 
 def check_unquantised(data: Mapping[str, Any]) -> None:
-    """Raises UnsupportedError for weights that another program has quantised."""
+    """Raise UnsupportedError for weights that another program has quantised."""
     if data.get("quantization_config") is not None:
         raise UnsupportedError(
             "the model's weights are quantised already", hint="export its original weights, or a GGUF file"
@@ -106,7 +110,7 @@ def check_unquantised(data: Mapping[str, Any]) -> None:
 
 
 def _family(fields: Fields) -> _Family:
-    """The family of a model, once nothing about it is known to be out of reach."""
+    """Return the family of a model after checking that its type and options are supported."""
     kind = fields.text("model_type")
     if kind not in FAMILIES:
         hint = _REFUSED.get(kind, f"supported are {', '.join(FAMILIES)}")
@@ -129,7 +133,7 @@ def _attention_scale(fields: Fields) -> dict[str, Any]:
 
 
 def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:
-    """Keys of the sliding windows, by whichever of three generations of fields the model has."""
+    """Return the keys of the sliding windows from any of the three generations of fields for them."""
     types = fields.data.get("layer_types") or []
     if not isinstance(types, list) or not set(map(str, types)) <= {"full_attention", "sliding_attention"}:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""From a Hugging Face model directory to a bundle."""
+"""Turns a Hugging Face model directory into a bundle."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def export_huggingface(
 def _calibrate(
     weights: HuggingFaceSource, hyper: Hyperparameters, texts: TextFiles, text: str, report: Progress
 ) -> dict[str, Scalar]:
-    """Measure the inputs of each matrix; return the manifest's entry about it."""
+    """Measure the inputs of each matrix and return the manifest's entries about the text."""
     bos = texts.info.bos_id if texts.info.add_bos else None
     windows = sample(text, texts.json, bos, hyper.context)
     weights.importance = second_moments(
@@ -83,7 +83,7 @@ def _calibrate(
 
 
 def check_directories(source: Path, out: Path) -> None:
-    """Raises NotFoundError or UsageError."""
+    """Check that ``source`` is a directory other than ``out``. Raises NotFoundError or UsageError."""
     if not source.is_dir():
         raise NotFoundError(f"no directory {source}", hint="name a Hugging Face model directory")
     if source.resolve() == out.resolve():
@@ -109,7 +109,7 @@ def used_files(source: Path) -> list[Path]:
 
 
 def origin_of(source: Path, report: Progress) -> dict[str, Scalar]:
-    """Name and size of the directory, and the hash of each file that went into the bundle."""
+    """Return name and size of the directory, and the hash of each file that the export reads."""
     used = used_files(source)
     total, done = sum(file.stat().st_size for file in used), 0
 

@@ -1,4 +1,4 @@
-"""Typed access to the fields of a JSON object; every failure names the field."""
+"""Typed access to the fields of a JSON object, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ _MOST = 1 << 24
 
 
 class Fields:
-    """``where`` is the object's name in messages. null counts as absent. All methods raise BadFileError."""
+    """A JSON object called ``where`` in messages.
+
+    A value of null counts as absent. All methods raise BadFileError.
+    """
 
     def __init__(self, where: str, data: Mapping[str, Any]) -> None:
         self.where, self.data = where, data
 
     def size(self, key: str, default: int | None = None) -> int:
-        """A whole number from 1 on."""
+        """Return a whole number of at least 1."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
             raise self._wrong(key, value, "a size")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A finite number that is not negative."""
+        """Return a finite number of at least 0."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
             raise self._wrong(key, value, "a number from 0 on")
         return float(value)
 
     def positive(self, key: str, default: float | None = None) -> float:
-        """A finite number above zero."""
+        """Return a finite number above 0."""
         value = self.number(key, default)
         if value <= 0:
             raise self._wrong(key, value, "above 0")
@@ -50,14 +53,14 @@ class Fields:
         return value
 
     def numbers(self, key: str, count: int) -> list[float]:
-        """``count`` numbers above zero."""
+        """Return a list of ``count`` numbers above 0."""
         value = self._value(key, None)
         if not isinstance(value, list) or len(value) != count:
             raise BadFileError(f"{key} in {self.where} is not a list of {count} numbers")
         return [Fields(f"{key} of {self.where}", {"an entry": entry}).positive("an entry") for entry in value]
 
     def object(self, key: str) -> Fields:
-        """A nested object, empty when absent."""
+        """Return a nested object, empty when absent."""
         value = self._value(key, {})
         if not isinstance(value, dict):
             raise self._wrong(key, value, "an object")

@@ -1,4 +1,4 @@
-"""The small JSON files of a model directory, read with suspicion."""
+"""Reads the small files of a model directory, which are not trusted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _AGAIN = "download the model again"
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """The content of a file, None when there is none. Raises BadFileError."""
-    if path.exists() and not path.is_file():  # to open a pipe would be to wait for ever
+    """Return the content of a file, or None if there is no such file. Raises BadFileError."""
+    if path.exists() and not path.is_file():  # opening a pipe would block
         raise BadFileError(f"{path.name} is not a file", hint=_AGAIN)
     try:
         with path.open("rb") as stream:
@@ -29,7 +29,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def read_text(path: Path) -> str | None:
-    """As ``read_bytes``, for UTF-8."""
+    """Return the text of a UTF-8 file, or None if there is no such file. Raises BadFileError."""
     data = read_bytes(path)
     try:
         return None if data is None else data.decode("utf-8")
@@ -38,7 +38,10 @@ def read_text(path: Path) -> str | None:
 
 
 def read_object(path: Path, *, required: bool = False) -> dict[str, Any]:
-    """A JSON object; {} for a file that is not there and need not be. Raises NotFoundError, BadFileError."""
+    """Return a JSON object, or {} for an optional file that does not exist.
+
+    Raises NotFoundError or BadFileError.
+    """
     text = read_text(path)
     if text is None:
         if required:

@@ -1,4 +1,4 @@
-"""Which format each group of matrices gets: one word for the body of a model, others for parts of it."""
+"""Parses the formats of a model's matrices: one for all, and others for single roles."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from edgedec.export import QUANTS, ROLES
 
 _TABLES = ("token_embd.weight", "output.weight")
 _TABLE_QUANT = "q8_0"
-"""Embedding and head keep eight bits unless told otherwise: rounding shows there first."""
+"""Embedding and head have eight bits by default: rounding does most harm there."""
 
 
 def parse_quant(text: str) -> dict[str, str]:
-    """``q4_0``, ``q4_0,attn=q5_1`` or ``head=q4_1``: the format of every role. Raises UsageError.
+    """Parse ``q4_0``, ``q4_0,attn=q5_1`` or ``head=q4_1`` into the format of every role.
 
-    A format alone is that of attention and MLP; the last word about a role counts.
+    A format without a role is for attention and MLP. If a role occurs twice, the last one counts. Raises
+    UsageError.
     """
     found = {role: _TABLE_QUANT if role == "head" else QUANTS[0] for role in ROLES}
     words = [word.strip() for word in text.split(",")]
-    for word in sorted(words, key=lambda word: "=" in word):  # those about one role after the general ones
+    for word in sorted(words, key=lambda word: "=" in word):  # formats with a role override those without
         role, equals, format = word.rpartition("=")
         if (equals and role not in ROLES) or format not in QUANTS:
             raise UsageError(
@@ -31,12 +32,12 @@ def parse_quant(text: str) -> dict[str, str]:
 
 
 def show_quant(formats: Mapping[str, str]) -> str:
-    """The text that ``parse_quant`` takes, every role spelled out."""
+    """Return the text for ``parse_quant`` with every role spelled out."""
     return ",".join(f"{role}={formats[role]}" for role in ROLES)
 
 
 def role_of(name: str) -> str:
-    """The role of the matrix with this GGUF name."""
+    """Return the role of the matrix with this GGUF name."""
     if name in _TABLES:
         return "head"
     return "attn" if ".attn_" in name else "mlp"

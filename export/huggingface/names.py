@@ -1,4 +1,4 @@
-"""The names of tensors in Hugging Face models, and in GGUF files, which the exporter goes by."""
+"""Translates tensor names between Hugging Face models and GGUF files; the exporter uses the latter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLOCK = {
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-# The same name means another norm where attention and MLP have norms behind them.
+# In models with norms after attention and MLP, the same name means another norm.
 _TWO_NORMS = {"post_attention_layernorm": "ffn_norm"}
 _FOUR_NORMS = {
     "post_attention_layernorm": "post_attention_norm",
@@ -33,7 +33,7 @@ _FOUR_NORMS = {
 
 
 def gguf_name(architecture: Architecture, name: str) -> str:
-    """The GGUF name of a tensor; a name without one stays, for the exporter to refuse."""
+    """Return the GGUF name of a tensor; an unknown name is returned as it is, and refused later."""
     if name in _TOP:
         return _TOP[name]
     head, _, rest = name.removeprefix("model.layers.").partition(".")
@@ -45,7 +45,7 @@ def gguf_name(architecture: Architecture, name: str) -> str:
 
 
 def huggingface_name(architecture: Architecture, name: str) -> str:
-    """The other way, for messages."""
+    """Return the Hugging Face name of a GGUF name, for messages."""
     for theirs, ours in _TOP.items():
         if ours == name:
             return theirs

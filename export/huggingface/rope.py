@@ -1,4 +1,4 @@
-"""Rotary positions of a Hugging Face model: ``rope_parameters``, or the older ``rope_theta`` and kin."""
+"""Reads the rotary positions of a Hugging Face model: ``rope_parameters``, or the older fields."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from edgedec.export.huggingface.fields import Fields
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """``metadata`` as in a GGUF file, without the architecture's name; ``factors`` are its tensors."""
+    """Rotary positions as in a GGUF file: metadata without the architecture's name, and tensors."""
 
     metadata: dict[str, Any]
     factors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 def read_rope(config: Fields, head_dim: int, context: int, base: float, architecture: Architecture) -> Rope:
-    """Raises BadFileError for impossible values, UnsupportedError for scalings that can not be honoured."""
+    """Read and check the rotary positions.
+
+    Raises BadFileError for impossible values, UnsupportedError for unknown scalings.
+    """
     rope, local = _parameters(config)
     metadata: dict[str, Any] = {"rope.freq_base": rope.positive("rope_theta", base)}
     if architecture.local_rope_base is not None:
@@ -48,7 +51,7 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
 
 
 def _parameters(config: Fields) -> tuple[Fields, Fields]:
-    """Those of layers without and with a window."""
+    """Return the parameters of layers without and with a window."""
     rope = config.object("rope_parameters")
     if "full_attention" in rope.data or "sliding_attention" in rope.data:
         return rope.object("full_attention"), rope.object("sliding_attention")
@@ -66,7 +69,7 @@ def _kind(rope: Fields) -> str:
 
 
 def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim: int, context: int) -> Rope:
-    """LongRoPE (transformers' ``_compute_longrope_parameters``) up to the original context."""
+    """Return LongRoPE up to the original context (transformers' ``_compute_longrope_parameters``)."""
     whole = config.size("original_max_position_embeddings", context)
     original = rope.size("original_max_position_embeddings", whole)
     stretch = context / original
@@ -78,8 +81,9 @@ def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim:
 
 
 def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.float32]:
-    """f32[d/2]: divisors of the frequencies in Llama 3.1: 1 for the fast ones, ``factor`` for the slow ones,
-    a blend between (transformers' ``_compute_llama3_parameters``).
+    """Return the divisors f32[d/2] of Llama 3.1 (transformers' ``_compute_llama3_parameters``).
+
+    They are 1 for high frequencies, ``factor`` for low ones, and a blend between.
     """
     factor, context = rope.positive("factor"), rope.positive("original_max_position_embeddings")
     low, high = rope.positive("low_freq_factor"), rope.positive("high_freq_factor")

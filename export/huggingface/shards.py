@@ -1,7 +1,7 @@
-"""The safetensors files of a model directory: where every tensor lies, and reading rows of it as f32.
+"""Finds the tensors in the safetensors files of a model directory, and reads their rows as f32.
 
-The ``safetensors`` package checks a header (sizes, overlaps, gaps); rows are then read, not mapped, so that
-memory stays bounded and a file that shrinks is an error.
+The ``safetensors`` package checks each header for wrong sizes, overlaps and gaps. Rows are read, not mapped:
+memory stays bounded, and a file that shrinks while it is read is an error instead of a crash.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from edgedec.export.huggingface.files import read_object
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _AGAIN = "download the model again"
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-"""Types that can be read, as NumPy sees their bytes."""
+"""Types that can be read, with the NumPy type of their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as it lies in ``file``; ``offset`` is from the file's start, in bytes."""
+    """A tensor in ``file``; ``offset`` counts bytes from the start of the file."""
 
     name: str
     file: Path
@@ -36,7 +36,7 @@ class StoredTensor:
     offset: int
 
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Entries ``start`` to ``stop`` of the first axis as f32, exactly: f32[stop - start, ...].
+        """Return entries ``start`` to ``stop`` of the first axis as exact f32[stop - start, ...].
 
         Raises BadFileError when the file ends early or holds a value that is not finite, UnsupportedError for
         a type that is not a plain float.
@@ -62,7 +62,7 @@ class StoredTensor:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors files, in order. Raises NotFoundError, BadFileError, UnsupportedError."""
+    """Return the safetensors files in order. Raises NotFoundError, BadFileError or UnsupportedError."""
     if (directory / SINGLE).is_file():
         return [directory / SINGLE]
     if not (directory / INDEX).is_file():
@@ -78,7 +78,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def read_shards(files: list[Path]) -> dict[str, StoredTensor]:
-    """Every tensor of ``files`` by name. Raises BadFileError, also when one occurs twice."""
+    """Return all tensors of ``files`` by name. Raises BadFileError, also if a name occurs twice."""
     tensors: dict[str, StoredTensor] = {}
     for file in files:
         for stored in _read_header(file):
@@ -89,7 +89,7 @@ def read_shards(files: list[Path]) -> dict[str, StoredTensor]:
 
 
 _LONGEST_NAME = 255
-"""Bytes; no file system has longer ones."""
+"""Longest file name, in bytes."""
 
 
 def _text(name: Any) -> str:
@@ -99,7 +99,7 @@ def _text(name: Any) -> str:
 
 
 def _inside(directory: Path, name: str) -> Path:
-    """A file of the directory itself: an index may not make anything else be read."""
+    """Return a file of the directory itself; an index must not name files elsewhere."""
     plain = Path(name).name == name and "\\" not in name and name.isprintable()
     if not plain or not name.endswith(".safetensors") or len(name.encode()) > _LONGEST_NAME:
         raise BadFileError(f"{INDEX} names {name[:80]!a}, which is no file of the model's directory")

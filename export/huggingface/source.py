@@ -1,4 +1,4 @@
-"""A Hugging Face model directory as a source of weights: floats in, GGUF blocks out, a few rows at a time."""
+"""Reads weights of a Hugging Face model directory and quantises them, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from edgedec.export.huggingface.names import gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import StoredTensor
 
 _LARGEST = 65504.0
-"""Bounds of fp16, which holds the scales of groups."""
+"""Bounds of fp16, the type of the scales of groups."""
 
 
 class HuggingFaceSource:
-    """Implements ``WeightSource``; ``stored`` are the tensors of the files, by their own names.
+    """Implements ``WeightSource``.
 
-    ``formats`` has the format of each role. ``importance``, which may be set later, has the mean squares
-    f64[K] of a matrix's inputs, by its name.
+    - ``stored`` are the tensors of the files, by their own names.
+    - ``formats`` has the format of each role.
+    - ``importance`` maps the name of a matrix to the mean squares f64[K] of its inputs; it may be set later.
     """
 
     title = "the model"
@@ -41,7 +42,7 @@ class HuggingFaceSource:
         for name, tensor in stored.items():
             ours = gguf_name(config.architecture, name)
             if (config.tied and ours == "output.weight") or name.endswith(".rotary_emb.inv_freq"):
-                continue  # transformers ignores them too
+                continue  # transformers ignores these tensors too
             if ours in self._stored:
                 raise UnsupportedError(f"tensor {name[:80]} stands beside another one with its meaning")
             self._stored[ours] = tensor
@@ -63,11 +64,11 @@ class HuggingFaceSource:
         return quantise(values, tensor.format, self.importance.get(tensor.name))
 
     def floats(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.float32]:
-        """Rows of a matrix as they were before: f32[stop - start, K]. Raises as ``rows``."""
+        """Return rows of a matrix before quantising: f32[stop - start, K]. Raises the errors of ``rows``."""
         return self._stored[tensor.name].read(start, stop)
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
-        """See ``WeightSource``. Gemma's norm weights get their 1 here, as in a GGUF file."""
+        """Return a vector, see ``WeightSource``; 1 is added to Gemma's norm weights, as in a GGUF file."""
         if tensor.name in self._config.computed:
             return self._config.computed[tensor.name]
         values = self._stored[tensor.name].read(0, tensor.shape[0])

@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face model, taken as it is, and the facts that EdgeDec needs beside it."""
+"""Reads the tokenizer of a Hugging Face model, and the facts about it that EdgeDec needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AGAIN = "download the model again"
 
 @dataclass(frozen=True, slots=True)
 class TextFiles:
-    """``json`` is tokenizer.json; ``template`` the chat template, None for a base model."""
+    """The text of tokenizer.json, the facts about it, and the chat template (None for a base model)."""
 
     json: str
     info: TokenizerInfo
@@ -30,11 +30,14 @@ class TextFiles:
 
 
 def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
-    """Raises BadFileError or UnsupportedError, also when a token has an id outside the model's vocabulary."""
+    """Read and check the tokenizer and the chat template.
+
+    Raises BadFileError or UnsupportedError, also for a token id outside the model's vocabulary.
+    """
     text = _read(directory)
     backend = _parse(text)
     document = json.loads(text)
-    if document.get("padding") or document.get("truncation"):  # those of a training run
+    if document.get("padding") or document.get("truncation"):  # settings of a training run
         document |= {"padding": None, "truncation": None}
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     ids = backend.get_vocab(with_added_tokens=True)
@@ -67,7 +70,7 @@ def _read(directory: Path) -> str:
 
 
 _PROBE = "a \u00e9\u5d72\U0001f600 \x00"
-"""Characters that a small vocabulary has, and some that it has not."""
+"""Text with which a tokenizer is tried: characters that a small vocabulary has, and some that it lacks."""
 
 
 def _parse(text: str) -> Tokenizer:
@@ -75,7 +78,7 @@ def _parse(text: str) -> Tokenizer:
 
     try:
         tokenizer = Tokenizer.from_str(text)
-        tokenizer.encode(_PROBE)  # some contradictions show only now
+        tokenizer.encode(_PROBE)  # some contradictions are found only when it is used
         return tokenizer
     except Exception as error:  # the library raises bare Exception
         raise BadFileError(
@@ -84,7 +87,7 @@ def _parse(text: str) -> Tokenizer:
 
 
 def _kind(decoder: Any) -> Literal["bpe", "spm"]:
-    """How tokens spell bytes: in the alphabet of byte-level BPE, or as <0xNN> where they are no text."""
+    """Return "bpe" if tokens spell bytes in the alphabet of byte-level BPE, "spm" if as <0xNN>."""
     kinds = set(_types(decoder))
     if "ByteLevel" in kinds:
         return "bpe"
@@ -105,13 +108,13 @@ def _types(decoder: Any) -> Iterator[str]:
 def _special(
     name: str, options: Mapping[str, Any], configs: list[dict[str, Any]], ids: Mapping[str, int]
 ) -> Iterator[int]:
-    """Ids of the bos or eos tokens: the tokenizer's own first, then those of the other files."""
+    """Return the ids of the bos or eos tokens: the tokenizer's own first, then those of other files."""
     own = options.get(f"{name}_token")
     text = own.get("content") if isinstance(own, dict) else own
     if isinstance(text, str) and text in ids:
         yield ids[text]
     elif f"{name}_token" in options and name == "bos":
-        return  # null: the tokenizer says that there is none
+        return  # null means that there is none
     known = set(ids.values())
     for config in configs:
         value = config.get(f"{name}_token_id")
@@ -121,15 +124,15 @@ def _special(
 
 
 def _adds(bos: int, options: Mapping[str, Any], backend: Tokenizer) -> bool:
-    """Whether a prompt begins with bos: as the tokenizer's options say, else as its post-processor does."""
+    """Return whether a prompt begins with bos, by the tokenizer's options, else by its post-processor."""
     option = options.get("add_bos_token")
     return option if isinstance(option, bool) else backend.encode("a").ids[:1] == [bos]
 
 
 def _template(directory: Path) -> str | None:
-    """The file of its own, else the entry of tokenizer_config.json (the one called "default" of several).
+    """Return the template file, else the entry of tokenizer_config.json ("default" if there are several).
 
-    Raises BadFileError for one that is no Unicode text (JSON can spell half a character).
+    Raises BadFileError for a template that is not valid Unicode: JSON can spell half a character.
     """
     if text := read_text(directory / CHAT_TEMPLATE):
         return text

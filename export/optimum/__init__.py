@@ -1,6 +1,6 @@
-"""Export with optimum of a Hugging Face model whose architecture EdgeDec does not build itself.
+"""Exports, with optimum, Hugging Face models of architectures that EdgeDec does not build itself.
 
-worker.py    runs optimum, and compares its graph with the model, in a process of its own
+worker.py    runs optimum in a process of its own, and compares its graph with the model
 graph.py     puts EdgeDec's head at the end of the graph
-exporter.py  all of it into a bundle
+exporter.py  writes the bundle
 """

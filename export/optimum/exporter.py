@@ -1,4 +1,4 @@
-"""From a Hugging Face model directory to a bundle, by way of optimum (the extra of that name)."""
+"""Turns a Hugging Face model directory into a bundle with optimum (the extra of that name)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from edgedec.export.writer import BundleWriter, check_space, check_target
 PACKAGE = "optimum-onnx"
 _LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")
 WORKER = [sys.executable, "-P", "-m", "edgedec.export.optimum.worker"]
-"""The command that runs optimum; with -P, or a file torch.py in the working directory would be imported."""
+"""Command that runs optimum; -P keeps a file torch.py in the working directory from being imported."""
 _MADE = "optimum"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _POLL_S = 0.5
 _INLINE_BYTES = 1024
-"""Tensors below this stay in the graph: ONNX Runtime wants to see shapes and the like while it loads."""
+"""Smaller tensors stay in the graph: ONNX Runtime needs shapes and similar constants to load it."""
 
 
 def export_with_optimum(
@@ -50,7 +50,7 @@ def export_with_optimum(
     name: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """As ``edgedec.export.export_huggingface``, for an architecture that is in none of ``FAMILIES``."""
+    """Export a model of an architecture outside ``FAMILIES``; see ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
     check_directories(source, out)
@@ -59,7 +59,7 @@ def export_with_optimum(
     texts = read_tokenizer(source, Fields(CONFIG, config).size("vocab_size"))
     files = weight_files(source)
     floats = sum(4 * math.prod(tensor.shape) for tensor in read_shards(files).values())
-    check_space(out, 2 * floats)  # optimum's file and ours, for a moment
+    check_space(out, 2 * floats)  # for a moment, both optimum's file and the bundle's exist
     title = name or printable_name(source.resolve().name)
     with terminations_raise(), atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
@@ -79,7 +79,7 @@ def export_with_optimum(
 
 
 def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
-    """config.json, once nothing in it or in the arguments rules out an export."""
+    """Return config.json after checking that the model and the arguments allow an export."""
     config = read_object(source / CONFIG, required=True)
     kind = str(config["model_type"])
     try:
@@ -100,7 +100,10 @@ def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
 
 
 def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict[str, Any]:
-    """Let the worker write into ``directory``/optimum; returns its facts. Raises UnsupportedError."""
+    """Run the worker, which writes into ``directory``/optimum, and return its facts.
+
+    Raises UnsupportedError.
+    """
     made = directory / _MADE
     made.mkdir()
     command = [*WORKER, str(source.resolve()), str(made.resolve())]
@@ -125,14 +128,14 @@ def _convert(source: Path, kind: str, directory: Path, report: Progress) -> dict
 
 
 def _written(folder: Path) -> int:
-    """Bytes in its files; 0 when one of them is taken away just now."""
+    """Return the bytes of the folder's files; 0 if one of them vanishes meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         return sum(file.stat().st_size for file in folder.iterdir())
     return 0
 
 
 def write_graph(made: Path, writer: BundleWriter, vocab: int) -> CacheShape:
-    """model.onnx and weights.bin from the decoder that optimum made. Raises UnsupportedError."""
+    """Write model.onnx and weights.bin of the decoder that optimum made. Raises UnsupportedError."""
     import onnx
 
     model = onnx.load(made)

@@ -1,4 +1,4 @@
-"""The decoder that optimum exports, with a head at its end: logits stay in the runtime."""
+"""Adds EdgeDec's head to the decoder that optimum exports, so that logits stay in the runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL_LOGITS = "edgedec_all_logits"
 
 @dataclass(frozen=True, slots=True)
 class CacheShape:
-    """Keys and values are f32[batch, kv_heads, tokens, head_dim] in every layer."""
+    """Sizes of a KV cache whose layers each hold keys and values f32[batch, kv_heads, tokens, head_dim]."""
 
     layers: int
     kv_heads: int
@@ -27,7 +27,10 @@ class CacheShape:
 
 
 def cache_shape(graph: onnx.GraphProto) -> CacheShape:
-    """Raises UnsupportedError for inputs that are not those of a plain decoder with one kind of layer."""
+    """Read the sizes of the cache from the inputs of ``graph``.
+
+    Raises UnsupportedError if they are not those of a plain decoder with one kind of layer.
+    """
     past = {node.name: node for node in graph.input if _PAST.fullmatch(node.name)}
     shapes = {tuple(_dims(node)) for node in past.values()}
     layers = len(past) // 2
@@ -42,12 +45,12 @@ def cache_shape(graph: onnx.GraphProto) -> CacheShape:
 
 
 def _dims(node: onnx.ValueInfoProto) -> list[int]:
-    """Sizes of an input, 0 for one that varies."""
+    """Return the sizes of an input; 0 for a size that varies."""
     return [dim.dim_value for dim in node.type.tensor_type.shape.dim]
 
 
 def add_head(graph: onnx.GraphProto, vocab: int, k: int) -> None:
-    """Replace the output ``logits`` f32[1,T,V] by the head's results for the rows of a new input ``rows``."""
+    """Replace the output ``logits`` f32[1, T, V] by head rows for the indices of a new input ``rows``."""
     for node in graph.node:
         for side in (node.input, node.output):
             side[:] = [_ALL_LOGITS if name == "logits" else name for name in side]

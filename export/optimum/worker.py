@@ -1,7 +1,8 @@
 """Runs optimum on a model directory: ``python -P -m edgedec.export.optimum.worker SOURCE OUT``.
 
-Writes OUT/model.onnx, once its results agree with the model's, and OUT/facts.json: facts that only the loaded
-model tells, or an ``error``. A process of its own, for torch's memory goes with it, and so do the warnings.
+Writes OUT/model.onnx and checks that its results agree with the model's. Writes OUT/facts.json: facts that
+only the loaded model knows, or an ``error``. It is a process of its own, so that torch's memory and warnings
+end with it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ FACTS = "facts.json"
 GRAPH = "model.onnx"
 TASK = "text-generation-with-past"
 OPSET = 18
-"""The first with the ops of the head as they are written there, and the one that optimum is tested with."""
+"""Lowest opset that has the ops of the head in their present form; optimum is tested with it."""
 TOLERANCE = 1e-3
-"""Most difference of a logit, relative to the largest: float32 sums in another order stay far below."""
+"""Largest allowed difference of a logit, relative to the largest logit.
+
+Float32 sums in another order differ by far less.
+"""
 _PASSES = (1, 5, 1, 1)
 _CHECKED = 48
 
 
 def main(source: Path, out: Path) -> None:
-    """Everything; whatever fails is told in facts.json."""
+    """Export and check; an exception becomes the ``error`` in facts.json."""
     try:
         facts = convert(source, out)
     except Exception as error:  # optimum, transformers and torch raise anything
@@ -35,7 +39,10 @@ def main(source: Path, out: Path) -> None:
 
 
 def convert(source: Path, out: Path) -> dict[str, Any]:
-    """Export the model of ``source``. Raises whatever is raised, and ValueError when the graph is wrong."""
+    """Export the model of ``source`` and return facts about it.
+
+    Raises ValueError when the graph is wrong, and any error of torch, transformers or optimum.
+    """
     import torch
     from optimum.exporters.onnx import onnx_export_from_model
     from transformers import AutoModelForCausalLM
@@ -65,19 +72,22 @@ def convert(source: Path, out: Path) -> dict[str, Any]:
 
 
 def _context(config: Any) -> int:
-    """Tokens up to which a graph that was traced on a short text is the model."""
+    """Return the longest context, in tokens, for which a graph traced on a short text is correct."""
     names = ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions")
     sizes = [size for name in names if (size := getattr(config, name, None))]
     most = int(sizes[0]) if sizes else 2048
     rope: dict[str, Any] = getattr(config, "rope_scaling", None) or {}
-    if rope.get("rope_type", rope.get("type")) in ("longrope", "su"):  # beyond it, other frequencies
+    if rope.get("rope_type", rope.get("type")) in ("longrope", "su"):  # longer contexts: other frequencies
         original: Any = rope.get("original_max_position_embeddings")
         most = min(most, int(original or getattr(config, "original_max_position_embeddings", most)))
     return most
 
 
 def difference(path: Path, tokens: NDArray[np.int64], expected: NDArray[np.float32]) -> float:
-    """Most |logit - expected|, relative to the largest of ``expected`` f32[T,V], over passes of any size."""
+    """Return the largest |logit - expected| over passes of several sizes.
+
+    It is relative to the largest entry of ``expected`` f32[T, V].
+    """
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

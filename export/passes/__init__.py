@@ -1,4 +1,4 @@
-"""Small graph passes, one a file, and the order in which they run."""
+"""Graph passes, one a file, and the order in which they run."""
 
 from __future__ import annotations
 

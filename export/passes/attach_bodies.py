@@ -1,4 +1,4 @@
-"""Every op of EdgeDec gets a body in standard ONNX ops."""
+"""Gives every op of EdgeDec a body in standard ONNX ops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from edgedec.export.portable import attach_bodies
 
 
 class AttachBodies(Pass):
-    """Adds the model-local functions that a runtime without the kernels runs. Comes when nodes are final."""
+    """Adds the model-local functions that a runtime without the kernels runs.
+
+    Runs after the passes that change nodes.
+    """
 
     def requires(self, model: ExportModel) -> None:
         check_well_formed(model)

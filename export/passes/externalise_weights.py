@@ -1,4 +1,4 @@
-"""Gives every large weight its place in weights.bin, in the order in which the graph first reads it."""
+"""Assigns every large weight an offset in weights.bin, in the order of first use."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from edgedec.export.model import ExportModel, PackedWeight
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
 ALIGNMENT = 64
-"""Bytes: a cache line and an AVX-512 register. ONNX Runtime maps external data at any offset without a
-copy.
+"""Alignment in bytes: a cache line and an AVX-512 register.
+
+ONNX Runtime maps external data at any offset without a copy.
 """
 _SMALLEST = 1024
 """Vectors below this many bytes stay in model.onnx."""
 
 
 class ExternaliseWeights(Pass):
-    """Assigns aligned offsets, first use first: a pass over the model then reads the file from front to
-    back.
-    """
+    """Assigns aligned offsets in the order of first use, so that a pass reads the file front to back."""
 
     def requires(self, model: ExportModel) -> None:
         check_well_formed(model)

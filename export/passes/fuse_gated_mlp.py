@@ -1,4 +1,4 @@
-"""act(gate x) * (up x) becomes GatedMLP, which never writes the two halves to memory."""
+"""Fuses act(gate x) * (up x) into GatedMLP, which never writes the two halves to memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FuseGatedMlp(Pass):
 def _match(
     product: onnx.NodeProto, producers: dict[str, onnx.NodeProto], uses: dict[str, int]
 ) -> tuple[onnx.NodeProto, onnx.NodeProto, list[onnx.NodeProto], str] | None:
-    """(gate, up, nodes of the activation, its name)."""
+    """Return gate, up, the nodes of the activation and its name; None if ``product`` is no gated MLP."""
     active, up = (producers.get(name) for name in product.input)
     if active is None or up is None or uses[active.output[0]] != 1:
         return None
@@ -56,7 +56,7 @@ def _match(
 
 
 def _plain(node: onnx.NodeProto) -> bool:
-    """A linear with one weight, one term, no bias and no residual."""
+    """Return whether ``node`` is a linear with one weight, one term, no bias and no residual."""
     if node.op_type != "QuantLinear" or attributes(node)["terms"] != 1:
         return False
     return len(node.input) == 4 and not node.input[1] and not node.input[2]

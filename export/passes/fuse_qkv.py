@@ -1,4 +1,4 @@
-"""Linears of one input whose results are concatenated become one QuantLinear with several weights."""
+"""Fuses linears with the same input and concatenated results into one QuantLinear."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
 
 class FuseQkv(Pass):
-    """Concat(QuantLinear(x, a), QuantLinear(x, b), ...) -> QuantLinear(x, a, b, ...); biases are
-    concatenated.
+    """Concat(QuantLinear(x, a), QuantLinear(x, b), ...) -> QuantLinear(x, a, b, ...).
+
+    Biases are concatenated.
     """
 
     def call(self, model: ExportModel) -> bool:

@@ -1,4 +1,4 @@
-"""An Add behind a linear or a norm moves into it."""
+"""Moves an Add after a linear or a norm into it, as its residual."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from edgedec.export.model import ExportModel
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
 _SLOT = {"QuantLinear": 2, "RMSNorm": 2}
-"""Op -> the position of its optional residual input."""
+"""Position of the optional residual input of each op."""
 
 
 class FuseResidual(Pass):

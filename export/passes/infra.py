@@ -1,4 +1,6 @@
-"""Graph passes. Every pass works in place, reports whether it changed anything, and checks its pre- and
+"""The interface of graph passes, and their runner.
+
+A pass changes the graph in place, reports whether it changed anything, and checks its pre- and
 post-condition.
 """
 
@@ -12,35 +14,33 @@ from edgedec.export.model import ExportModel
 
 
 class PassError(EdgeDecError):
-    """A graph pass met or left a graph that it must not: a fault of the exporter, not of the model file."""
+    """A graph pass found or left an invalid graph: a fault of the exporter, not of the model file."""
 
 
 class Pass(ABC):
-    """One rewrite. ``requires`` and ``ensures`` raise PassError; ``call`` returns whether it modified the
-    model.
-    """
+    """One rewrite of the graph. ``requires`` and ``ensures`` raise PassError."""
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
     def requires(self, model: ExportModel) -> None:
-        """Pre-condition; by default that the graph is well formed."""
+        """Check the pre-condition; by default, that the graph is well formed."""
         check_well_formed(model)
 
     @abstractmethod
     def call(self, model: ExportModel) -> bool:
-        """Rewrite ``model`` in place; True when something changed."""
+        """Rewrite ``model`` in place; return True if something changed."""
 
     def ensures(self, model: ExportModel) -> None:
-        """Post-condition; by default that the graph is well formed."""
+        """Check the post-condition; by default, that the graph is well formed."""
         check_well_formed(model)
 
 
 def run_passes(model: ExportModel, passes: Sequence[Pass]) -> list[str]:
-    """Run ``passes`` in order; returns the names of those that modified the model.
+    """Run ``passes`` in order and return the names of those that modified the model.
 
-    Raises PassError naming the pass, the end that failed, and the passes that had run before it.
+    Raises PassError, which names the pass, whether it failed before or after, and the passes run earlier.
     """
     modified: list[str] = []
     for position, step in enumerate(passes):
@@ -61,7 +61,7 @@ def run_passes(model: ExportModel, passes: Sequence[Pass]) -> list[str]:
 
 
 def check_well_formed(model: ExportModel) -> None:
-    """Every input exists before its use, every value is computed once, every weight is used."""
+    """Check that inputs exist before their use, values are computed once, and all weights are used."""
     known = {value.name for value in model.inputs} | model.weights.keys() | {""}
     for node in model.nodes:
         for name in node.input:

@@ -1,4 +1,4 @@
-"""The keys and values that a pass adds to the cache become an output of the graph."""
+"""Makes the keys and values that a pass adds to the KV cache an output of the graph."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ OUTPUT = "kv_new"
 
 
 class ReturnNewKv(Pass):
-    """Adds the output kv_new f16[L, 2, Hkv, N, row]: rows that the caller must put into the caches, of the
-    layers of kv_cache, then of those of kv_window.
+    """Adds the output kv_new f16[L, 2, Hkv, N, row]: rows that the caller must store in the caches.
 
-    Bodies of standard ops can not write an input: N is all tokens of the pass. The kernels write the caches
-    themselves: N is 0.
+    Layers of kv_cache come first, then those of kv_window. Bodies of standard ops cannot write an input, so N
+    is the number of tokens of the pass. The kernels write the caches themselves, and N is 0.
     """
 
     def call(self, model: ExportModel) -> bool:

@@ -1,4 +1,4 @@
-"""Bodies in standard ONNX ops for the ops of EdgeDec, for runtimes without its kernels."""
+"""Bodies of EdgeDec's ops in standard ONNX ops, for runtimes without its kernels."""
 
 from __future__ import annotations
 

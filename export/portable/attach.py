@@ -1,8 +1,8 @@
-"""Give every node of EdgeDec's domain a function of the same name: its definition in standard ops.
+"""Gives every node of EdgeDec's domain a function of the same name: its definition in standard ops.
 
-Where the kernels are registered, ONNX Runtime prefers them and never looks at a body; elsewhere it puts the
-body in the node's place. Sizes and formats shape a body, so an op has one for each set of them, told apart
-by their ``overload`` (ONNX IR 10).
+Where the kernels are registered, ONNX Runtime prefers them and ignores the bodies. Elsewhere it replaces the
+node by its body. A body depends on sizes and formats, so an op has one for each set of them; they differ in
+their ``overload`` (ONNX IR 10).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BODIES: dict[str, BodyBuilder] = {
     "TreeAttention": attention.tree_attention,
     "HeadTopK": head.head_topk,
 }
-"""Op -> the function that builds its body."""
+"""Functions that build the body of each op."""
 _READ_BY_THE_BODY = {"layer"}
-"""Attributes that a body refers to, so that one body serves all their values."""
+"""Attributes that a body reads from the node, so that one body serves all their values."""
 
 
 def attach_bodies(nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
-    """The functions that ``nodes`` need; sets the ``overload`` of each of EdgeDec's.
+    """Return the functions that ``nodes`` need, and set the ``overload`` of EdgeDec's nodes.
 
     Raises UnsupportedError for an op or a weight format without a body.
     """
@@ -53,7 +53,7 @@ def attach_bodies(nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
 
 
 def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
-    """The function of one node, named as the node's op."""
+    """Return the function of one node, with the name of the node's op."""
     attrs = attributes(node)
     if node.op_type not in BODIES:
         raise UnsupportedError(f"the op {node.op_type} has no body in standard ONNX ops")
@@ -69,6 +69,6 @@ def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
 
 
 def _variant(node: onnx.NodeProto) -> tuple[object, ...]:
-    """The key of a body among those of one op: attributes, and the inputs and outputs that exist."""
+    """Return the key of a body among those of one op: attributes, and the inputs and outputs that exist."""
     attrs = {name: value for name, value in attributes(node).items() if name not in _READ_BY_THE_BODY}
     return node.op_type, repr(sorted(attrs.items())), tuple(map(bool, node.input)), len(node.output)

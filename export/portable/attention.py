@@ -13,16 +13,14 @@ from edgedec.export.portable.body import Body
 
 
 def rms_norm(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """x / sqrt(mean(x^2) + epsilon) * weight (+ residual)."""
+    """Compute x / sqrt(mean(x^2) + epsilon) * weight (+ residual)."""
     x, weight, *residual = inputs
     y = _norm(body, x, weight, attrs["epsilon"])
     return [body.op("Add", y, residual[0]) if residual and residual[0] else y]
 
 
 def rotary_table(body: Body, _attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """Angles in double, brought into one turn before they are rounded: sine and cosine are then taken in
-    float32.
-    """
+    """Compute the angles in double and reduce them to one turn; sine and cosine are then float32."""
     positions, frequencies = (body.cast(name, TensorProto.DOUBLE) for name in inputs)
     angles = body.op("Mul", body.op("Unsqueeze", positions, [1]), frequencies)
     turns = body.op("Floor", body.op("Mul", angles, np.array(1 / math.tau)))
@@ -32,11 +30,11 @@ def rotary_table(body: Body, _attrs: dict[str, Any], inputs: list[str]) -> list[
 
 
 def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """Attention over the resident keys and those of the pass, and the latter's keys and values for the cache.
+    """Compute attention over the cached keys and those of the pass.
 
-    A function can not write its input: it returns them as kv_new f16[1, 2, Hkv, T, d], which the caller
-    stores in slots length .. length + T - 1 of its layer; of a ring of R slots, in these modulo R. The
-    attention weights, an input that kernels write too, are not reported.
+    A function cannot write its input. It returns the new keys and values as kv_new f16[1, 2, Hkv, T, d], and
+    the caller stores them in slots length .. length + T - 1 of the layer (modulo R in a ring of R slots).
+    Attention weights, which kernels write into an input, are not reported.
     """
     qkv, rotary, parents, length, kv_cache, *optional = inputs
     norms = optional[:2]
@@ -63,7 +61,7 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
 
 
 def softcapped(body: Body, x: str, attrs: dict[str, Any]) -> str:
-    """cap * tanh(x / cap), where the node has a softcap."""
+    """Compute cap * tanh(x / cap) if the node has a softcap, else return x."""
     if not (cap := float(attrs.get("softcap", 0.0))):
         return x
     return body.op("Mul", body.op("Tanh", body.op("Div", x, cap)), cap)
@@ -76,14 +74,14 @@ def _norm(body: Body, x: str, weight: str, epsilon: float) -> str:
 
 
 def _heads(body: Body, qkv: str, counts: list[int], dim: int) -> list[str]:
-    """f32[T, heads, d] of each part of a row of heads."""
+    """Split rows of heads into parts, each f32[T, heads, d]."""
     rows = body.reshape(qkv, 0, sum(counts), dim)
     ends = np.cumsum(counts).tolist()
     return [body.slice(rows, end - count, end, 1) for count, end in zip(counts, ends, strict=True)]
 
 
 def _rotate(body: Body, x: str, rotary: str, dim: int, interleaved: bool) -> str:
-    """Turn the pairs (2i, 2i + 1) or (i, i + d/2) of x[T, H, d] by the angles of rotary[T, d]."""
+    """Rotate the pairs (2i, 2i + 1) or (i, i + d/2) of x[T, H, d] by the angles of rotary[T, d]."""
     axis, shape = (3, (0, 0, dim // 2, 2)) if interleaved else (2, (0, 0, 2, dim // 2))
     pairs = body.reshape(x, *shape)
     first, second = (body.element(pairs, i, axis) for i in range(2))
@@ -98,8 +96,9 @@ def _rotate(body: Body, x: str, rotary: str, dim: int, interleaved: bool) -> str
 
 
 def _resident(body: Body, kv_cache: str, length: str, ring: int) -> tuple[str, str]:
-    """The node's layer of slots before ``length`` [2, Hkv, S, d], and which they are [S]: all, or in a ring
-    the last ``ring`` - 1, which are all that a token with that window sees.
+    """Return the keys and values before ``length`` [2, Hkv, S, d] of the node's layer, and their slots [S].
+
+    In a ring these are the last ``ring`` - 1, which is all that a token with that window sees.
     """
     layer = body.attribute("layer")
     layer_end, end = body.op("Add", layer, [1]), body.op("Squeeze", length, [0])
@@ -115,8 +114,9 @@ def _resident(body: Body, kv_cache: str, length: str, ring: int) -> tuple[str, s
 
 
 def _visible(body: Body, parents: str, length: str, slots: str, window: int) -> str:
-    """bool[T, S + T]: of the resident slots and the pass, the keys that each token attends to. Slots are
-    positions, except in the pass, where a token's position is length + the number of its ancestors in it.
+    """Return the mask bool[T, S + T] of cached slots and tokens of the pass that each token attends to.
+
+    The position of a cached token is its slot; in the pass it is length + the number of its ancestors there.
     """
     above = _ancestors(body, parents)
     depth = body.op("Sub", body.op("ReduceSum", body.cast(above, TensorProto.INT64), [1], keepdims=0), [1])
@@ -131,10 +131,10 @@ def _visible(body: Body, parents: str, length: str, slots: str, window: int) -> 
 
 
 def _ancestors(body: Body, parents: str) -> str:
-    """bool[T, T]: (i, j) where j is i or an ancestor of i.
+    """Return bool[T, T]: True at (i, j) if j is i or an ancestor of i.
 
-    By pointer jumping: a node that has collected 2^n steps of its path takes over those that the one 2^n
-    steps above has collected. Row and index 0 stand for the last resident token, where every path ends.
+    The method is pointer jumping: a node that knows 2^n steps of its path adds the steps that the node 2^n
+    steps above it knows. Row and index 0 stand for the last cached token, where every path ends.
     """
     size = body.size(parents, 0)
     count = body.op("Squeeze", size, [0])
@@ -149,7 +149,7 @@ def _ancestors(body: Body, parents: str) -> str:
 
 
 def _jump() -> onnx.GraphProto:
-    """One round of ``_ancestors``."""
+    """Double the known length of all paths, see ``_ancestors``."""
     boolean, integer = TensorProto.BOOL, TensorProto.INT64
     nodes = [
         helper.make_node("Identity", ["more"], ["go_on"]),

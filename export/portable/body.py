@@ -1,4 +1,4 @@
-"""A body under construction: standard ONNX nodes, one call each."""
+"""Builds a body out of standard ONNX nodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from edgedec.export.model import DOMAIN, OPSET
 
 
 class Body:
-    """Nodes of one function. Values are names, which begin with ``prefix``; Python numbers and arrays become
-    constants.
+    """The nodes of one function.
+
+    Values are names, which begin with ``prefix``. Python numbers and arrays become constants.
     """
 
     def __init__(self, prefix: str = "v") -> None:
@@ -36,7 +37,7 @@ class Body:
         return names
 
     def constant(self, value: Operand) -> str:
-        """The name of a constant: f32 for Python floats, int64 for ints and lists of ints."""
+        """Return the name of a constant: f32 for Python floats, int64 for ints and lists of ints."""
         if isinstance(value, float):
             value = np.float32(value)
         array = np.asarray(value)
@@ -46,7 +47,7 @@ class Body:
         return self._constants[key]
 
     def attribute(self, name: str) -> str:
-        """An integer attribute of the calling node, as an int64 vector of one element."""
+        """Return an integer attribute of the calling node, as an int64 vector of one element."""
         node = onnx.NodeProto(op_type="Constant", output=[f"{self._prefix}{len(self.nodes)}"])
         node.attribute.add(name="value_int", type=onnx.AttributeProto.INT, ref_attr_name=name)
         self.nodes.append(node)
@@ -56,18 +57,18 @@ class Body:
         return self.op("Cast", x, to=to)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """``0`` keeps a dimension, ``-1`` takes the elements that are left."""
+        """Reshape a value: ``0`` keeps a dimension, ``-1`` takes the elements that are left."""
         return self.op("Reshape", x, list(shape))
 
     def slice(self, x: str, start: int, end: int, axis: int) -> str:
         return self.op("Slice", x, [start], [end], [axis])
 
     def element(self, x: str, index: int, axis: int) -> str:
-        """Take one index of an axis, and drop the axis."""
+        """Take one index of an axis and drop the axis."""
         return self.op("Gather", x, np.int64(index), axis=axis)
 
     def size(self, x: str, axis: int) -> str:
-        """The length of an axis, as an int64 vector of one element."""
+        """Return the length of an axis, as an int64 vector of one element."""
         return self.op("Shape", x, start=axis, end=axis + 1)
 
     def function(
@@ -79,7 +80,7 @@ class Body:
         outputs: Sequence[str],
         attributes: Sequence[str] = (),
     ) -> onnx.FunctionProto:
-        """The finished function; ``results`` are the values that become ``outputs``."""
+        """Return the finished function; ``results`` are the values that become ``outputs``."""
         nodes = list(self.nodes)
         for result, output in zip(results, outputs, strict=True):
             nodes.append(helper.make_node("Identity", [result], [output]))
@@ -91,4 +92,4 @@ class Body:
 
 Operand = float | int | list[int] | NDArray[Any] | np.generic
 BodyBuilder = Callable[[Body, dict[str, Any], list[str]], list[str]]
-"""(body, attributes of the node, its inputs: "" where absent) -> results."""
+"""Function from a body, the node's attributes and its inputs ("" where absent) to its results."""

@@ -1,13 +1,16 @@
-"""Packed weights (``kernels/packing/layout.py``) to float32 in standard ops, bit for bit as ggml does it.
+"""Decodes packed weights (``kernels/packing/layout.py``) to float32 in standard ops, bit for bit as ggml.
 
-An unpacker takes u8[tiles, bytes per tile] and returns the quants as stored, u8[tiles, records, pairs,
-2 groups, 2 halves, 4 steps, 16 columns, 4 inputs], and for every ``group`` of inputs scale and minimum,
-f32[tiles, records, groups of a record, 16 columns]: weight = scale * quant + minimum. The offset of a quant
-is part of its minimum; these products are exact, so that rounds no differently.
+An unpacker takes u8[tiles, bytes per tile] and returns
 
-Nothing depends on the size of the matrix: one function serves every matrix of a format. As weights are
-constants, a runtime that folds constants decodes them once, while it loads. It may keep every intermediate
-until it is done; so quants are moved about while they are bytes, and minima are left to the product.
+- the quants as stored, u8[tiles, records, pairs, 2 groups, 2 halves, 4 steps, 16 columns, 4 inputs];
+- scale and minimum of every ``group`` of inputs, each f32[tiles, records, groups of a record, 16 columns].
+
+A weight is scale * quant + minimum. The offset of a quant is part of the minimum: that product is exact, so
+the result is rounded as in ggml.
+
+A function does not depend on the size of the matrix, so one serves all matrices of a format. A runtime that
+folds constants decodes the weights once, while it loads, and may keep all intermediate values until then.
+Quants are therefore reordered while they are bytes, and minima are added to the product.
 """
 
 from __future__ import annotations
@@ -25,20 +28,20 @@ from edgedec.export.portable.floats import HALF, float_function
 from edgedec.kernels.packing.layout import FORMATS, GROUP, TILE, Format
 
 UNPACK = "Unpack_"
-"""Completed by a format, for ONNX Runtime 1.31 finds no overload inside a function."""
+"""Prefix of a function's name, before the format: ONNX Runtime 1.31 finds no overload in a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacker:
-    """How one weight format is unpacked. ``group``: inputs that share a scale."""
+    """The unpacker of one weight format; ``group`` inputs share a scale."""
 
     build: Callable[[Body, Format, str], tuple[str, str, str]]
-    """(body, format, records u8[tiles, records, record bytes]) -> quants, scale, minimum as above."""
+    """Function from body, format and records u8[tiles, records, record bytes] to quants, scale, minimum."""
     group: int = GROUP
 
 
 def unpacker_function(format: str) -> onnx.FunctionProto:
-    """The unpacker of one format."""
+    """Return the unpacker of one format as an ONNX function."""
     body, spec = Body(), FORMATS[format]
     if spec.is_float:
         return float_function(UNPACK + format, spec)
@@ -47,22 +50,21 @@ def unpacker_function(format: str) -> onnx.FunctionProto:
 
 
 def float_columns(body: Body, packed: str, format: str) -> str:
-    """A whole matrix of a float format, transposed: f32[K, N], padding included."""
+    """Return a matrix of a float format, transposed, with its padding: f32[K, N]."""
     values = body.op(UNPACK + format, packed, domain=DOMAIN)
     return body.reshape(body.op("Transpose", values, perm=[1, 0, 2]), 0, -1)
 
 
 def quantised_columns(body: Body, packed: str, format: str, cols: int) -> tuple[str, str]:
-    """A whole matrix, transposed, padding of columns included: f32[cols, N] without its minima, and
-    the minima, f32[cols / group, N], or "" for a format that has none.
+    """Return a matrix, transposed, with padded columns: f32[cols, N] without its minima, and the minima.
 
-    The weights come from DequantizeLinear: a runtime may run that in every pass, do it once and for all, or
-    fuse it with the product, as its options say.
+    The minima are f32[cols / group, N], or "" for a format without them. The weights come from
+    DequantizeLinear; a runtime may run it in every pass or once, or fuse it with the product.
     """
     spec, group = FORMATS[format], UNPACKERS[format].group
     quants, *factors = body.node(UNPACK + format, [packed], 3, DOMAIN)
     count = body.op("Concat", body.constant([-1]), _count(body, quants), axis=0)
-    # In two steps that each move one axis: ONNX Runtime is then seven times as fast as in one.
+    # Two transpositions that each move one axis: ONNX Runtime is seven times as fast as with a single one.
     moved = body.op("Transpose", quants, perm=[0, 1, 2, 3, 4, 5, 7, 6])
     moved = body.op("Transpose", moved, perm=[1, 2, 3, 4, 5, 6, 0, 7])
     scale, minimum = (
@@ -81,7 +83,7 @@ def quantised_columns(body: Body, packed: str, format: str, cols: int) -> tuple[
 
 
 def selected_rows(body: Body, packed: str, column: str, format: str) -> str:
-    """One row of each tile: f32[tiles, K], padding included; ``column`` int64[tiles, 1] says which."""
+    """Return one row of each tile, with padding: f32[tiles, K]; ``column`` int64[tiles, 1] selects it."""
     if FORMATS[format].is_float:
         values = body.op(UNPACK + format, packed, domain=DOMAIN)
         return body.op("GatherND", body.op("Transpose", values, perm=[0, 2, 1]), column, batch_dims=1)
@@ -97,19 +99,19 @@ def selected_rows(body: Body, packed: str, column: str, format: str) -> str:
 
 
 def _numbers(body: Body, format: str, quants: str) -> str:
-    """The values of quants, f32: themselves, or entries of the format's table."""
+    """Return the values of quants as f32: the quants themselves, or entries of the format's table."""
     if not (values := FORMATS[format].values):
         return body.cast(quants, TensorProto.FLOAT)
     return body.op("Gather", np.array(values, dtype=np.float32), body.cast(quants, TensorProto.INT32), axis=0)
 
 
 def _count(body: Body, quants: str) -> str:
-    """Columns of all tiles, int64[1]."""
+    """Return the number of columns of all tiles, int64[1]."""
     return body.op("Mul", body.size(quants, 0), [TILE])
 
 
 def _simple(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """q4_0 to q8_0: groups of 32 with an fp16 scale, and a minimum where the format has one."""
+    """Unpack q4_0 to q8_0: groups of 32 with an fp16 scale, and a minimum if the format has one."""
     scale, minimum = _factors(body, spec, records, 0, 2)
     if spec.bits == 8:
         stored = body.slice(records, 64, spec.record_bytes, 2)
@@ -118,7 +120,7 @@ def _simple(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
 
 
 def _exponents(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """mxfp4: groups of 32 with a power of two, 2^(e - 128)."""
+    """Unpack mxfp4: groups of 32 with the scale 2^(e - 128)."""
     stored = body.reshape(body.slice(records, 0, 2 * TILE, 2), 0, 0, 2, TILE)
     powers = np.ldexp(np.float32(1), np.arange(256, dtype=np.int32) - 128).astype(np.float32)
     scale = body.op("Gather", powers, body.cast(stored, TensorProto.INT32), axis=0)
@@ -126,7 +128,7 @@ def _exponents(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
 
 
 def _six_bit_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """q4_k, q5_k: a scale and a minimum of six bits per group, times two fp16 per record."""
+    """Unpack q4_k and q5_k: 6-bit scale and minimum per group, each times an fp16 of the record."""
     scale, minimum = (
         body.op("Mul", factor, body.reshape(part, 0, 0, 8, TILE))
         for factor, part in zip(
@@ -137,7 +139,7 @@ def _six_bit_scales(body: Body, spec: Format, records: str) -> tuple[str, str, s
 
 
 def _biased_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """q3_k: a 6-bit number less 32 as scale of every 16 inputs, times one fp16 per record."""
+    """Unpack q3_k: a 6-bit scale less 32 for every 16 inputs, times an fp16 of the record."""
     halves = (body.op("Unsqueeze", part, [4]) for part in _six_bits(body, records, 32))
     biased = body.reshape(body.op("Concat", *halves, axis=4), 0, 0, 16, TILE)
     scale = body.op("Mul", _halves(body, records, 0, 1), body.op("Sub", biased, 32.0))
@@ -145,7 +147,7 @@ def _biased_scales(body: Body, spec: Format, records: str) -> tuple[str, str, st
 
 
 def _nibble_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """q2_k: a scale and a minimum of four bits for every 16 inputs, times two fp16 per record."""
+    """Unpack q2_k: 4-bit scale and minimum for every 16 inputs, each times an fp16 of the record."""
     both = body.reshape(body.slice(records, 64, 320, 2), 0, 0, 16, TILE)
     four_bits = (_and(body, both, 15), _shift(body, both, 4, "RIGHT"))
     scale, minimum = (
@@ -156,7 +158,7 @@ def _nibble_scales(body: Body, spec: Format, records: str) -> tuple[str, str, st
 
 
 def _six_bits(body: Body, records: str, start: int) -> list[str]:
-    """Two 6-bit numbers of each group, each f32[tiles, records, 4 pairs, 2 groups, 16]."""
+    """Return two 6-bit numbers of each group, each f32[tiles, records, 4 pairs, 2 groups, 16]."""
     fields = body.reshape(body.slice(records, start, start + 12 * TILE, 2), 0, 0, 4, 3, TILE)
     low, high = body.slice(fields, 0, 2, 3), body.slice(fields, 2, 3, 3)
     numbers = []
@@ -170,7 +172,7 @@ def _six_bits(body: Body, records: str, start: int) -> list[str]:
 
 
 def _signed_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
-    """q6_k: a signed byte as scale of every 16 inputs, times one fp16 per record."""
+    """Unpack q6_k: a signed byte as scale of every 16 inputs, times an fp16 of the record."""
     stored = body.reshape(body.slice(records, 32, 288, 2), 0, 0, 16, TILE)
     biased = body.cast(body.op("BitwiseXor", stored, np.uint8(128)), TensorProto.FLOAT)
     scale = body.op("Mul", _halves(body, records, 0, 1), body.op("Sub", biased, 128.0))
@@ -178,12 +180,12 @@ def _signed_scales(body: Body, spec: Format, records: str) -> tuple[str, str, st
 
 
 def _offset(body: Body, spec: Format, scale: str) -> str:
-    """The minimum of formats that have an offset instead."""
+    """Return the minimum of a format that has an offset instead."""
     return body.op("Mul", scale, float(-spec.offset))
 
 
 def _quants(body: Body, spec: Format, records: str, start: int) -> str:
-    """Quants of formats of 2 to 6 bits whose low ones, two or four of them, begin at byte ``start``."""
+    """Return quants of 2 to 6 bits; their two or four low bits begin at byte ``start``."""
     low_bits = 4 if spec.bits >= 4 else 2
     end = start + 128 * low_bits * spec.pairs
     low = body.slice(records, start, end, 2)
@@ -199,7 +201,7 @@ def _quants(body: Body, spec: Format, records: str, start: int) -> str:
 
 
 def _steps(body: Body, spec: Format, stored: str, bits: int) -> str:
-    """A field whose bytes hold 8 steps of one bit, or the 4 steps of a half in two bits each."""
+    """Unpack a field whose bytes hold 8 steps of one bit, or the 4 steps of a half in two bits each."""
     stored = body.reshape(stored, 0, 0, spec.pairs, 2, bits, 1, TILE, 4)
     shape = (2, 4, 1, 1) if bits == 1 else (4, 1, 1)
     shifts = (bits * np.arange(np.prod(shape))).astype(np.uint8).reshape(shape)
@@ -207,7 +209,7 @@ def _steps(body: Body, spec: Format, stored: str, bits: int) -> str:
 
 
 def _factors(body: Body, spec: Format, records: str, start: int, count: int) -> tuple[str, str]:
-    """``count`` scales of every record, and as many minima behind them where the format has minima."""
+    """Return ``count`` scales of every record, and as many minima, stored after them if there are any."""
     if not spec.has_min:
         scale = _halves(body, records, start, count)
         return scale, _offset(body, spec, scale)
@@ -216,7 +218,7 @@ def _factors(body: Body, spec: Format, records: str, start: int, count: int) -> 
 
 
 def _halves(body: Body, records: str, start: int, count: int) -> str:
-    """f32[tiles, records, count, 16] from fp16 at byte ``start`` of every record."""
+    """Return f32[tiles, records, count, 16] from the fp16 at byte ``start`` of every record."""
     pairs = body.slice(records, start, start + 2 * TILE * count, 2)
     pairs = body.reshape(pairs, 0, 0, count, TILE, 2)
     return body.op(HALF, body.element(pairs, 0, 4), body.element(pairs, 1, 4), domain=DOMAIN)
@@ -238,5 +240,5 @@ UNPACKERS: dict[str, Unpacker] = {
     "q3_k": Unpacker(_biased_scales, group=16),
     "q2_k": Unpacker(_nibble_scales, group=16),
 }
-"""Quantised weight format -> how to unpack it. A new one needs an entry (a test compares with FORMATS)."""
+"""Unpackers of the quantised formats. A new format needs an entry; a test compares with FORMATS."""
 UNPACKABLE = {*UNPACKERS, *(name for name, spec in FORMATS.items() if spec.is_float)}

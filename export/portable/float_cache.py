@@ -1,4 +1,4 @@
-"""For devices that cannot compute with fp16, such as GPUs without the WebGPU feature ``shader-f16``."""
+"""Changes a bundle's graph for devices without fp16, such as GPUs without WebGPU's ``shader-f16``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from edgedec.export.model import CACHE, RINGS
 
 
 def with_float_cache(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of a bundle's model.onnx whose caches and kv_new are float32; it refers to the same weights.
+    """Return a copy of a bundle's model.onnx with float32 caches and kv_new; it refers to the same weights.
 
-    Such a model runs by its bodies alone: the kernels take an fp16 cache.
+    Such a model runs by its bodies only: the kernels need an fp16 cache.
     """
     out = onnx.ModelProto()
     out.CopyFrom(model)

@@ -1,7 +1,7 @@
-"""Floats from their bytes in standard ops, exactly: opset 21 has no op that reinterprets bits.
+"""Makes exact floats from their bytes in standard ops: opset 21 has no op that reinterprets bits.
 
-Sign and exponent choose two entries of a table: the number that a mantissa of zero makes, and the step by
-which the mantissa moves it. Sums and products of these are exact. NaNs are not kept: weights have none.
+Sign and exponent select two table entries: the number with a mantissa of zero, and the step for one unit of
+the mantissa. Sums and products of these are exact. NaNs are not kept: weights have none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _SUBNORMAL_EXPONENT = _SIGN_EXPONENT | np.uint32(1 << 23)  # 2^-126 is the step'
 
 
 def half_function() -> onnx.FunctionProto:
-    """fp16 from its two bytes: the high byte tells sign, exponent and two bits of the mantissa, the low byte
-    adds as many steps.
+    """Return the function that makes fp16 of two bytes.
+
+    The high byte has the sign, the exponent and two bits of the mantissa; the low byte counts steps.
     """
     body = Body()
     high = np.arange(256, dtype=np.uint16) << 8
@@ -39,7 +40,7 @@ def half_function() -> onnx.FunctionProto:
 
 
 def float_function(name: str, spec: Format) -> onnx.FunctionProto:
-    """u8[tiles, bytes per tile] -> f32[tiles, K, 16 columns]."""
+    """Return the function from u8[tiles, bytes per tile] to f32[tiles, K, 16 columns]."""
     body = Body()
     stored = body.reshape("packed", 0, -1, TILE, spec.block_bytes)
     value = _NUMBERS[spec.name](body, [body.element(stored, i, 3) for i in range(spec.block_bytes)])
@@ -51,7 +52,7 @@ def _f16(body: Body, parts: list[str]) -> str:
 
 
 def _wide(body: Body, parts: list[str]) -> str:
-    """bf16 or f32 from its bytes, the lowest first: one sign, eight bits of exponent, then the mantissa."""
+    """Make bf16 or f32 of bytes, the lowest first: a sign bit, eight bits of exponent, then the mantissa."""
     *low, second, top = parts
     index = body.op("Mul", body.cast(top, TensorProto.INT32), np.int32(2))
     bit = body.op("BitShift", second, np.uint8(7), direction="RIGHT")

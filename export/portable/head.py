@@ -1,4 +1,4 @@
-"""Body of HeadTopK: all logits, and their summary."""
+"""Body of HeadTopK: computes all logits and their summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _LEAST = np.float32(-np.inf)
 
 
 def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """values, ids, logsumexp, entropy, logits. ``refine`` has no meaning where inputs are not rounded."""
+    """Return values, ids, logsumexp, entropy and logits.
+
+    The attribute ``refine`` has no effect here, because inputs are not rounded.
+    """
     x, table, want, keep, temperature = [*inputs, "", ""][:5]
     logits = product(body, x, table, attrs["format"], attrs["rows"], attrs["cols"])
     logits = softcapped(body, logits, attrs)
@@ -29,15 +32,15 @@ def head_topk(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
 
 
 def summary(body: Body, logits: str, k: int, temperature: str = "") -> list[str]:
-    """values f32[R,k], ids i64[R,k], logsumexp f32[R], entropy f32[R] of ``logits`` f32[R,V].
+    """Return values f32[R, k], ids i64[R, k], logsumexp f32[R] and entropy f32[R] of ``logits`` f32[R, V].
 
-    With a ``temperature`` f32[1] the last two are those of ``logits`` divided by it.
+    With a ``temperature`` f32[1], logsumexp and entropy are those of ``logits`` divided by it.
     """
     values, ids = body.node("TopK", [logits, body.constant([k])], 2, "", axis=1)
     best = body.op("ReduceMax", logits, [1], keepdims=1)
     if temperature:
         logits, best = (body.op("Div", value, temperature) for value in (logits, best))
-    # An entry of -inf (one outside ``keep``) has a share of 0, which is to be multiplied by a number.
+    # An entry of -inf (outside ``keep``) has a share of 0, and 0 times -inf would be NaN.
     below = body.op("Max", body.op("Sub", logits, best), np.float32(-1e30))
     shares = body.op("Exp", below)
     total = body.op("ReduceSum", shares, [1], keepdims=1)
@@ -49,7 +52,7 @@ def summary(body: Body, logits: str, k: int, temperature: str = "") -> list[str]
 
 
 def _only(body: Body, logits: str, keep: str, vocab: int) -> str:
-    """-inf outside the ids of ``keep``."""
+    """Return the logits with -inf for all ids outside ``keep``."""
     out = np.zeros(vocab, dtype=np.bool_)
     kept = body.op("Expand", np.array(True), body.op("Shape", keep))
     return body.op("Where", body.op("ScatterElements", out, keep, kept, axis=0), logits, _LEAST)

@@ -1,4 +1,4 @@
-"""Bodies of the ops that multiply by packed matrices, in float32: inputs are not rounded to int8."""
+"""Bodies of the ops that multiply by packed matrices, in float32; inputs are not rounded to int8."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgedec.kernels.packing.layout import FORMATS, TILE
 
 
 def quant_embedding(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """Decode the tiles of the tokens alone, then take each token's column of its tile."""
+    """Decode only the tiles of the tokens, then take each token's column of its tile."""
     ids, table = inputs
     packed = body.op("Gather", table, body.op("Div", ids, TILE), axis=0)
     column = body.op("Unsqueeze", body.op("Mod", ids, TILE), [1])
@@ -26,7 +26,7 @@ def quant_embedding(body: Body, attrs: dict[str, Any], inputs: list[str]) -> lis
 
 
 def quant_linear(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """The products, then bias, then residual."""
+    """Return the products plus bias plus residual."""
     x, bias, residual, *weights = inputs
     y = products(body, x, weights, attrs["formats"].split(","), attrs["rows"], attrs["cols"])
     for addend in filter(None, (bias, residual)):
@@ -35,7 +35,7 @@ def quant_linear(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[s
 
 
 def gated_mlp(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
-    """act(gate x) * (up x)."""
+    """Return act(gate x) * (up x)."""
     x, *weights = inputs
     rows = attrs["rows"]
     both = products(body, x, weights, attrs["formats"].split(","), [rows, rows], attrs["cols"])
@@ -46,9 +46,9 @@ def gated_mlp(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
 def products(
     body: Body, x: str, weights: list[str], formats: list[str], rows: Sequence[int], cols: int
 ) -> str:
-    """x[T, cols] times each of the transposed matrices, side by side.
+    """Return x[T, cols] times each of the transposed matrices, side by side.
 
-    Neighbours of one format are joined while they are packed, so that a runtime has one matrix to unpack.
+    Neighbouring matrices of one format are joined before unpacking, so that a runtime unpacks one matrix.
     """
     joined: list[tuple[list[str], str, int]] = []
     for weight, format, count in zip(weights, formats, rows, strict=True):
@@ -65,13 +65,13 @@ def products(
 
 
 def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) -> str:
-    """x[T, cols] times the transposed matrix [rows, cols]."""
+    """Return x[T, cols] times the transposed matrix [rows, cols]."""
     if FORMATS[format].is_float:
         y = body.op("MatMul", x, float_columns(body, packed, format))
     else:
         weights, minima = quantised_columns(body, packed, format, cols)
         y = body.op("MatMul", x, weights)
-        if minima:  # one for each group of inputs: they multiply the sum of the group
+        if minima:  # a group's minimum is multiplied by the sum of its inputs
             groups = body.reshape(x, 0, -1, UNPACKERS[format].group)
             sums = body.op("ReduceSum", groups, [2], keepdims=0)
             y = body.op("Add", y, body.op("MatMul", sums, minima))

@@ -1,9 +1,10 @@
-"""GGUF tokenizer metadata -> a ``tokenizer.json`` that gives the same token ids.
+"""Turns GGUF tokenizer metadata into a ``tokenizer.json`` that gives the same token ids.
 
-bpe.py            byte-level BPE; pretokenizers.py holds its word-splitting rules by name
+bpe.py            byte-level BPE
+pretokenizers.py  the word-splitting rules of byte-level BPE, by name
 spm.py            SentencePiece BPE with byte fallback
 special.py        added tokens and the ids that end a turn
-vocabulary.py     reading and checking the metadata
+vocabulary.py     reads and checks the metadata
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from edgedec.export.tokenizer.vocabulary import PREFIX, GgufVocabulary, read_voc
 
 __all__ = ["build_tokenizer"]
 
-# Defaults of SentencePiece models for settings that the file leaves out (those of llama.cpp).
+# llama.cpp's defaults for SentencePiece models, for settings that the file leaves out.
 _SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
-    """Compact text of a tokenizer.json (format of the ``tokenizers`` library), and facts that it leaves out.
+    """Return a tokenizer.json (format of the ``tokenizers`` library) and the facts that it leaves out.
 
-    ``metadata`` holds the GGUF key-values: strings decoded, arrays as lists. Raises UnsupportedError for
-    another kind of tokenizer or an unknown pre-tokenizer, BadFileError for missing or inconsistent arrays.
+    ``metadata`` holds the GGUF key-values, with strings decoded and arrays as lists. Raises UnsupportedError
+    for another kind of tokenizer or pre-tokenizer, BadFileError for missing or inconsistent arrays.
     """
     model = metadata.get(f"{PREFIX}model")
     if model == "gpt2":
@@ -73,7 +74,7 @@ def _build_spm(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """Token ids at both ends of a text, where the metadata leave them open."""
+    """Defaults for the token ids at both ends of a text."""
 
     kind: Literal["bpe", "spm"]
     bos: int | None
@@ -86,7 +87,7 @@ def _finish(
 ) -> tuple[str, TokenizerInfo]:
     ends = eos_ids(metadata, vocab, ids.eos)
     document = {"version": "1.0", "added_tokens": added_tokens(vocab, ends), **sections}
-    # No escapes and no spaces: the vocabulary is most of the file, and a bundle may hardly outgrow its GGUF.
+    # No escapes and no spaces keep the file small: the vocabulary is most of it.
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     info = TokenizerInfo(
         add_bos=ids.bos is not None and bool(metadata.get(f"{PREFIX}add_bos_token", ids.add_bos)),

@@ -10,14 +10,14 @@ from edgedec.export.tokenizer.vocabulary import UNUSED, GgufVocabulary
 
 
 def bpe_sections(vocab: GgufVocabulary, rule: PreTokenizer) -> dict[str, Any]:
-    """The normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
+    """Return the normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
 
     Raises BadFileError when a merge uses or makes a token that the vocabulary lacks.
     """
     if not vocab.merges:
         raise BadFileError("tokenizer.ggml.merges is missing: a gpt2 tokenizer cannot work without it")
     ids = {text: i for i, text in enumerate(vocab.tokens)}
-    # Of a pair listed twice the first counts; the tokenizers library would take the last.
+    # If a pair is listed twice, the first counts; the tokenizers library would take the last.
     merges = list(dict.fromkeys(vocab.merges))
     used: set[str] = set()
     for left, right in merges:

@@ -1,9 +1,9 @@
-"""How byte-level BPE cuts text into words before merging, by the name in ``tokenizer.ggml.pre``.
+"""Rules by which byte-level BPE splits text into words, by their name in ``tokenizer.ggml.pre``.
 
-Each entry is the list of regular expressions applied one after the other: the matches of one and the gaps
-between them are the input of the next one. The expressions are those of the models' own tokenizers; names and
-grouping follow llama.cpp. Where llama.cpp approximates one (its engine knows no upper and lower case outside
-ASCII: gpt-4o, tekken), the model's own expression is used.
+A rule is a list of regular expressions, applied in order: the matches of one and the gaps between them are
+the input of the next. The expressions are those of the models' own tokenizers; names and grouping follow
+llama.cpp. Its engine knows no upper and lower case outside ASCII and approximates two expressions, gpt-4o and
+tekken; EdgeDec uses the models' own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from edgedec.text import word_patterns as words
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """``ignore_merges``: a word that is a token is taken whole. ``add_bos`` is its default."""
+    """One rule.
+
+    ``ignore_merges``: a word that is a token is taken whole. ``add_bos``: default of models with this rule.
+    """
 
     regexes: tuple[str, ...]
     ignore_merges: bool = False
@@ -63,7 +66,10 @@ PRE_TOKENIZERS: dict[str, PreTokenizer] = {name: rule for rule, names in _FAMILI
 
 
 def find_pre_tokenizer(name: str | None) -> PreTokenizer:
-    """The rule called ``name``; None, in files older than the key, is ``default``. Else UnsupportedError."""
+    """Return the rule called ``name``; None, in files without the key, means ``default``.
+
+    Raises UnsupportedError for an unknown name.
+    """
     rule = PRE_TOKENIZERS.get(name or "default")
     if rule is None:
         known = "known: " + ", ".join(sorted(PRE_TOKENIZERS))
@@ -72,7 +78,7 @@ def find_pre_tokenizer(name: str | None) -> PreTokenizer:
 
 
 def pre_tokenizer_section(rule: PreTokenizer) -> dict[str, Any]:
-    """The ``pre_tokenizer`` section: the splits in order, then bytes mapped to printable characters."""
+    """Return the ``pre_tokenizer`` section: the splits in order, then bytes as printable characters."""
     steps: list[dict[str, Any]] = [
         {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
         for regex in rule.regexes

@@ -1,4 +1,4 @@
-"""Which tokens are special, which ones end a turn, and how they enter tokenizer.json."""
+"""Finds the special tokens and those that end a turn, and writes them into tokenizer.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from edgedec.export.tokenizer.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, GgufVocabulary, token_id
 
-# Texts by which chat models end a turn. Converters often leave eot_token_id out; llama.cpp goes by name too.
+# Tokens with which chat models end a turn. Converters often omit eot_token_id; llama.cpp uses names too.
 END_OF_TURN = (
     "<|im_end|>",
     "<end_of_turn>",
@@ -25,7 +25,7 @@ END_OF_TURN = (
 
 
 def eos_ids(metadata: Mapping[str, Any], vocab: GgufVocabulary, default: int | None) -> tuple[int, ...]:
-    """Ids that end a reply: eos first, then eot, eom and the tokens named in END_OF_TURN, without repeats."""
+    """Return the ids that end a reply: eos, eot, eom and the tokens of END_OF_TURN, without repeats."""
     eos = token_id(metadata, "eos", len(vocab.tokens))
     candidates = [default if eos is None else eos]
     candidates += [token_id(metadata, name, len(vocab.tokens)) for name in ("eot", "eom")]
@@ -34,20 +34,21 @@ def eos_ids(metadata: Mapping[str, Any], vocab: GgufVocabulary, default: int | N
 
 
 def named_ends(ids: Mapping[str, int]) -> list[int]:
-    """The tokens named in END_OF_TURN, of a vocabulary text -> id."""
+    """Return the ids of the tokens of END_OF_TURN; ``ids`` is a vocabulary."""
     names = set(END_OF_TURN)
     if {"<|return|>", "<|call|>"} <= ids.keys():
-        # The "harmony" format closes every message with <|end|>, the reply only with <|return|> or <|call|>.
+        # The "harmony" format ends every message with <|end|>, but a reply with <|return|> or <|call|>.
         names.discard("<|end|>")
     return [ids[name] for name in END_OF_TURN if name in names and name in ids]
 
 
 def added_tokens(vocab: GgufVocabulary, eos: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The ``added_tokens`` section, ids ascending.
+    """Return the ``added_tokens`` section, with ascending ids.
 
-    Control and unknown tokens are ``special``: found in text only when the caller asks for it, silent when
-    decoded. User-defined ones are always found. All match the text as written, before any normalisation.
-    A token that ends a turn is special whatever its type says, as in llama.cpp.
+    - Control and unknown tokens are ``special``: found in text only on request, and decoded to nothing.
+    - User-defined tokens are always found.
+    - All match the text as written, before any normalisation.
+    - A token that ends a turn is special even if its type says otherwise, as in llama.cpp.
     """
     special = set(vocab.of_type(CONTROL, UNKNOWN)) | set(eos)
     chosen = sorted(special | set(vocab.of_type(USER_DEFINED)))

@@ -1,11 +1,12 @@
 """SentencePiece BPE (``tokenizer.ggml.model`` = llama): tokens have scores, merges must be derived.
 
-The reference algorithm joins, as long as it can, the two neighbours whose concatenation is the token of the
-highest score (the leftmost on a tie); text that is no token in the end is spelt in byte tokens <0xNN>. In
-terms of ranked merges, every split of a token into two tokens would be a merge with the rank of the token.
-Only one of these splits can ever happen: while a span of text becomes token T, nothing outside the span takes
-part, so the joins inside it are the same, in the same order, as when T is tokenised alone; the last of them
-is T's split. ``canonical_split`` finds it, and the other splits are left out: same result, half the file.
+The reference algorithm repeatedly joins the two neighbours whose concatenation is the token of the highest
+score, the leftmost on a tie. Text that is no token in the end is spelt in byte tokens <0xNN>.
+
+As ranked merges, every split of a token into two tokens would be a merge with the rank of the token. Only one
+of these splits can happen. While a span of text becomes token T, nothing outside the span takes part, so the
+joins inside are the same, in the same order, as when T is tokenised alone. The last of them is T's split.
+``canonical_split`` finds it. Leaving out the other splits gives the same result and half the file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SPACE = "▁"
 
 
 def canonical_split(token: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The pair whose join completes ``token`` when it is tokenised alone; None if it is never completed."""
+    """Return the pair whose join completes ``token`` when it is tokenised alone, or None if nothing does."""
     parts = list(token)
     missing = float("-inf")
     pairs = [scores.get(a + b, missing) for a, b in itertools.pairwise(parts)]
@@ -40,10 +41,10 @@ def canonical_split(token: str, scores: Mapping[str, float]) -> tuple[str, str] 
 
 
 def derive_merges(vocab: GgufVocabulary) -> list[tuple[str, str]]:
-    """One merge per reachable token, best score first (the lower id first on a tie).
+    """Return one merge for each reachable token, by falling score, then by rising id.
 
-    Control, byte and user-defined tokens are not made by merging: as in SentencePiece, text that merely looks
-    like one stays text. Tokens with equal scores are ranked by id, where the reference goes by position.
+    Control, byte and user-defined tokens are not made by merging: as in SentencePiece, text that looks like
+    one stays text. On equal scores, the reference decides by position in the text instead of by id.
     """
     mergeable = vocab.of_type(NORMAL, UNUSED)
     scores = {vocab.tokens[i]: vocab.scores[i] for i in mergeable}
@@ -58,7 +59,7 @@ def derive_merges(vocab: GgufVocabulary) -> list[tuple[str, str]]:
 
 
 def spm_sections(vocab: GgufVocabulary, *, add_space_prefix: bool, unknown: int | None) -> dict[str, Any]:
-    """The normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
+    """Return the normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
 
     Raises BadFileError when the scores are missing.
     """

@@ -1,4 +1,4 @@
-"""Reading and checking the ``tokenizer.ggml.*`` key-values of a GGUF file."""
+"""Reads and checks the ``tokenizer.ggml.*`` key-values of a GGUF file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True)
 class GgufVocabulary:
-    """The parallel arrays of a GGUF vocabulary; index = token id.
+    """The parallel arrays of a GGUF vocabulary; the index is the token id.
 
     ``tokens`` are distinct and non-empty. ``scores`` may be empty for byte-level BPE, ``merges`` for SPM.
     """
@@ -28,14 +28,14 @@ class GgufVocabulary:
     merges: tuple[tuple[str, str], ...]
 
     def of_type(self, *types: int) -> list[int]:
-        """Ids, ascending, of all tokens of the given types."""
+        """Return the ids of all tokens of the given types, ascending."""
         return [i for i, kind in enumerate(self.types) if kind in types]
 
 
 def token_id(metadata: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
-    """Value of ``tokenizer.ggml.<name>_token_id``, or None when absent or outside the vocabulary.
+    """Return ``tokenizer.ggml.<name>_token_id``, or None if it is absent or outside the vocabulary.
 
-    Raises BadFileError when it is no whole number.
+    Raises BadFileError if it is not a whole number.
     """
     value = metadata.get(f"{PREFIX}{name}_token_id")
     if value is None:
@@ -46,11 +46,11 @@ def token_id(metadata: Mapping[str, Any], name: str, vocab_size: int) -> int | N
 
 
 def read_vocabulary(metadata: Mapping[str, Any]) -> GgufVocabulary:
-    """Collect and check the arrays. Raises BadFileError naming the key that is missing or inconsistent."""
+    """Collect and check the arrays. Raises BadFileError, which names the missing or inconsistent key."""
     tokens = _strings(metadata, "tokens")
     if not tokens:
         raise BadFileError(f"the GGUF file has no tokenizer: {PREFIX}tokens is missing or empty")
-    # llama.cpp gives empty tokens this name, which keeps the texts distinct.
+    # llama.cpp gives empty tokens this name; it keeps the texts distinct.
     tokens = [text or f"[EMPTY_{i}]" for i, text in enumerate(tokens)]
     if len(set(tokens)) != len(tokens):
         raise BadFileError(f"{PREFIX}tokens lists {len(tokens) - len(set(tokens))} tokens twice")
