@@ -1,8 +1,10 @@
 // Splitting work over threads that somebody else owns (ONNX Runtime's pool; none in the C ABI for tests).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <new>
+#include <thread>
 
 namespace edgedec {
 
@@ -25,6 +27,32 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
   if (n == 1) return body(size_t{0});
   threads.run(n, [](void* context, size_t i) { (*static_cast<Body*>(context))(i); }, &body);
 }
+
+// Work that every task of a section needs done first, in pieces that its threads share. It costs no section of its
+// own: a thread that joins late finds pieces done, one that joins early does some of them.
+class SharedPieces {
+ public:
+  explicit SharedPieces(size_t count) : count_(count) {}
+
+  // Call it at the start of every task. Calls body(i) for pieces that no thread has taken, then waits for those that
+  // other threads still compute; on return all are done. The body must not throw: others would wait for ever.
+  template <class Body>
+  void finish(const Body& body) {
+    if (done_.load(std::memory_order_acquire) == count_) return;
+    for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
+      body(i);
+      done_.fetch_add(1, std::memory_order_release);
+    }
+    for (int spins = 0; done_.load(std::memory_order_acquire) != count_; ++spins)
+      if (spins >= kSpins) std::this_thread::yield();
+  }
+
+ private:
+  static constexpr int kSpins = 1000;  // a piece takes a microsecond; longer waits mean that its thread was suspended
+
+  const size_t count_;
+  std::atomic<size_t> next_{0}, done_{0};
+};
 
 enum class Scratch {
   kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kTableTile, kCount

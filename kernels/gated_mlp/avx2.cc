@@ -1,4 +1,4 @@
-#include "common/vec16_avx2.h"
+#include "simd/vec16_avx2.h"
 #include "gated_mlp/impl.h"
 
 namespace edgedec::gated_mlp::avx2 {

@@ -11,11 +11,12 @@ namespace edgedec::gated_mlp {
 void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& gate, const Weight& up,
                Activation act, const float* x, int m, float* out) {
   const int terms = std::max(quant_linear::int8_terms(gate, 1), quant_linear::int8_terms(up, 1));
-  const Acts acts = quant_linear::quantise(linear, threads, x, m, gate.cols, terms);
+  quant_linear::Activations activations(linear, x, m, gate.cols, terms);
   const int tiles = gate.tiles();
   // Many tokens: keep the products of a task within the second-level cache.
   const int step = std::max(1, std::min(quant_linear::tiles_per_task(gate), 2048 / std::max(1, m)));
   auto body = [&](size_t task) {
+    const Acts& acts = activations.ready();
     const int tile0 = static_cast<int>(task) * step, tile1 = std::min(tiles, tile0 + step);
     const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
     float* g = scratch<float>(Scratch::kGate, ld * m);

@@ -1,7 +1,7 @@
 // The activation on sixteen lanes, instantiated once per instruction set.
 #pragma once
 
-#include "common/math16.h"
+#include "simd/math16.h"
 #include "gated_mlp/gated_mlp.h"
 
 namespace edgedec::gated_mlp {

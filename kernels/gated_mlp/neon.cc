@@ -1,4 +1,4 @@
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "gated_mlp/impl.h"
 
 namespace edgedec::gated_mlp::neon {

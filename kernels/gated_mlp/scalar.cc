@@ -1,4 +1,4 @@
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "gated_mlp/impl.h"
 
 namespace edgedec::gated_mlp::scalar {

@@ -1,4 +1,4 @@
-#include "common/vec16_avx512.h"
+#include "simd/vec16_avx512.h"
 #include "head_topk/impl.h"
 
 namespace edgedec::head_topk::avx512 {

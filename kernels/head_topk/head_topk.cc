@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "common/math64.h"
+#include "simd/math64.h"
 
 #define EDGEDEC_ROWS "common/float_rows.inc"
 
@@ -116,6 +116,7 @@ RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
 }
 
 void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vector<Candidate>& best, RowSums& sums) {
+  std::sort(best.begin(), best.end(), better);  // the order in which threads found them must not reach the sums
   const int others = p.count - static_cast<int>(best.size());
   const float floor = floor_of(best, others);
   float* value = scratch<float>(Scratch::kFine, best.size());
@@ -158,7 +159,8 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
   for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
     const int m = std::min(kRowsAtOnce, r - r0);
     const float* rows = x + static_cast<size_t>(r0) * table.cols;
-    const Acts fine = quant_linear::quantise(linear, threads, rows, m, table.cols, terms);
+    quant_linear::Activations activations(linear, rows, m, table.cols, terms);
+    const Acts& fine = activations.acts();
     Acts acts = fine;
     acts.m = m;
     float* logits = out.logits ? out.logits + static_cast<size_t>(r0) * table.rows : nullptr;
@@ -168,6 +170,7 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
     for (auto& b : bound) b.store(kLowest, std::memory_order_relaxed);
     const Pass pass{linear, row, table, acts, keep, count, k, scale, logits, parts, bound};
     auto body = [&](size_t block) {
+      activations.ready();
       const int first = static_cast<int>(block) * kBlock, n = std::min(kBlock, count - first);
       float* buffer = scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock);
       block_logits(pass, first, n, buffer);

@@ -1,7 +1,7 @@
 // Block reductions on sixteen lanes, instantiated once per instruction set.
 #pragma once
 
-#include "common/math16.h"
+#include "simd/math16.h"
 #include "head_topk/head_topk.h"
 
 namespace edgedec::head_topk {

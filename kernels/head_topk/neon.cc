@@ -1,4 +1,4 @@
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "head_topk/impl.h"
 
 namespace edgedec::head_topk::neon {

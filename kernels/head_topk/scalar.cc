@@ -1,4 +1,4 @@
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "head_topk/impl.h"
 
 namespace edgedec::head_topk::scalar {

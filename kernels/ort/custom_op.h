@@ -7,7 +7,7 @@
 
 #include "common/isa.h"
 #include "common/parallel.h"
-#include "formats.h"
+#include "packing/formats.h"
 #include "ort/ort_api.h"
 
 namespace edgedec::ort {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "common/mapped_file.h"
-#include "formats.h"
+#include "packing/formats.h"
 
 namespace edgedec::quant_embedding {
 

@@ -1,7 +1,7 @@
 // AMX: sixteen tokens times sixteen columns in one instruction. The integers are the same as VNNI's, the float
 // steps are VNNI's code, so the bits are the same; below eight tokens a tile is mostly empty and VNNI runs.
-#include "common/amx.h"
-#include "common/vec16_avx512.h"
+#include "simd/amx.h"
+#include "simd/vec16_avx512.h"
 #include "quant_linear/avx512_impl.h"
 #include "quant_linear/float_impl.h"
 

@@ -1,5 +1,5 @@
 // AVX2: vpmaddubsw, whose 16-bit sums are kept below their limit by widening after every few steps.
-#include "common/vec16_avx2.h"
+#include "simd/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
 #include "quant_linear/float_impl.h"
 

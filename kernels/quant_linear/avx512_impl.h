@@ -1,7 +1,7 @@
 // The 512-bit rows: one register holds a step of all sixteen columns.
 #pragma once
 
-#include "common/avx512.h"
+#include "simd/avx512.h"
 #include "quant_linear/quantise_avx2.h"
 
 namespace edgedec::quant_linear {

@@ -1,5 +1,5 @@
 // AVX-512 VNNI: vpdpbusd on 512 bits.
-#include "common/vec16_avx512.h"
+#include "simd/vec16_avx512.h"
 #include "quant_linear/avx512_impl.h"
 #include "quant_linear/float_impl.h"
 

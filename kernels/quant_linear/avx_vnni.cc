@@ -1,5 +1,5 @@
 // AVX-VNNI: vpdpbusd on 256 bits, unsigned quants times signed activations straight into 32 bits.
-#include "common/vec16_avx2.h"
+#include "simd/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
 #include "quant_linear/float_impl.h"
 

@@ -1,7 +1,12 @@
-// The quantised ops by row name, on one thread, for tests and benchmarks. Status: 0 done, 1 row cannot run here,
-// 2 bad argument.
+// The quantised ops by row name, for tests and benchmarks. Status: 0 done, 1 row cannot run here, 2 bad argument.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
 #include "common/capi.h"
 #include "common/isa.h"
+#include "common/threads.h"
 #include "gated_mlp/gated_mlp.h"
 #include "head_topk/head_topk.h"
 #include "quant_embedding/quant_embedding.h"
@@ -10,6 +15,8 @@
 using namespace edgedec;
 
 namespace {
+
+int threads_per_call = 1;
 
 const quant_linear::Row* runnable(const char* name) {
   const quant_linear::Row* row = quant_linear::find_row(name);
@@ -21,7 +28,50 @@ bool weight(const char* format, const uint8_t* data, int rows, int cols, Weight*
   return w->format != FormatId::kCount && rows > 0 && cols > 0;
 }
 
+// Threads that quantise activations in one call. Each waits in its first piece until all have one, or for a second.
+struct Meeting {
+  quant_linear::QuantiseFn quantise;
+  size_t expected;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::thread::id> threads;
+
+  void attend() {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (!threads.insert(std::this_thread::get_id()).second) return;
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::seconds(1), [this] { return threads.size() >= expected; });
+  }
+};
+
+Meeting* meeting = nullptr;  // of the call that runs: one at a time
+
+void quantise_in_meeting(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale,
+                         int32_t* sum) {
+  meeting->attend();
+  meeting->quantise(x, cols, k, first, last, q, scale, sum);
+}
+
 }  // namespace
+
+// How many threads every later call below may use; 1 until it is called. Not for several threads.
+EDGEDEC_EXPORT void edgedec_set_threads(int count) { threads_per_call = count < 1 ? 1 : count; }
+
+// How many threads take part in quantising x[m][cols] for one QuantLinear; -1: bad argument or row.
+EDGEDEC_EXPORT int edgedec_quantising_threads(const char* name, const char* format, const uint8_t* data, int rows,
+                                              int cols, const float* x, int m, int terms, float* out) {
+  const quant_linear::Row* row = runnable(name);
+  Weight w;
+  if (!row || !weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return -1;
+  Meeting here{row->quantise, static_cast<size_t>(threads_per_call), {}, {}, {}};
+  meeting = &here;
+  quant_linear::Row watched = *row;
+  watched.quantise = quantise_in_meeting;
+  OwnThreads threads(threads_per_call);
+  quant_linear::linear(watched, threads, &w, 1, x, m, terms, nullptr, nullptr, out);
+  meeting = nullptr;
+  return static_cast<int>(here.threads.size());
+}
 
 EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, const uint8_t* data, int rows, int cols,
                                         const float* x, int m, int terms, const float* bias, const float* residual,
@@ -30,8 +80,8 @@ EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, co
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return 2;
-  Serial serial;
-  quant_linear::linear(*row, serial, &w, 1, x, m, terms, bias, residual, out);
+  OwnThreads threads(threads_per_call);
+  quant_linear::linear(*row, threads, &w, 1, x, m, terms, bias, residual, out);
   return 0;
 }
 
@@ -39,7 +89,8 @@ EDGEDEC_EXPORT int edgedec_quantise(const char* name, const float* x, int m, int
                                     int32_t* sum) {
   const quant_linear::Row* row = runnable(name);
   if (!row) return 1;
-  row->quantise(x, cols, 0, m, padded_k(cols), q, scale, sum);
+  const int k = padded_k(cols);
+  row->quantise(x, cols, k, 0, static_cast<size_t>(m) * (k / kGroup), q, scale, sum);
   return 0;
 }
 
@@ -50,8 +101,8 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
   Weight g, u;
   if (!row) return 1;
   if (!weight(gate_format, gate, rows, cols, &g) || !weight(up_format, up, rows, cols, &u)) return 2;
-  Serial serial;
-  gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), serial, g, u,
+  OwnThreads threads(threads_per_call);
+  gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), threads, g, u,
                        gelu ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu, x, m, out);
   return 0;
 }
@@ -64,8 +115,8 @@ EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || k < 1 || k > head_topk::kBlock) return 2;
-  Serial serial;
-  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), serial, w, x, r, refined != 0,
+  OwnThreads threads(threads_per_call);
+  head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), threads, w, x, r, refined != 0,
                        {softcap, 1.0f / temperature}, keep, kept, k, {values, ids, logsumexp, entropy, logits});
   return 0;
 }

@@ -1,8 +1,8 @@
 // Reading single quants and scales out of a record: for scalar code.
 #pragma once
 
-#include "common/half.h"
-#include "formats.h"
+#include "simd/half.h"
+#include "packing/formats.h"
 
 namespace edgedec {
 namespace {

@@ -1,7 +1,7 @@
 // Matrices of F16, BF16 and F32, on sixteen lanes (one per output column), instantiated once per instruction set.
 #pragma once
 
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "quant_linear/quant_linear.h"
 
 namespace edgedec::quant_linear {

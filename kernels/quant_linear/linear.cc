@@ -26,14 +26,24 @@ void two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
     for (int c = 0; c < columns; ++c) out[i * ldo + c] = both[i * ld + c] + both[(m + i) * ld + c];
 }
 
-// rest = x - q * scale, the part of row r that its first term misses.
-void left_over(const float* x, const int8_t* q, const float* scale, int r, int cols, int k, float* rest) {
-  const size_t row = static_cast<size_t>(r);
-  for (int g = 0; g * kGroup < cols; ++g) {
-    const float a = scale[row * (k / kGroup) + g];
-    for (int i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
-      rest[row * cols + i] = x[row * cols + i] - static_cast<float>(q[row * k + i]) * a;
-  }
+// Groups of activations that one thread quantises at a time, in about a microsecond.
+constexpr size_t kGroupsPerPiece = 32;
+
+size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
+
+size_t pieces(int m, int cols, int terms) {
+  return terms ? (groups(m, cols) + kGroupsPerPiece - 1) / kGroupsPerPiece : 0;
+}
+
+// rest = x - q * scale for groups [first, last): the error of the first term.
+void left_over(const float* x, const int8_t* q, const float* scale, int cols, int k, size_t first, size_t last,
+               float* rest) {
+  for_groups(k, first, last, [&](size_t m, int g, size_t at) {
+    for (int i = 0; i < kGroup && g * kGroup + i < cols; ++i) {
+      const size_t from = m * cols + g * kGroup + i;
+      rest[from] = x[from] - static_cast<float>(q[at * kGroup + i]) * scale[at];
+    }
+  });
 }
 
 }  // namespace
@@ -44,25 +54,31 @@ int tiles_per_task(const Weight& w) {
 
 int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
 
-Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols, int terms) {
-  if (terms == 0) return {m, 0, x, nullptr, nullptr, nullptr};
+Activations::Activations(const Row& row, const float* x, int m, int cols, int terms)
+    : row_(row), m_(m), cols_(cols), acts_{m, 0, x, nullptr, nullptr, nullptr}, pieces_(pieces(m, cols, terms)) {
+  if (terms == 0) return;
   const int k = padded_k(cols);
   const size_t rows = static_cast<size_t>(m) * terms;
-  int8_t* q = scratch<int8_t>(Scratch::kActs, rows * k);
-  float* scale = scratch<float>(Scratch::kActScales, rows * (k / 32));
-  int32_t* sum = scratch<int32_t>(Scratch::kActSums, rows * (k / 16));
-  float* rest = terms == 2 ? scratch<float>(Scratch::kRest, static_cast<size_t>(m) * cols) : nullptr;
-  constexpr int kRows = 8;  // one token is quicker to quantise than to hand over
-  auto body = [&](size_t i) {
-    const int m0 = static_cast<int>(i) * kRows, m1 = std::min(m, m0 + kRows);
-    row.quantise(x, cols, m0, m1, k, q, scale, sum);
-    if (!rest) return;
-    for (int r = m0; r < m1; ++r) left_over(x, q, scale, r, cols, k, rest);
-    const size_t second = static_cast<size_t>(m);
-    row.quantise(rest, cols, m0, m1, k, q + second * k, scale + second * (k / 32), sum + second * (k / 16));
-  };
-  parallel_for(threads, static_cast<size_t>((m + kRows - 1) / kRows), body);
-  return {m * terms, k, x, q, scale, sum};
+  q_ = scratch<int8_t>(Scratch::kActs, rows * k);
+  scale_ = scratch<float>(Scratch::kActScales, rows * (k / 32));
+  sum_ = scratch<int32_t>(Scratch::kActSums, rows * (k / 16));
+  if (terms == 2) rest_ = scratch<float>(Scratch::kRest, static_cast<size_t>(m) * cols);
+  acts_ = {m * terms, k, x, q_, scale_, sum_};
+}
+
+const Acts& Activations::ready() {
+  pieces_.finish([this](size_t i) {
+    quantise(i * kGroupsPerPiece, std::min((i + 1) * kGroupsPerPiece, groups(m_, cols_)));
+  });
+  return acts_;
+}
+
+void Activations::quantise(size_t first, size_t last) {
+  row_.quantise(acts_.x, cols_, acts_.k, first, last, q_, scale_, sum_);
+  if (!rest_) return;
+  left_over(acts_.x, q_, scale_, cols_, acts_.k, first, last, rest_);
+  const size_t all = groups(m_, cols_);
+  row_.quantise(rest_, cols_, acts_.k, first, last, q_ + all * kGroup, scale_ + all, sum_ + 2 * all);
 }
 
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
@@ -74,8 +90,9 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
     ldo += weights[i].rows;
     tasks += (weights[i].tiles() + tiles_per_task(weights[i]) - 1) / tiles_per_task(weights[i]);
   }
-  const Acts acts = quantise(row, threads, x, m, weights[0].cols, most_terms);
+  Activations activations(row, x, m, weights[0].cols, most_terms);
   auto body = [&](size_t task) {
+    const Acts& acts = activations.ready();
     size_t column = 0;
     for (int i = 0; i < count; column += weights[i++].rows) {
       const Weight& w = weights[i];

@@ -1,4 +1,4 @@
-// The op bodies that stand on a row's tiles: quantising once, splitting the columns over threads.
+// The op bodies that stand on a row's tiles: the threads quantise the activations together, then share out the columns.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,32 @@ int tiles_per_task(const Weight& w);
 // How many int8 terms of x a weight reads when it may have `terms`: none when it holds floats.
 int int8_terms(const Weight& w, int terms);
 
-// Quantises x[m][cols] into this thread's scratch; valid until its next call on this thread. With terms = 2 the rows
-// m .. 2m - 1 quantise what the first m miss, so that both together carry about 15 bits; with terms = 0 only float
-// formats can use the result.
-Acts quantise(const Row& row, Parallel& threads, const float* x, int m, int cols, int terms);
+// The activations of a parallel section, quantised by its threads together before they read them.
+class Activations {
+ public:
+  // x[m][cols]. With terms = 2 the rows m .. 2m - 1 quantise the errors of the first m, so that both together carry
+  // about 15 bits; with terms = 0 only float formats can use the result. The arrays lie in this thread's scratch: they
+  // are valid until the next Activations on this thread.
+  Activations(const Row& row, const float* x, int m, int cols, int terms);
+
+  // Quantises pieces that no thread has taken and waits for the others. Call it at the start of every task.
+  const Acts& ready();
+
+  // Where the result lies; its contents are there once ready() has returned on any thread.
+  const Acts& acts() const { return acts_; }
+
+ private:
+  void quantise(size_t first, size_t last);
+
+  const Row& row_;
+  const int m_, cols_;
+  Acts acts_;
+  float* rest_ = nullptr;  // [m][cols]: the errors of the first terms
+  int8_t* q_ = nullptr;
+  float* scale_ = nullptr;
+  int32_t* sum_ = nullptr;
+  SharedPieces pieces_;
+};
 
 // out[m][sum of rows] = x W^T (+ bias) (+ residual). weights share x; bias and residual may be null. terms: 1 or 2 as
 // in quantise; two terms read the weights once and compute twice. They change nothing for float weights.

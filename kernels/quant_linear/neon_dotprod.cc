@@ -1,5 +1,5 @@
 // NEON with the dot product extension: sdot, signed bytes times signed bytes. Quants below 8 bits fit as they are.
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
 

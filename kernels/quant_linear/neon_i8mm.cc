@@ -1,6 +1,6 @@
 // NEON with the matrix extension: unsigned quants times signed activations as they are, by usdot for one token, by
 // usmmla (two columns times two tokens over eight inputs) for several.
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
 

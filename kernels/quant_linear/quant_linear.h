@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats.h"
+#include "packing/formats.h"
 
 namespace edgedec {
 
@@ -38,10 +38,22 @@ static constexpr int padded_k(int k) { return (k + 255) / 256 * 256; }
 
 namespace quant_linear {
 
-// Quantises rows [m0, m1) of x[m][cols] into the arrays that Acts describes: xscale = max|x| / 127,
-// q = round_half_even(x * (127 / max|x|)). Groups whose peak is below kLeastPeak are zeros; groups that hold a value
-// that is not a number, or an infinity, have a NaN for scale.
-using QuantiseFn = void (*)(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum);
+// Quantises groups [first, last) of x[m][cols] into the arrays that Acts describes. Groups are counted over all rows,
+// k / 32 in each. xscale = max|x| / 127, q = round_half_even(x * (127 / max|x|)). A group whose peak is below kLeastPeak
+// becomes zeros; a group that holds a NaN or an infinity gets a NaN as its scale.
+using QuantiseFn = void (*)(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale,
+                            int32_t* sum);
+
+// Calls each(row, group of that row, index) for the groups [first, last), counted as in QuantiseFn.
+template <class F>
+static EDGEDEC_INLINE void for_groups(int k, size_t first, size_t last, const F& each) {
+  const size_t per_row = static_cast<size_t>(k) / kGroup;
+  size_t m = first / per_row, g = first % per_row;
+  for (size_t at = first; at < last; ++at) {
+    each(m, static_cast<int>(g), at);
+    if (++g == per_row) g = 0, ++m;
+  }
+}
 
 // Columns of tiles [tile0, tile1) for tokens [m0, m1): out[(m - m0) * ldo + (column - 16 * tile0)].
 // Columns past w.rows are not written.

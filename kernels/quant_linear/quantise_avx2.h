@@ -51,13 +51,10 @@ EDGEDEC_INLINE void quantise_group(const float* x, int left, int8_t* q, float* s
   }
 }
 
-void quantise(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum) {
-  for (int m = m0; m < m1; ++m)
-    for (int g = 0; g < k / kGroup; ++g) {
-      const size_t at = static_cast<size_t>(m) * (k / kGroup) + g;
-      quantise_group(x + static_cast<size_t>(m) * cols + g * kGroup, cols - g * kGroup, q + at * kGroup, scale + at,
-                     sum + 2 * at);
-    }
+void quantise(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale, int32_t* sum) {
+  for_groups(k, first, last, [&](size_t m, int g, size_t at) {
+    quantise_group(x + m * cols + g * kGroup, cols - g * kGroup, q + at * kGroup, scale + at, sum + 2 * at);
+  });
 }
 
 }  // namespace

@@ -56,32 +56,32 @@ void tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1,
           element<F>(w.data + w.tile_bytes() * (n / kTile), w, x, m, n % kTile);
 }
 
-void quantise(const float* x, int cols, int m0, int m1, int k, int8_t* q, float* scale, int32_t* sum) {
-  for (int m = m0; m < m1; ++m)
-    for (int g = 0; g < k / kGroup; ++g) {
-      float value[kGroup], peak = 0.0f;
-      bool finite = true;
-      for (int i = 0; i < kGroup; ++i) {
-        const int at = g * kGroup + i;
-        value[i] = at < cols ? x[static_cast<size_t>(m) * cols + at] : 0.0f;
-        const float size = std::fabs(value[i]);
-        if (size > peak) peak = size;
-        finite = finite && std::isfinite(size);
-      }
-      const bool zeros = !finite || peak < kLeastPeak;
-      const float inverse = zeros ? 0.0f : 127.0f / peak;
-      const size_t at = static_cast<size_t>(m) * (k / kGroup) + g;
-      scale[at] = finite ? peak / 127.0f : __builtin_nanf("");
-      for (int half = 0; half < 2; ++half) {
-        int32_t total = 0;
-        for (int i = half * 16; i < half * 16 + 16; ++i) {
-          const auto rounded = zeros ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value[i] * inverse));
-          q[at * kGroup + i] = rounded;
-          total += rounded;
-        }
-        sum[2 * at + half] = total;
-      }
+void quantise_group(const float* x, int left, int8_t* q, float* scale, int32_t* sum) {
+  float value[kGroup], peak = 0.0f;
+  bool finite = true;
+  for (int i = 0; i < kGroup; ++i) {
+    value[i] = i < left ? x[i] : 0.0f;
+    const float size = std::fabs(value[i]);
+    if (size > peak) peak = size;
+    finite = finite && std::isfinite(size);
+  }
+  const bool zeros = !finite || peak < kLeastPeak;
+  const float inverse = zeros ? 0.0f : 127.0f / peak;
+  *scale = finite ? peak / 127.0f : __builtin_nanf("");
+  for (int half = 0; half < 2; ++half) {
+    int32_t total = 0;
+    for (int i = half * 16; i < half * 16 + 16; ++i) {
+      q[i] = zeros ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value[i] * inverse));
+      total += q[i];
     }
+    sum[half] = total;
+  }
+}
+
+void quantise(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale, int32_t* sum) {
+  for_groups(k, first, last, [&](size_t m, int g, size_t at) {
+    quantise_group(x + m * cols + g * kGroup, cols - g * kGroup, q + at * kGroup, scale + at, sum + 2 * at);
+  });
 }
 
 }  // namespace

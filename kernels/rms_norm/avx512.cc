@@ -1,4 +1,4 @@
-#include "common/vec16_avx512.h"
+#include "simd/vec16_avx512.h"
 #include "rms_norm/impl.h"
 
 namespace edgedec::rms_norm::avx512 {

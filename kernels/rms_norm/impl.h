@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/norm16.h"
+#include "simd/norm16.h"
 #include "rms_norm/rms_norm.h"
 
 namespace edgedec::rms_norm {

@@ -1,4 +1,4 @@
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "rms_norm/impl.h"
 
 namespace edgedec::rms_norm::neon {

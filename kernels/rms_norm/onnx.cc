@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ort/ops.h"
 #include "rms_norm/rms_norm.h"
 
@@ -8,7 +10,9 @@ struct RmsNorm {
   static constexpr const char* kName = "RMSNorm";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}};
-  static constexpr size_t kRowsAtOnce = 16;  // fewer are quicker done than handed over
+  // A second thread joins after 2 to 3 us, in which one thread normalises 20,000 floats (AVX-512, 2.5 GHz): smaller
+  // tasks lost time. A row is never split, since its sum has one order.
+  static constexpr size_t kFloatsPerTask = 1 << 15;
 
   explicit RmsNorm(const Info& info) : row(rms_norm::find_row(float_row(isa()))), epsilon(info.real("epsilon")) {}
 
@@ -19,12 +23,12 @@ struct RmsNorm {
     if (residual && c.rows(2, d) != m) throw Error("residual has the wrong shape");
     const auto *x = c.data<const float>(0), *weight = c.data<const float>(1);
     auto* out = c.output<float>(0, {m, d});
-    const size_t rows = static_cast<size_t>(m);
+    const size_t rows = static_cast<size_t>(m), step = std::max<size_t>(1, kFloatsPerTask / std::max<int64_t>(1, d));
     auto body = [&](size_t i) {
-      const size_t m0 = i * kRowsAtOnce, m1 = m0 + kRowsAtOnce < rows ? m0 + kRowsAtOnce : rows;
+      const size_t m0 = i * step, m1 = std::min(rows, m0 + step);
       row->run(x, weight, residual, out, m0, m1, static_cast<size_t>(d), epsilon);
     };
-    parallel_for(c, (rows + kRowsAtOnce - 1) / kRowsAtOnce, body);
+    parallel_for(c, (rows + step - 1) / step, body);
   }
 
   const rms_norm::Row* row;

@@ -1,4 +1,4 @@
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "rms_norm/impl.h"
 
 namespace edgedec::rms_norm::scalar {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/math64.h"
+#include "simd/math64.h"
 #include "rotary_table/rotary_table.h"
 
 namespace edgedec::rotary_table {

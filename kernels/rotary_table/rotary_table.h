@@ -1,6 +1,6 @@
 // RotaryTable: table[m, i] = cos(a), table[m, d / 2 + i] = sin(a) with a = double(positions[m]) * double(inv_freq[i]).
 //
-// Sine and cosine are those of common/math64.h: IEEE double operations alone, absolute error below 1e-15 for angles up
+// Sine and cosine are those of simd/math64.h: IEEE double operations alone, absolute error below 1e-15 for angles up
 // to 2^23, rounded once to float. Source of the rotation: Su et al., "RoFormer" (2021).
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "common/vec16_avx512.h"
+#include "simd/vec16_avx512.h"
 #include "tree_attention/impl.h"
 
 namespace edgedec::tree_attention::avx512 {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "tree_attention/tree_attention.h"
 
 namespace edgedec::tree_attention {

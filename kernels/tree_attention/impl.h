@@ -1,7 +1,7 @@
 // The steps of attention for one block, shared by the rows.
 #pragma once
 
-#include "common/math16.h"
+#include "simd/math16.h"
 #include "tree_attention/paths.h"
 #include "tree_attention/prepare.h"
 #include "tree_attention/tiles.h"

@@ -1,4 +1,4 @@
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "tree_attention/impl.h"
 
 namespace edgedec::tree_attention::neon {

@@ -1,7 +1,7 @@
 // Phase one: head norms, rotation, and the writes into the cache.
 #pragma once
 
-#include "common/norm16.h"
+#include "simd/norm16.h"
 #include "tree_attention/elements.h"
 #include "tree_attention/tree_attention.h"
 

@@ -1,4 +1,4 @@
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "tree_attention/impl.h"
 
 namespace edgedec::tree_attention::scalar {

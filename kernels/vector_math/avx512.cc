@@ -1,4 +1,4 @@
-#include "common/vec16_avx512.h"
+#include "simd/vec16_avx512.h"
 #include "vector_math/impl.h"
 
 namespace edgedec::vector_math::avx512 {

@@ -1,7 +1,7 @@
 // Shared by the rows: loops around single operations of V.
 #pragma once
 
-#include "common/math16.h"
+#include "simd/math16.h"
 #include "vector_math/vector_math.h"
 
 namespace edgedec::vector_math {

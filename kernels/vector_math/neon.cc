@@ -1,4 +1,4 @@
-#include "common/vec16_neon.h"
+#include "simd/vec16_neon.h"
 #include "vector_math/impl.h"
 
 namespace edgedec::vector_math::neon {

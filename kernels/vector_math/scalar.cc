@@ -1,4 +1,4 @@
-#include "common/vec16.h"
+#include "simd/vec16.h"
 #include "vector_math/impl.h"
 
 namespace edgedec::vector_math::scalar {

@@ -1,4 +1,4 @@
-// The lane operations and functions of common/vec16.h and common/math16.h, one array at a time, so that tests can hold
+// The lane operations and functions of simd/vec16.h and simd/math16.h, one array at a time, so that tests can hold
 // every row against a reference and against the others. No model uses this op.
 #pragma once
 

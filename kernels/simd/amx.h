@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "formats.h"
+#include "simd/inline.h"
 
 namespace edgedec {
 namespace {

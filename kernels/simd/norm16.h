@@ -1,7 +1,7 @@
 // The sum of squares and the factor of a root-mean-square norm, shared by RMSNorm and the head norms of attention.
 #pragma once
 
-#include "common/vec16.h"
+#include "simd/vec16.h"
 
 namespace edgedec {
 namespace {

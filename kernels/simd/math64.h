@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifndef EDGEDEC_INLINE
-#define EDGEDEC_INLINE inline __attribute__((always_inline))
-#endif
+#include "simd/inline.h"
 
 namespace edgedec {
 namespace {

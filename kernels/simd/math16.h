@@ -1,8 +1,8 @@
 // exp and the activations on sixteen lanes: one polynomial for every instruction set, no libm.
 #pragma once
 
-#include "common/math64.h"
-#include "common/vec16.h"
+#include "simd/math64.h"
+#include "simd/vec16.h"
 
 namespace edgedec {
 namespace {

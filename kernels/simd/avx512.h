@@ -2,7 +2,7 @@
 #pragma once
 
 #ifdef EDGEDEC_EMULATE_AVX512
-#include "common/vec16_emulate.h"
+#include "simd/vec16_emulate.h"
 
 static inline __m512i emulate_join(__m256i low, __m256i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);

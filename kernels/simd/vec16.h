@@ -22,11 +22,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "common/half.h"
-
-#ifndef EDGEDEC_INLINE
-#define EDGEDEC_INLINE inline __attribute__((always_inline))
-#endif
+#include "simd/half.h"
+#include "simd/inline.h"
 
 namespace edgedec {
 namespace {

@@ -10,9 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Headers here are compiled once per instruction set. A function with external linkage could be emitted with
-// AVX-512 instructions and then be the one copy that the linker keeps, so everything is static or always inlined.
-#define EDGEDEC_INLINE inline __attribute__((always_inline))
+#include "simd/inline.h"
 
 namespace edgedec {
 

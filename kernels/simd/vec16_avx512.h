@@ -4,7 +4,7 @@
 #pragma once
 
 #if defined(EDGEDEC_EMULATE_AVX512)
-#include "common/vec16_emulate.h"
+#include "simd/vec16_emulate.h"
 #else
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC's own header makes undefined registers by initialising a variable with itself (GCC bug 105593).
@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-#include "common/vec16.h"
+#include "simd/vec16.h"
 
 namespace edgedec {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "common/vec16.h"
+#include "simd/vec16.h"
 
 namespace edgedec {
 namespace {
