@@ -1,4 +1,4 @@
-"""Finding, loading and asking the compiled kernel library."""
+"""Find and load the compiled kernel library, and list its rows: one set of kernels per instruction set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EMULATED = ("libedgedec_kernels_emulated.so",)
 
 
 def _find(names: tuple[str, ...]) -> Path | None:
-    # An editable install keeps the library in site-packages, this file in the checkout: __file__ is no guide.
+    # Not by __file__: an editable install keeps the library in site-packages and this file in the checkout.
     for entry in resources.files("edgedec.kernels").iterdir():
         if entry.name in names:
             return Path(str(entry))
@@ -24,14 +24,14 @@ def _find(names: tuple[str, ...]) -> Path | None:
 
 @cache
 def library_path() -> Path:
-    """Path of the compiled library, or of another build of it that EDGEDEC_KERNELS names.
+    """Return the path of the compiled library; the environment variable EDGEDEC_KERNELS names another build.
 
-    Raises BackendError when there is no such file, or the package was installed without it.
+    Raises BackendError when that file does not exist, or when the package was installed without the library.
     """
     if given := os.environ.get("EDGEDEC_KERNELS"):
         if not Path(given).is_file():
             raise BackendError(
-                f"EDGEDEC_KERNELS={given} is no file", hint="unset it, or name a kernel library"
+                f"EDGEDEC_KERNELS={given} is not a file", hint="unset it, or name a kernel library"
             )
         return Path(given).resolve()
     path = _find(_NAMES)
@@ -43,7 +43,7 @@ def library_path() -> Path:
 
 
 def emulated_path() -> Path | None:
-    """The test library that models AVX-512 and AMX, or None when it was not built (no SIMDe)."""
+    """Return the path of the test library that models AVX-512 and AMX, or None where it was not built."""
     if "EDGEDEC_KERNELS" in os.environ:
         beside = library_path().with_name(_EMULATED[0])
         return beside if beside.is_file() else None
@@ -52,7 +52,7 @@ def emulated_path() -> Path | None:
 
 @cache
 def load(path: Path | None = None) -> ctypes.CDLL:
-    """The library through ctypes, with the types of its common functions declared."""
+    """Load the library with ctypes and declare the types of its common functions."""
     library = ctypes.CDLL(str(path or library_path()))
     library.edgedec_isa.restype = ctypes.c_char_p
     library.edgedec_selected_isa.restype = ctypes.c_char_p
@@ -62,7 +62,7 @@ def load(path: Path | None = None) -> ctypes.CDLL:
 
 
 def rows() -> list[str]:
-    """Every quantised row of this architecture in order of preference, whether or not this CPU can run it."""
+    """List all quantised rows of this architecture, the preferred one first, runnable here or not."""
     names: list[str] = []
     while (name := load().edgedec_isa(len(names))) is not None:
         names.append(name.decode())
@@ -70,17 +70,20 @@ def rows() -> list[str]:
 
 
 def can_run(row: str) -> bool:
-    """Whether this CPU has what a row (also a float row: avx512, avx2, neon, scalar) needs."""
+    """Say whether this CPU can run a row: a quantised one, or a float row (avx512, avx2, neon, scalar)."""
     return bool(load().edgedec_cpu_has(row.encode()))
 
 
 def available() -> list[str]:
-    """The quantised rows that this CPU can run, in order of preference; the last is always "scalar"."""
+    """List the quantised rows that this CPU can run, the preferred one first; the last is always "scalar"."""
     return [row for row in rows() if can_run(row)]
 
 
 def isa() -> str:
-    """The row that will run: EDGEDEC_ISA when set, else the best one. UsageError when it cannot run here."""
+    """Return the row that will run: the one in EDGEDEC_ISA, else the preferred one that this CPU can run.
+
+    Raises UsageError when EDGEDEC_ISA names a row that this CPU cannot run.
+    """
     selected = load().edgedec_selected_isa()
     if selected is None:
         wanted = os.environ.get("EDGEDEC_ISA", "")

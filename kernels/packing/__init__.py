@@ -1,1 +1,1 @@
-"""The packed layout of weights: formats, tiles, and how GGUF blocks become them."""
+"""The packed layout of weights: formats, tiles, and the conversion from GGUF blocks (C++: ``formats.h``)."""

@@ -1,4 +1,4 @@
-"""The weight formats: GGUF tensor types that have kernels, and the sizes of their packed records."""
+"""Weight formats: the GGUF tensor types that have kernels, and the sizes of their packed records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ GROUP = 32
 """Inputs of a group."""
 IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 MXFP4_VALUES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
-"""Twice the numbers of the OCP specification; the scale is halved, as in ggml."""
+"""Twice the values of the OCP specification; scales are halved to match, as in ggml."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One weight format. Sizes are in elements unless they say bytes; weight = scale * (quant - offset) [+
-    min], or scale * values[quant].
+    """One weight format. Sizes are in elements unless the name says bytes.
+
+    A weight is scale * (quant - offset), plus min where ``has_min``; or scale * values[quant].
     """
 
     name: str
@@ -29,11 +30,11 @@ class Format:
     """Inputs of a GGUF block."""
     block_bytes: int
     values: tuple[int, ...] = ()
-    """What quants stand for in formats of indices."""
+    """The value of each quant, in formats whose quants are indices."""
 
     @property
     def is_float(self) -> bool:
-        """Whether the weights are plain numbers of ``bits`` bits, without scales."""
+        """Whether weights are floats of ``bits`` bits, without scales."""
         return self.block == 1
 
     @property
@@ -42,6 +43,7 @@ class Format:
         return self.record // (2 * GROUP)
 
     def records(self, cols: int) -> int:
+        """Records of a tile with ``cols`` inputs."""
         return -(-cols // self.record)
 
     def row_bytes(self, cols: int) -> int:

@@ -1,6 +1,6 @@
-"""Quants and scales of GGUF blocks, in plain arrays (the block structs are those of ggml-common.h).
+"""Split GGUF blocks into plain arrays of quants and scales. Source of the block structs: ggml-common.h.
 
-Four inputs travel as one little-endian u32, so that a mask or shift serves four quants at once.
+Four inputs are handled as one little-endian u32, so that one mask or shift serves four quants.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ _NIBBLE = np.uint32(0x0F0F0F0F)
 _CRUMB = np.uint32(0x03030303)
 _BIT = np.uint32(0x01010101)
 _SPREAD = np.array([sum((n >> j & 1) << (8 * j + 4) for j in range(4)) for n in range(16)], dtype=np.uint32)
-"""Nibble -> a word whose byte j has bit j of the nibble as its bit 4."""
+"""Entry n: the word whose byte j holds bit j of the nibble n as its bit 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A matrix [N,K] taken apart; nothing is converted.
+    """The arrays of a matrix [N,K], all as stored; nothing is converted.
 
-    quants u8[N,K] as stored (q8_0: two's complement); d, m: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl),
-    exponents u8[N, K/32] (mxfp4) or fp16 bits u16[N, K/256] (k-quants, m = dmin); scales: u8[N, K/32] (q4_k,
-    q5_k), u8[N, K/16] (q2_k) or i8[N, K/16] (q3_k, q6_k); mins: u8, like scales (q4_k, q5_k, q2_k).
+    - quants: u8[N,K]; in q8_0 two's complement.
+    - d: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl) or u16[N, K/256] (k-quants), or exponents u8[N, K/32]
+      (mxfp4).
+    - m: the minimum, in the shape of d (q4_1, q5_1); in k-quants dmin.
+    - scales: u8[N, K/32] (q4_k, q5_k), u8[N, K/16] (q2_k) or i8[N, K/16] (q3_k, q6_k).
+    - mins: u8, in the shape of scales (q4_k, q5_k, q2_k).
     """
 
     quants: U8
@@ -37,7 +40,7 @@ class Blocks:
 
 
 def split_blocks(format: str, raw: U8) -> Blocks:
-    """Take GGUF rows u8[N, row_bytes] of whole blocks apart."""
+    """Split GGUF rows u8[N, row_bytes] of whole blocks."""
     return _SPLITTERS[format](raw)
 
 

@@ -1,10 +1,9 @@
-"""The packed weight layout, defined in NumPy (``formats.h`` is the same thing in C++).
+"""Define the packed weight layout in NumPy; ``formats.h`` is the same layout in C++.
 
-A matrix W[N,K] becomes tiles of 16 output columns; a tile is a run of records of 64 or 256 inputs (of one in
-the formats of plain numbers). Inside
-a group of 32 inputs, step s holds inputs 4s..4s+3 of all 16 columns: byte ``column*4 + input``. Values are
-those of the GGUF blocks, bit for bit: nothing is requantised, only moved. N is padded with zero columns, K
-with zero groups.
+A matrix W[N,K] becomes tiles of 16 output columns. A tile is a run of records of 64 or 256 inputs (in float
+formats one input). Inside a group of 32 inputs, step s holds inputs 4s..4s+3 of all 16 columns: byte
+``column*4 + input``. Values are moved, never requantised: they keep the bits of the GGUF blocks. N is padded
+with zero columns, K with zero groups.
 
 Record of 64 inputs, groups g = 0, 1:
   d f16[2][16] (mxfp4: exponents u8[2][16]); m f16[2][16] (only q4_1, q5_1);
@@ -14,8 +13,8 @@ Record of 256 inputs, 8 groups in 4 pairs:
   q4_k, q5_k: d f16[16]; dmin f16[16]; scales u8[4 pairs][A, B, C][16]; lo [4][8][64]; hi [8][64] (q5_k);
   q6_k: d f16[16]; scales i8[16][16]; lo [4][8][64]; hi u8[8][2 halves][64], two bits a step;
   q2_k: d f16[16]; dmin f16[16]; scales u8[16][16], min in the high nibble; lo u8[8][2 halves][64];
-  q3_k: d f16[16]; scales u8[4 pairs][A, B, C][16], those of both halves of a group in the places of scale and
-  min; lo u8[8][2 halves][64], two bits a step; hi u8[8][64], bit s = bit 2 of the quant at step s.
+  q3_k: d f16[16]; scales u8[4 pairs][A, B, C][16], the scales of a group's two halves stored as
+  scale and min; lo u8[8][2 halves][64], two bits a step; hi u8[8][64], bit s = bit 2 of the quant at step s.
 Record of one input (f16, bf16, f32): the bits of the 16 columns.
 """
 
@@ -50,12 +49,12 @@ def pack(format: str, raw: U8) -> U8:
 
 
 def chunk_rows(cols: int) -> int:
-    """Rows to pack at a time (whole tiles) so that the working memory stays at some tens of megabytes."""
+    """Return how many rows (whole tiles) to pack at a time with some tens of megabytes of working memory."""
     return max(1, _CHUNK_ELEMENTS // (TILE * max(cols, 1))) * TILE
 
 
 def pack_chunks(format: str, raw: U8) -> Iterator[U8]:
-    """Like ``pack``, but yields runs of tiles, so that memory stays bounded for any N."""
+    """Yield the result of ``pack`` in runs of tiles, with bounded memory for any N."""
     spec = FORMATS[format]
     cols = _cols(spec, raw)
     step = chunk_rows(cols)
@@ -64,8 +63,9 @@ def pack_chunks(format: str, raw: U8) -> Iterator[U8]:
 
 
 def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
-    """The quants and scales of a packed [rows, cols] matrix, as they stood in the GGUF blocks. Not for
-    floats.
+    """Return the quants and scales of a packed [rows, cols] matrix as the GGUF blocks had them.
+
+    Not for float formats. Raises ValueError when the shape does not match.
     """
     spec = FORMATS[format]
     _check_shape(spec, packed, rows, cols)
@@ -78,14 +78,14 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
 
 
 def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
-    """The weights f32[rows, cols], with the operations in the order of ggml's ``dequantize_row_*``."""
+    """Return the weights f32[rows, cols], in the order of operations of ggml's ``dequantize_row_*``."""
     if FORMATS[format].is_float:
         return _unpack_floats(FORMATS[format], packed, rows, cols)
     return dequantise_blocks(format, unpack(format, packed, rows, cols))
 
 
 def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
-    """As ``dequantise``, from unpacked blocks."""
+    """Do the same as ``dequantise`` from unpacked blocks."""
     spec = FORMATS[format]
     quants = blocks.quants
     scale = (
@@ -111,7 +111,7 @@ def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
 
 
 def _exponent_scales(exponents: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-    """2^(e - 128): half of what the OCP specification says, for doubled values."""
+    """Return 2^(e - 128): half of the OCP specification's scale, for doubled values."""
     scales: NDArray[np.float32] = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
     return scales
 
@@ -128,7 +128,7 @@ def _check_shape(spec: Format, packed: U8, rows: int, cols: int) -> None:
 
 
 def _unpack_floats(spec: Format, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
-    """The numbers of a packed [rows, cols] matrix, widened to f32."""
+    """Return a packed [rows, cols] float matrix widened to f32."""
     _check_shape(spec, packed, rows, cols)
     stored = packed.view({"f16": np.float16, "bf16": np.uint16, "f32": np.float32}[spec.name])
     values = stored.reshape(-1, cols, TILE).transpose(0, 2, 1).reshape(-1, cols)[:rows]

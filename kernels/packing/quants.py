@@ -1,6 +1,6 @@
-"""The quant fields of packed records, see ``layout``.
+"""Pack and unpack the quant fields of records, see ``layout``.
 
-Words of four inputs move as one u32, so masks repeat every byte.
+Four inputs are handled as one u32, so masks repeat in every byte.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NIBBLES = np.uint32(0x0F0F0F0F)
 
 
 def pack_quants(spec: Format, quants: U8, tiles: int, records: int) -> Iterator[U8]:
-    """The quant fields of every record in file order, from quants u8[N,K] as stored in GGUF blocks."""
+    """Yield the quant fields of all records in file order, from quants u8[N,K] as GGUF blocks store them."""
     words = np.ascontiguousarray(quants).view(np.uint32)
     # [tile, column, record, pair, group of the pair, step] -> [tile, record, pair, group, step, column]
     words = words.reshape(tiles, TILE, records, spec.pairs, 2, 8).transpose(0, 2, 3, 4, 5, 1)
@@ -33,7 +33,7 @@ def pack_quants(spec: Format, quants: U8, tiles: int, records: int) -> Iterator[
 
 
 def unpack_quants(spec: Format, tiles: U8) -> U32:
-    """Words u32[tiles, 16, K/4] from records u8[tiles, records, record bytes], biased as stored."""
+    """Return words u32[tiles, 16, K/4] from records u8[tiles, records, record bytes], biased as stored."""
     count, records = tiles.shape[:2]
     start = spec.record_bytes - TILE * spec.record * spec.bits // 8
     end = start + TILE * spec.record * _low_bits(spec) // 8
@@ -54,12 +54,12 @@ def unpack_quants(spec: Format, tiles: U8) -> U32:
 
 
 def _low_bits(spec: Format) -> int:
-    """Bits of a quant in the field ``lo``; the others are in ``hi``."""
+    """Return how many bits of a quant are in the field ``lo``; the others are in ``hi``."""
     return 8 if spec.bits == 8 else 4 if spec.bits >= 4 else 2
 
 
 def _gather(words: U32, first: int, bits: int) -> U32:
-    """Bits ``first`` up of a group's steps, gathered in bytes: [..., 8 steps, 16] -> [..., fields, 16]."""
+    """Gather ``bits`` bits of each step from bit ``first``: [..., 8 steps, 16] -> [..., fields, 16]."""
     per_byte = 8 // bits
     mask = np.uint32(0x01010101 * ((1 << bits) - 1))
     fields = []
@@ -72,7 +72,7 @@ def _gather(words: U32, first: int, bits: int) -> U32:
 
 
 def _scatter(words: U32, packed: U32, first: int, bits: int) -> None:
-    """Undo ``_gather``: set bits ``first`` up of ``words``."""
+    """Undo ``_gather``: set ``bits`` bits of ``words`` from bit ``first``."""
     per_byte = 8 // bits
     fields = packed.reshape(*words.shape[:-2], bits, TILE)
     mask = np.uint32(0x01010101 * ((1 << bits) - 1))

@@ -1,4 +1,4 @@
-"""The scale fields of packed records, see ``layout``."""
+"""Pack and unpack the scale fields of records, see ``layout``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def pack_scales(spec: Format, blocks: Blocks, tiles: int, records: int) -> Iterator[U8]:
-    """The scale fields of every record in file order, each u8[tiles, records, ...]."""
+    """Yield the scale fields of all records in file order, each u8[tiles, records, ...]."""
     for half in [blocks.d] if blocks.m is None else [blocks.d, blocks.m]:
         yield _to_tiles(half, tiles, records).view(np.uint8)
     if blocks.scales is None:
@@ -33,7 +33,7 @@ def pack_scales(spec: Format, blocks: Blocks, tiles: int, records: int) -> Itera
 
 
 def unpack_scales(spec: Format, quants: U8, tiles: U8, rows: int, cols: int) -> Blocks:
-    """Blocks of ``quants`` with the scales of records u8[tiles, records, record bytes]."""
+    """Return Blocks of ``quants`` with the scales of records u8[tiles, records, record bytes]."""
     if spec.record == 64:
         groups = cols // GROUP
         if spec.name == "mxfp4":
@@ -57,8 +57,9 @@ def unpack_scales(spec: Format, quants: U8, tiles: U8, rows: int, cols: int) -> 
 
 
 def _pack_six_bit(first: U8, second: U8) -> U8:
-    """Two 6-bit numbers of each group, u8[tile, record, 8 groups, 16], in three rows for two groups: the low
-    four bits of both numbers of either, and the high two bits of all four.
+    """Pack two 6-bit numbers per group, u8[tile, record, 8 groups, 16], into three rows for every two groups.
+
+    The first two rows hold the low four bits of both numbers of a group, the third the high two bits of all.
     """
     shape = (*first.shape[:2], 4, 2, TILE)
     a, b = first.reshape(shape), second.reshape(shape)
@@ -80,24 +81,24 @@ def _unpack_six_bit(rows: U8) -> tuple[U8, U8]:
 
 
 def _to_tiles(values: NDArray[T], tiles: int, records: int) -> NDArray[T]:
-    """[rows, per row] -> [tile, record, per record, column]."""
+    """Reorder [rows, per row] to [tile, record, per record, column]."""
     return np.ascontiguousarray(values.reshape(tiles, TILE, records, -1).transpose(0, 2, 3, 1))
 
 
 def _to_rows(values: NDArray[T], rows: int, per_row: int) -> NDArray[T]:
-    """[tile, record, per record, column] -> [rows, per row], padding cut off."""
+    """Reorder [tile, record, per record, column] to [rows, per row] and cut the padding off."""
     flat = values.transpose(0, 3, 1, 2).reshape(values.shape[0] * TILE, -1)
     return np.ascontiguousarray(flat[:rows, :per_row])
 
 
 def _bytes(tiles: U8, start: int, count: int) -> U8:
-    """u8[tile, record, count, column] at byte ``start`` of every record."""
+    """Return u8[tile, record, count, column] from byte ``start`` of every record."""
     return np.ascontiguousarray(tiles[..., start : start + TILE * count]).reshape(
         *tiles.shape[:2], count, TILE
     )
 
 
 def _halves(tiles: U8, start: int, count: int) -> NDArray[np.uint16]:
-    """fp16 bits u16[tile, record, count, column] at byte ``start`` of every record."""
+    """Return fp16 bits u16[tile, record, count, column] from byte ``start`` of every record."""
     part = np.ascontiguousarray(tiles[..., start : start + 2 * TILE * count]).view(np.uint16)
     return part.reshape(*tiles.shape[:2], count, TILE)
