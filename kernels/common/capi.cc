@@ -1,4 +1,4 @@
-// What the machine has, and how fast its memory is.
+// C ABI: the rows that this CPU can run, and the bandwidth of its memory.
 #include "common/capi.h"
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/isa.h"
+#include "common/threads.h"
 
 EDGEDEC_EXPORT int edgedec_cpu_has(const char* row) { return edgedec::cpu_has(row); }
 
@@ -23,6 +24,9 @@ EDGEDEC_EXPORT const char* edgedec_isa(int i) {
     if (n == i) return rows[n];
   return nullptr;
 }
+
+// Sets how many threads later calls of the quantised ops and of attention use; 1 at first.
+EDGEDEC_EXPORT void edgedec_set_threads(int count) { edgedec::threads_per_call = count < 1 ? 1 : count; }
 
 namespace {
 
@@ -50,7 +54,7 @@ double seconds_to_read(const uint64_t* data, size_t words, int threads) {
 }  // namespace
 
 // Streaming read bandwidth in GB/s over `bytes` of memory (choose more than the caches hold): the best of five
-// passes. Negative when the memory cannot be had.
+// passes. Negative when the memory cannot be allocated.
 EDGEDEC_EXPORT double edgedec_read_bandwidth(size_t bytes, int threads) {
   if (threads < 1 || bytes < 4096) return -1.0;
   auto* data = static_cast<uint64_t*>(std::malloc(bytes));

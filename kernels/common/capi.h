@@ -1,4 +1,4 @@
-// The plain C face of the library, for Python's ctypes.
+// Exports of the C ABI, which Python calls through ctypes.
 #pragma once
 
 #define EDGEDEC_EXPORT extern "C" __attribute__((visibility("default")))

@@ -61,7 +61,7 @@ const Features& features() {
 
 #elif defined(__aarch64__)
 
-// The kernel's bits (asm/hwcap.h), by value as older C libraries do not name them all.
+// Bits of Linux (asm/hwcap.h), by value: older C libraries do not name all of them.
 bool kernel_says(unsigned long type, int bit) {
 #if defined(__linux__)
   return getauxval(type) >> bit & 1;
@@ -82,7 +82,7 @@ bool same(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
 
 bool cpu_has(const char* row) {
 #ifdef EDGEDEC_EMULATE_AVX512
-  // This build models the rows that the CPU lacks; running them is what it is for.
+  // This build models these instructions, so every CPU can run them.
   if (same(row, "avx512") || same(row, "avx512_vnni") || same(row, "amx")) return true;
 #endif
   if (same(row, "scalar")) return true;

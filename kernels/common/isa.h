@@ -1,4 +1,4 @@
-// Which instruction sets this machine has, and which row of each kernel table runs.
+// The instruction sets of this CPU, and the choice of the row that runs.
 #pragma once
 
 namespace edgedec {
@@ -7,7 +7,7 @@ namespace edgedec {
 // neon_dotprod, neon_i8mm. Unknown names are false.
 bool cpu_has(const char* row);
 
-// The quantised rows of this architecture in order of preference, ended by nullptr; "scalar" is last and always there.
+// The quantised rows of this architecture, the preferred one first, then nullptr. "scalar" is the last row everywhere.
 const char* const* isa_preference();
 
 // The quantised row to run: EDGEDEC_ISA when set, else the first in the order of preference that this CPU has.

@@ -19,7 +19,7 @@ namespace {
 struct Mapping {
   uintptr_t begin = 0, end = 0;
   uint64_t offset = 0, inode = 0;
-  const char* path = nullptr;  // within the line; null: memory of no file
+  const char* path = nullptr;  // points into the line; null: not a file's memory
 };
 
 bool parse(char* line, Mapping* found) {
@@ -32,7 +32,7 @@ bool parse(char* line, Mapping* found) {
   return true;
 }
 
-// Open, if it is still the file that was mapped: another one may have taken its name.
+// Opens the mapped file; -1 when another file has taken its name.
 int open_same(const Mapping& mapping) {
   const int file = open(mapping.path, O_RDONLY | O_CLOEXEC);
   struct stat facts;
@@ -49,7 +49,7 @@ MappedFile::MappedFile(const uint8_t* data, size_t size) : data_(data) {
   FILE* maps = std::fopen("/proc/self/maps", "re");
   if (!maps) return;
   const auto first = reinterpret_cast<uintptr_t>(data);
-  char line[4096 + 128];  // PATH_MAX and the numbers before
+  char line[4096 + 128];  // PATH_MAX and the numbers before the path
   while (std::fgets(line, sizeof line, maps)) {
     Mapping mapping;
     if (!parse(line, &mapping) || first < mapping.begin || first >= mapping.end) continue;
@@ -69,7 +69,7 @@ MappedFile::~MappedFile() {
 const uint8_t* MappedFile::read(size_t at, size_t n, uint8_t* room) const {
   for (size_t done = 0; file_ >= 0;) {
     const ssize_t got = pread(file_, room + done, n - done, static_cast<off_t>(start_ + at + done));
-    if (got <= 0) break;  // memory has it, or the process dies as it does for any weight that is gone
+    if (got <= 0) break;  // read from memory instead; a mapping whose file was cut ends the process
     if ((done += static_cast<size_t>(got)) == n) return room;
   }
   return data_ + at;

@@ -1,7 +1,7 @@
-// Pieces of a mapped file, read so that nothing of it stays mapped.
+// Reads pieces of a mapped file without making its pages resident.
 //
-// Whatever touches mapped memory gets all that the system keeps together around it, up to megabytes for one row of a
-// table, and all of it counts as the process's for as long as it runs. Reading the file copies the row and no more.
+// Touching mapped memory brings in the surrounding pages as well, up to megabytes for one row of a table. They count as
+// memory of the process until it ends. Reading the file copies only the row.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace edgedec {
 
 class MappedFile {
  public:
-  // The file that [data, data + size) is mapped from. Where there is none, or none that can be read (other systems than
-  // Linux), pieces are those in memory.
+  // The file that [data, data + size) is mapped from. Without a readable file, and on other systems than Linux, read()
+  // returns the bytes in memory.
   MappedFile(const uint8_t* data, size_t size);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -20,13 +20,13 @@ class MappedFile {
 
   bool holds(const uint8_t* data) const { return file_ >= 0 && data == data_; }
 
-  // n bytes from offset `at` on: in `room`, or where they lie.
+  // n bytes from offset `at`: copied into `room`, or in place in the mapping.
   const uint8_t* read(size_t at, size_t n, uint8_t* room) const;
 
  private:
   const uint8_t* data_;
   int file_ = -1;
-  uint64_t start_ = 0;  // of data in the file
+  uint64_t start_ = 0;  // offset of `data` in the file
 };
 
 }  // namespace edgedec

@@ -1,4 +1,4 @@
-// Splitting work over threads that somebody else owns (ONNX Runtime's pool; none in the C ABI for tests).
+// Splits work over threads that the caller provides: ONNX Runtime's pool, or common/threads.h in the C ABI.
 #pragma once
 
 #include <atomic>
@@ -28,14 +28,14 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
   threads.run(n, [](void* context, size_t i) { (*static_cast<Body*>(context))(i); }, &body);
 }
 
-// Work that every task of a section needs done first, in pieces that its threads share. It costs no section of its
-// own: a thread that joins late finds pieces done, one that joins early does some of them.
+// Work that every task of a parallel section needs done first, in pieces that the threads of that section share. It
+// needs no section of its own: a thread that joins early computes some pieces, one that joins late finds them done.
 class SharedPieces {
  public:
   explicit SharedPieces(size_t count) : count_(count) {}
 
-  // Call it at the start of every task. Calls body(i) for pieces that no thread has taken, then waits for those that
-  // other threads still compute; on return all are done. The body must not throw: others would wait for ever.
+  // Call it at the start of every task. Calls body(i) for every piece that no thread has taken, then waits for the
+  // pieces of other threads; on return all are done. The body must not throw, or the other threads would wait forever.
   template <class Body>
   void finish(const Body& body) {
     if (done_.load(std::memory_order_acquire) == count_) return;
@@ -58,7 +58,7 @@ enum class Scratch {
   kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kTableTile, kCount
 };
 
-// Bytes of exactly the size asked for: one that is too small is given back before a larger one is taken.
+// Memory that grows to exactly the requested size; the old block is freed before the new one is allocated.
 class Buffer {
  public:
   ~Buffer() { release(); }
@@ -85,8 +85,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// Scratch that a thread keeps between calls, so that decoding does not allocate. Contents are undefined. One slot
-// per purpose: two buffers alive at once on one thread need two slots.
+// Scratch memory that a thread keeps between calls, so that decoding does not allocate. Contents are undefined. Two
+// buffers in use at the same time on one thread need two names.
 template <class T>
 T* scratch(Scratch slot, size_t n) {
   static thread_local Buffer buffers[static_cast<int>(Scratch::kCount)];

@@ -9,23 +9,21 @@
 
 namespace edgedec {
 
+// How many threads calls of the C ABI use: edgedec_set_threads(). Not for calls from several threads.
+inline int threads_per_call = 1;
+
 class OwnThreads : public Parallel {
  public:
-  explicit OwnThreads(int count) : count_(count) {}
-
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     std::atomic<size_t> next{0};
     const auto work = [&] {
       for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) body(context, i);
     };
     std::vector<std::thread> others;
-    for (int t = 1; t < count_; ++t) others.emplace_back(work);
+    for (int t = 1; t < threads_per_call; ++t) others.emplace_back(work);
     work();
     for (std::thread& other : others) other.join();
   }
-
- private:
-  const int count_;
 };
 
 }  // namespace edgedec

@@ -1,4 +1,4 @@
-// The drafters behind handles. Pointers may be null where there is nothing behind them; a number below 0 counts as 0.
+// C ABI of the drafters, through handles. A pointer to zero elements may be null; negative counts mean 0.
 #include <algorithm>
 
 #include "common/capi.h"
@@ -13,7 +13,7 @@ size_t size(int64_t number) { return static_cast<size_t>(std::max<int64_t>(numbe
 
 }  // namespace
 
-// A handle, or null when there is not that much memory.
+// A handle, or null when there is not enough memory.
 EDGEDEC_EXPORT Drafter* edgedec_draft_lookup(int64_t capacity) { return edgedec::draft::make_lookup(capacity); }
 EDGEDEC_EXPORT Drafter* edgedec_draft_recycling(int64_t memory) { return edgedec::draft::make_recycling(memory); }
 EDGEDEC_EXPORT void edgedec_draft_destroy(Drafter* drafter) { delete drafter; }
@@ -36,7 +36,7 @@ EDGEDEC_EXPORT void edgedec_draft_learn(Drafter* drafter, int64_t nodes, const i
   drafter->learn(size(nodes), tokens, parents, answers);
 }
 
-// Returns how many nodes it wrote; there is to be room for edgedec_draft_most_nodes().
+// Returns how many nodes it wrote; the arrays need room for edgedec_draft_most_nodes().
 EDGEDEC_EXPORT int edgedec_draft_propose(const Drafter* drafter, int64_t limit, double floor, int32_t* tokens,
                                          int32_t* parents, double* probs) {
   return drafter->propose(limit, floor, {tokens, parents, probs});
@@ -46,7 +46,7 @@ EDGEDEC_EXPORT size_t edgedec_draft_nbytes(const Drafter* drafter) { return draf
 EDGEDEC_EXPORT size_t edgedec_draft_saved_size(const Drafter* drafter) { return drafter->saved_size(); }
 EDGEDEC_EXPORT void edgedec_draft_save(const Drafter* drafter, uint8_t* out) { drafter->save(out); }
 
-// 0, or what is wrong with the data: 1 its size, 2 a token outside the vocabulary, 3 a probability above 1.
+// 0 on success; 1: wrong size, 2: a token outside the vocabulary, 3: a probability above 1.
 EDGEDEC_EXPORT int edgedec_draft_restore(Drafter* drafter, const uint8_t* data, size_t size, int64_t vocab) {
   return static_cast<int>(drafter->restore(data, size, vocab));
 }

@@ -1,8 +1,8 @@
-// Drafters without a model of their own: they guess which tokens come next from tables that cost microseconds to read.
-// What they guess decides how long decoding takes and never what is said.
+// Drafters without a model: they propose tokens from tables, in microseconds. Drafts change the speed of decoding,
+// never the tokens that come out.
 //
-// Their memory is fixed when they are made, no call allocates or throws, and tokens may be any int32. One thread at a
-// time may call one drafter.
+// A drafter's memory is fixed when it is made; no call allocates or throws. Tokens may be any int32. Only one thread at
+// a time may call a drafter.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace edgedec::draft {
 
-constexpr int32_t kRoot = -1;    // the parent of first tokens: the last committed token
-constexpr int kMostNodes = 64;   // of a draft; passes hold no more
+constexpr int32_t kRoot = -1;    // the parent of a draft's first tokens: the last committed token
+constexpr int kMostNodes = 64;   // of a draft: the longest pass
 
-// A tree of tokens, parents before children, with room for kMostNodes. probs[i]: that the target goes on from
+// A draft tree with room for kMostNodes, parents before children. probs[i]: the probability that the target continues
 // parents[i] (an index, or kRoot) with tokens[i].
 struct Tree {
   int32_t* tokens;
@@ -21,8 +21,8 @@ struct Tree {
   double* probs;
 };
 
-// The target's answers to the last committed token (row 0) and to the nodes of a tree (row 1 + i): its `columns` most
-// likely tokens, best first, their logits, and the logarithm of the sum of all exp(logit / temperature).
+// The target's predictions after the last committed token (row 0) and after the nodes of a tree (row 1 + i): its
+// `columns` most likely tokens, best first, their logits, and log(sum of all exp(logit / temperature)).
 struct Answers {
   size_t rows, columns;
   const int32_t* ids;
@@ -34,26 +34,26 @@ struct Answers {
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // A new sequence of committed tokens; its first `kept` are the first of the one before.
+  // Begins a new sequence of committed tokens; its first `kept` tokens are those of the sequence before.
   virtual void begin(const int32_t* tokens, size_t count, size_t kept) = 0;
-  // These follow the committed sequence.
+  // Appends tokens to the committed sequence.
   virtual void commit(const int32_t* tokens, size_t count) = 0;
-  // A pass over `nodes` drafted tokens, before any of it is committed. With another number of rows nothing is learned.
+  // Learns from a pass over `nodes` drafted tokens, before any is committed. Ignores answers without 1 + nodes rows.
   virtual void learn(size_t nodes, const int32_t* tokens, const int32_t* parents, const Answers& answers) = 0;
-  // Writes at most `limit` nodes with paths more probable than `floor`, the most probable first; how many.
+  // Writes at most `limit` nodes whose paths are more probable than `floor`, the most probable first; returns how many.
   virtual int propose(int64_t limit, double floor, const Tree& tree) const = 0;
-  // Bytes of tables, all of them had from the start.
+  // Bytes of the tables, which do not grow.
   virtual size_t nbytes() const = 0;
-  // What it knows, as bytes of this machine; save() writes saved_size() of them.
+  // Writes the learned tables in this machine's byte order: saved_size() bytes.
   virtual size_t saved_size() const = 0;
   virtual void save(uint8_t* out) const = 0;
-  // Know what was saved; called before the first begin(). Otherwise stays as it was and says what was wrong.
+  // Reads the result of save(), before the first begin(). On an error the drafter stays as it was.
   enum class Restored { kDone, kSize, kToken, kLevel };
   virtual Restored restore(const uint8_t* data, size_t size, int64_t vocab) = 0;
 };
 
-// Null when there is not that much memory.
-Drafter* make_lookup(int64_t capacity);    // tokens remembered
-Drafter* make_recycling(int64_t memory);  // bytes, at most, of answers
+// Null when there is not enough memory.
+Drafter* make_lookup(int64_t capacity);   // capacity: tokens to remember
+Drafter* make_recycling(int64_t memory);  // memory: bytes of the table, at most
 
 }  // namespace edgedec::draft

@@ -10,14 +10,14 @@ namespace edgedec::draft {
 namespace {
 
 constexpr int32_t kNowhere = -1;
-constexpr int32_t kSeparator = -1;  // between sequences; no token, so that no match reaches across
+constexpr int32_t kSeparator = -1;  // between sequences: not a token, so no match crosses it
 
 constexpr size_t kBuckets = 1 << 15;
-constexpr int64_t kLongest = 32;  // tokens of context compared; longer matches say nothing more
-// Of a match, per token of it; doubt weighs 1. A single match of two tokens is right every second time.
+constexpr int64_t kLongest = 32;  // tokens of context compared; longer matches predict no better
+// Weight of a match per matching token; doubt weighs 1. A single match of two tokens is right half of the time.
 constexpr double kWeight = 0.6;
-constexpr double kFaded = 0.2;   // matches in earlier sequences weigh so much less
-constexpr int64_t kRegret = 64;  // a sequence that is cut by at most so much is continued; the cut tokens are forgotten
+constexpr double kFaded = 0.2;   // factor for matches in earlier sequences
+constexpr int64_t kRegret = 64;  // tokens: a sequence that is cut by no more continues, and forgets the cut tokens
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void Lookup::begin(const int32_t* tokens, size_t count, size_t kept) {
     return commit(tokens, count);
   }
   cut(std::max<int64_t>(begin_ + shared, 0));
-  if (begin_ + shared < 0) begin_ = -shared;  // what comes next stands first in the log
+  if (begin_ + shared < 0) begin_ = -shared;  // the next token becomes the first of the log
   commit(tokens + kept, count - kept);
 }
 
@@ -48,8 +48,8 @@ int Lookup::propose(int64_t limit, double floor, const Tree& tree) const {
   return best_first<kMatches>(all, limit, floor, next, tree);
 }
 
-// Each token that follows a match, its probability, and the matches that go on with it. A match is in one span at a
-// time, so the spans of what follows take the place of theirs.
+// Calls put() with each token that follows a match, its probability, and the matches that continue with it. A match is
+// in one span at a time, so the new spans overwrite the old one.
 template <class Put>
 void Lookup::following(Match* matches, Span span, const Put& put) const {
   int32_t tokens[kMatches];
@@ -74,7 +74,7 @@ void Lookup::following(Match* matches, Span span, const Put& put) const {
   }
 }
 
-// Matches of the latest tokens with earlier ones.
+// Finds earlier occurrences of the latest tokens.
 int Lookup::find(Match* found) const {
   const int64_t end = length_ - 1;
   if (end < 1 || end - begin_ < 1) return 0;
@@ -107,7 +107,7 @@ void Lookup::cut(int64_t length) {
   for (; length_ > length; --length_) latest_[bucket(length_ - 1)] = before_[length_ - 1];
 }
 
-// Keep the newer half.
+// Keeps the newer half of the log.
 void Lookup::forget_oldest() {
   const int64_t kept = static_cast<int64_t>(log_.size() / 2), drop = length_ - kept;
   begin_ -= drop;

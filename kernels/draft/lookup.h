@@ -1,10 +1,10 @@
-// Prompt lookup: what followed when these tokens stood here before.
+// Prompt lookup: drafts the tokens that followed earlier occurrences of the latest tokens.
 //
-// After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024), without an automaton. Matches are found
-// as compressors find them (LZ77 hash chains): a table from the hash of two tokens to where they stood last, and from
-// there to where before. Appending a token is two writes, forgetting one is two more. Several matches make a tree:
-// continuations share prefixes, and a token's probability is the weight of the matches that it follows, against that of
-// the others and of doubt.
+// Sources: prompt lookup decoding (Saxena 2023), SAM-Decoding (Hu et al. 2024); without an automaton. Matches are found
+// with hash chains, as in LZ77: a table maps the hash of two tokens to their latest position, another each position to
+// the one before it. Appending a token costs two writes, forgetting one two more. Several matches make a tree, in which
+// continuations share prefixes. A token's probability is the weight of the matches that it follows, divided by the
+// weight of all matches plus a constant for doubt.
 #pragma once
 
 #include "draft/drafter.h"
@@ -20,7 +20,7 @@ class Lookup : public Drafter {
 
   void begin(const int32_t* tokens, size_t count, size_t kept) override;
   void commit(const int32_t* tokens, size_t count) override;
-  void learn(size_t, const int32_t*, const int32_t*, const Answers&) override {}  // only what was committed counts
+  void learn(size_t, const int32_t*, const int32_t*, const Answers&) override {}  // learns from committed tokens only
   int propose(int64_t limit, double floor, const Tree& tree) const override;
   size_t nbytes() const override { return log_.nbytes() + before_.nbytes() + latest_.nbytes(); }
   size_t saved_size() const override { return static_cast<size_t>(length_) * sizeof(int32_t); }
@@ -28,13 +28,13 @@ class Lookup : public Drafter {
   Restored restore(const uint8_t* data, size_t size, int64_t vocab) override;
 
  private:
-  // Where an earlier occurrence goes on, what it weighs, and what it will weigh more with every further token.
+  // An earlier occurrence: its next position, its weight, and the gain of weight with every further matching token.
   struct Match {
     int64_t next;
     double weight, gain;
   };
-  static constexpr int kMatches = 12;  // places looked at, the latest first
-  struct Span {                        // of the matches
+  static constexpr int kMatches = 12;  // positions compared, the latest first
+  struct Span {                        // a range of the matches
     int first, count;
   };
 
@@ -49,10 +49,10 @@ class Lookup : public Drafter {
   size_t bucket(int64_t position) const;
 
   Table<int32_t> log_;
-  Table<int32_t> before_;  // in the same bucket, the next older position
-  Table<int32_t> latest_;  // by bucket
-  int64_t length_ = 0;     // of the log
-  int64_t begin_ = 0;      // of the current sequence, in the log; below 0 when its first tokens are lost
+  Table<int32_t> before_;  // the next older position of the same bucket
+  Table<int32_t> latest_;  // the latest position of each bucket
+  int64_t length_ = 0;     // length of the log
+  int64_t begin_ = 0;      // where the current sequence begins in the log; below 0 when its first tokens are lost
 };
 
 }  // namespace edgedec::draft

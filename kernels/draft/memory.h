@@ -1,4 +1,4 @@
-// A table whose size is fixed when it is made: zeros at first, of which untouched pages cost nothing.
+// A zeroed table of fixed size. Pages that nobody has written to take no memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace edgedec::draft {
 
-constexpr size_t kLine = 64;  // bytes of a cache line, where tables begin
+constexpr size_t kLine = 64;  // bytes of a cache line; tables are aligned to it
 
 template <class T>
 class Table {
@@ -18,7 +18,7 @@ class Table {
     const auto address = reinterpret_cast<uintptr_t>(memory_.get());
     data_ = reinterpret_cast<T*>((address + kLine - 1) / kLine * kLine);
   }
-  explicit operator bool() const { return memory_ != nullptr; }  // whether the memory could be had
+  explicit operator bool() const { return memory_ != nullptr; }  // whether the memory was allocated
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
   T* begin() { return data_; }

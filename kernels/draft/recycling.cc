@@ -13,18 +13,18 @@ namespace {
 constexpr int32_t kNone = -1;
 constexpr int kWidth = Recycling::kWidth, kLevels = Recycling::kLevels;
 
-// An answer to one token, or to two, is right this often relative to the probability that it had; this much less often
-// in another sequence than the one it was given in.
+// First estimate of how often an answer is right, as a fraction of its probability: after one token, after two; and the
+// factor for answers from another sequence.
 constexpr double kTrust[2] = {0.35, 0.5}, kFaded = 0.6;
-constexpr double kPrior = 8.0;          // these weigh as much as so many observations
-constexpr double kMemory = 400.0;       // a new observation never weighs less than one in so many: text changes
+constexpr double kPrior = 8.0;          // observations that the first estimate counts for
+constexpr double kMemory = 400.0;       // observations that count, at most, since text changes
 constexpr uint8_t kSeen = kLevels / 2;  // level of a token that followed once in a prompt
 
-// Saved: the number of bits and kWidth, then all tags, all tokens, all levels, all marks.
+// Saved form: the number of bits and kWidth, then all tags, all tokens, all levels, all marks.
 constexpr size_t kHeader = 2 * sizeof(uint32_t);
-constexpr size_t kSavedPlace = sizeof(uint32_t) + kWidth * sizeof(int32_t) + kWidth + 1;
+constexpr size_t kSavedEntry = sizeof(uint32_t) + kWidth * sizeof(int32_t) + kWidth + 1;
 
-// 64 bits for the context of two tokens, or with `before` kNone of one.
+// Hash of a context of two tokens, or of one token when `before` is kNone.
 uint64_t key_of(int32_t before, int32_t last) {
   uint64_t mixed = static_cast<uint64_t>(int64_t{before} + 2) * 0x9E3779B97F4A7C15u +
                    static_cast<uint64_t>(int64_t{last}) * 0xC2B2AE3D27D4EB4Fu;
@@ -34,7 +34,7 @@ uint64_t key_of(int32_t before, int32_t last) {
 
 uint32_t tag_of(uint64_t key) { return static_cast<uint32_t>(key) | 1; }
 
-// Drafts may differ between C libraries, so std::exp will do; what is no number counts as improbable.
+// std::exp is enough, since drafts may differ between C libraries. NaN counts as improbable.
 uint8_t level_of(float logit, const Answers& answers, float logsumexp) {
   const double level = std::exp(double{logit} / answers.temperature - double{logsumexp}) * kLevels;
   return level >= kLevels ? kLevels - 1 : level > 0 ? static_cast<uint8_t>(level) : 0;
@@ -75,7 +75,7 @@ void Recycling::learn(size_t nodes, const int32_t* tokens, const int32_t* parent
   }
 }
 
-// Judges the answers that there were before this round, then takes in the round's.
+// Scores the answers known before this round, then stores those of the round.
 void Recycling::commit(const int32_t* tokens, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Answer found[kWidth];
@@ -100,26 +100,26 @@ int Recycling::propose(int64_t limit, double floor, const Tree& tree) const {
   return best_first<kWidth * kMostNodes>(recent_, limit, floor, next, tree);
 }
 
-const Recycling::Place* Recycling::find(const Context& context) const {
+const Recycling::Entry* Recycling::find(const Context& context) const {
   const uint64_t key = key_of(context.before, context.last);
-  const Place& place = table_[place_of(key)];
-  return place.tag == tag_of(key) ? &place : nullptr;
+  const Entry& entry = table_[index_of(key)];
+  return entry.tag == tag_of(key) ? &entry : nullptr;
 }
 
 void Recycling::store(const Context& context, const int32_t* tokens, const uint8_t* levels) {
   const uint64_t key = key_of(context.before, context.last);
-  Place& place = table_[place_of(key)];
-  place.tag = tag_of(key);
-  std::copy_n(tokens, kWidth, place.tokens);
-  std::copy_n(levels, kWidth, place.levels);
-  place.mark = mark_;
+  Entry& entry = table_[index_of(key)];
+  entry.tag = tag_of(key);
+  std::copy_n(tokens, kWidth, entry.tokens);
+  std::copy_n(levels, kWidth, entry.levels);
+  entry.mark = mark_;
 }
 
-// Puts `successor` before what answered `token` up to now.
+// Puts `successor` before the known answers to `token`.
 void Recycling::followed(int32_t token, int32_t successor) {
   int32_t tokens[kWidth] = {successor, kNone, kNone, kNone};
   uint8_t levels[kWidth] = {kSeen};
-  if (const Place* known = find({kNone, token})) {
+  if (const Entry* known = find({kNone, token})) {
     if (known->tokens[0] == successor && known->mark == mark_) return;
     for (int i = 0, at = 1; i < kWidth && at < kWidth; ++i) {
       if (known->tokens[i] == successor) continue;
@@ -130,19 +130,19 @@ void Recycling::followed(int32_t token, int32_t successor) {
   store({kNone, token}, tokens, levels);
 }
 
-// Tokens that answered the last two tokens, or else the last, each with the cell of its rate.
+// The answers after the last two tokens, or else after the last one, each with the cell of its rate.
 int Recycling::answers(const Context& context, Answer* found) const {
-  const Place* place = context.before == kNone ? nullptr : find(context);
+  const Entry* entry = context.before == kNone ? nullptr : find(context);
   int cell = kCells / 2;
-  if (!place) {
-    place = context.last == kNone ? nullptr : find({kNone, context.last});
+  if (!entry) {
+    entry = context.last == kNone ? nullptr : find({kNone, context.last});
     cell = 0;
   }
-  if (!place) return 0;
-  if (place->mark == mark_) cell += 2 * kLevels;
+  if (!entry) return 0;
+  if (entry->mark == mark_) cell += 2 * kLevels;
   int count = 0;
   for (int i = 0; i < kWidth; ++i)
-    if (place->tokens[i] != kNone) found[count++] = {place->tokens[i], cell + 2 * place->levels[i] + (i > 0)};
+    if (entry->tokens[i] != kNone) found[count++] = {entry->tokens[i], cell + 2 * entry->levels[i] + (i > 0)};
   return count;
 }
 
@@ -151,7 +151,7 @@ void Recycling::observe(int cell, bool right) {
   rates_[cell] += ((right ? 1.0 : 0.0) - rates_[cell]) / seen_[cell];
 }
 
-size_t Recycling::saved_size() const { return kHeader + table_.size() * kSavedPlace; }
+size_t Recycling::saved_size() const { return kHeader + table_.size() * kSavedEntry; }
 
 void Recycling::save(uint8_t* out) const {
   const auto write = [&out](const void* from, size_t size) {
@@ -160,10 +160,10 @@ void Recycling::save(uint8_t* out) const {
   };
   const uint32_t header[2] = {static_cast<uint32_t>(bits_), kWidth};
   write(header, sizeof header);
-  for (const Place& place : table_) write(&place.tag, sizeof place.tag);
-  for (const Place& place : table_) write(place.tokens, sizeof place.tokens);
-  for (const Place& place : table_) write(place.levels, sizeof place.levels);
-  for (const Place& place : table_) write(&place.mark, sizeof place.mark);
+  for (const Entry& entry : table_) write(&entry.tag, sizeof entry.tag);
+  for (const Entry& entry : table_) write(entry.tokens, sizeof entry.tokens);
+  for (const Entry& entry : table_) write(entry.levels, sizeof entry.levels);
+  for (const Entry& entry : table_) write(&entry.mark, sizeof entry.mark);
 }
 
 Drafter::Restored Recycling::restore(const uint8_t* data, size_t size, int64_t vocab) {
@@ -180,18 +180,18 @@ Drafter::Restored Recycling::restore(const uint8_t* data, size_t size, int64_t v
   }
   if (std::any_of(levels, marks, [](uint8_t level) { return level >= kLevels; })) return Restored::kLevel;
   for (size_t i = 0; i < table_.size(); ++i) {
-    Place& place = table_[i];
-    std::memcpy(&place.tag, tags + i * sizeof place.tag, sizeof place.tag);
-    std::memcpy(place.tokens, tokens + i * sizeof place.tokens, sizeof place.tokens);
-    std::memcpy(place.levels, levels + i * sizeof place.levels, sizeof place.levels);
-    place.mark = marks[i];
+    Entry& entry = table_[i];
+    std::memcpy(&entry.tag, tags + i * sizeof entry.tag, sizeof entry.tag);
+    std::memcpy(entry.tokens, tokens + i * sizeof entry.tokens, sizeof entry.tokens);
+    std::memcpy(entry.levels, levels + i * sizeof entry.levels, sizeof entry.levels);
+    entry.mark = marks[i];
   }
   return Restored::kDone;
 }
 
 Drafter* make_recycling(int64_t memory) {
   int bits = 0;
-  while (bits < 40 && static_cast<int64_t>(sizeof(Recycling::Place)) << (bits + 1) <= memory) ++bits;
+  while (bits < 40 && static_cast<int64_t>(sizeof(Recycling::Entry)) << (bits + 1) <= memory) ++bits;
   auto* recycling = new (std::nothrow) Recycling(bits);
   if (recycling && !*recycling) delete recycling, recycling = nullptr;
   return recycling;

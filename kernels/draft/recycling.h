@@ -1,8 +1,8 @@
-// Token recycling: what the target thought of last time in this context (after Luo et al. 2024).
+// Token recycling: drafts the tokens that the target predicted last time in this context (after Luo et al. 2024).
 //
-// Every pass answers every token fed with its most likely successors, rejected drafts included. A table keeps the
-// latest answers, with the target's own probabilities, to the last two tokens and to the last one, and a tree is read
-// off it. Of a prompt, which is fed without answers, each token stands as the answer to the one before.
+// Every pass predicts the most likely successors of each of its tokens, rejected drafts included. A table keeps the
+// latest of these answers, with the target's probabilities, for contexts of two tokens and of one. The draft tree is
+// read from the table. A prompt is read without predictions: there each token counts as the answer to the one before.
 #pragma once
 
 #include "draft/drafter.h"
@@ -13,7 +13,7 @@ namespace edgedec::draft {
 // Drafts successors of successors.
 class Recycling : public Drafter {
  public:
-  explicit Recycling(int bits);  // of the number of contexts that have a place
+  explicit Recycling(int bits);  // base-2 logarithm of the number of entries
   explicit operator bool() const { return static_cast<bool>(table_); }
 
   void begin(const int32_t* tokens, size_t count, size_t kept) override;
@@ -28,11 +28,11 @@ class Recycling : public Drafter {
   static constexpr int kWidth = 4;    // answers kept per context
   static constexpr int kLevels = 16;  // a probability is kept as its level, p * kLevels rounded down
 
-  // What was answered in a context, and in which sequence (its mark); two places fill a cache line. Each context has
-  // one place, and what comes there last stays: nothing needs to be searched, and old knowledge is what gives way. A
-  // tag tells contexts of one place apart.
-  struct alignas(32) Place {
-    uint32_t tag;  // 0: nothing here
+  // The answers in a context, and the sequence they come from (its mark). Two entries fill a cache line. Each context
+  // maps to one entry, and the latest answers replace older ones, so nothing is searched. The tag tells contexts of the
+  // same entry apart.
+  struct alignas(32) Entry {
+    uint32_t tag;  // 0: empty
     int32_t tokens[kWidth];
     uint8_t levels[kWidth];
     uint8_t mark;
@@ -44,7 +44,7 @@ class Recycling : public Drafter {
   };
   struct Answer {
     int32_t token;
-    int cell;  // of its rate
+    int cell;  // index of its rate
   };
   struct Lesson {
     Context context;
@@ -52,22 +52,22 @@ class Recycling : public Drafter {
     uint8_t levels[kWidth];
   };
 
-  size_t place_of(uint64_t key) const { return bits_ ? key >> (64 - bits_) : 0; }
-  const Place* find(const Context& context) const;
+  size_t index_of(uint64_t key) const { return bits_ ? key >> (64 - bits_) : 0; }
+  const Entry* find(const Context& context) const;
   void store(const Context& context, const int32_t* tokens, const uint8_t* levels);
   void followed(int32_t token, int32_t successor);
   int answers(const Context& context, Answer* found) const;
   void observe(int cell, bool right);
 
   int bits_;
-  Table<Place> table_;
+  Table<Entry> table_;
   Context recent_ = {-1, -1};
-  uint8_t mark_ = 0;  // of the current sequence
+  uint8_t mark_ = 0;  // the current sequence
   int heard_ = 0;
-  Lesson lessons_[kMostNodes + 1];  // `heard_` of them, to be taken in when it is known what was committed
+  Lesson lessons_[kMostNodes + 1];  // the first `heard_` wait for the commit that follows
 
-  // How often answers were right: by whether they were to one token or two, by whether they were given in this
-  // sequence, by level, and by whether they came first; and how many observations that is.
+  // How often answers were right, and the number of observations. Cells are split by context of one token or two, by
+  // this or an earlier sequence, by level, and by first or later answer.
   static constexpr int kCells = 2 * 2 * kLevels * 2;
   double rates_[kCells], seen_[kCells];
 };

@@ -1,4 +1,4 @@
-// A tree grown from the most probable path on: what drafters without a model of their own have in common.
+// Grows a draft tree in order of path probability, for drafters without a model.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace edgedec::draft {
 
-// Nodes that may come next, the most probable path first; of equals, the one that was put in first.
+// Candidate nodes, the most probable path first; among equals, the one that was pushed first.
 template <class State, int kCapacity>
 class Frontier {
  public:
   struct Node {
-    double reach;  // probability of all tokens down to here
+    double reach;  // probability of the path to here
     double prob;
     int32_t order, token, parent;
     State after;
@@ -41,10 +41,10 @@ class Frontier {
   int32_t order_ = 0;
 };
 
-// Writes the `limit` nodes with the most probable paths above `floor`, the most probable first; how many there were.
+// Writes at most `limit` nodes whose paths are more probable than `floor`, the most probable first; returns how many.
 //
-// following(state, put) calls put(token, probability, state after it) for the tokens that may come after a state,
-// `state` itself for the root. No more than kCapacity nodes may wait at once to be taken.
+// following(state, put) calls put(token, probability, state after it) for the tokens that may follow a state, first for
+// `state`, the root's. At most kCapacity candidates wait at a time; further ones are dropped.
 template <int kCapacity, class State, class Following>
 int best_first(State state, int64_t limit, double floor, const Following& following, const Tree& tree) {
   Frontier<State, kCapacity> frontier;

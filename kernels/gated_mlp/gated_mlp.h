@@ -1,4 +1,4 @@
-// GatedMLP: y = act(G x) * (U x), both matrices streamed side by side so that neither product reaches memory.
+// GatedMLP: y = act(G x) * (U x). Both matrices are streamed side by side, so neither product is written to memory.
 #pragma once
 
 #include "quant_linear/linear.h"

@@ -28,7 +28,7 @@ void keep_best(std::vector<Candidate>& all, size_t k) {
   all.resize(k);
 }
 
-// What one block of the vocabulary contributes to one row.
+// The contribution of one block of the vocabulary to one row.
 struct Part {
   BlockSums sums;
   std::vector<Candidate> best;
@@ -80,7 +80,7 @@ void reduce_block(const Pass& p, int first, int n, const float* logits, int m, P
   part.best.clear();
   for (int i = 0; i < hits; ++i) {
     const int at = first + found[i];
-    if (std::isnan(logits[found[i]])) continue;  // it has no order: sorting it would leave the array
+    if (std::isnan(logits[found[i]])) continue;  // NaN has no order, and sorting it would run past the array
     part.best.push_back({logits[found[i]], p.keep ? static_cast<int32_t>(p.keep[at]) : at});
   }
   keep_best(part.best, static_cast<size_t>(p.k));
@@ -97,7 +97,7 @@ void copy_logits(const Pass& p, int first, int n, const float* buffer) {
   }
 }
 
-// Joins the blocks of one row, in ascending order; `best` becomes its k largest logits, in no order.
+// Joins the blocks of one row, in ascending order; `best` becomes its k largest logits, in any order.
 RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
   float top = kLowest;
   for (int b = 0; b < blocks; ++b) top = std::max(top, p.parts[static_cast<size_t>(b) * p.acts.m + m].sums.max);
@@ -116,7 +116,7 @@ RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
 }
 
 void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vector<Candidate>& best, RowSums& sums) {
-  std::sort(best.begin(), best.end(), better);  // the order in which threads found them must not reach the sums
+  std::sort(best.begin(), best.end(), better);  // the sums must not depend on the order in which threads found them
   const int others = p.count - static_cast<int>(best.size());
   const float floor = floor_of(best, others);
   float* value = scratch<float>(Scratch::kFine, best.size());

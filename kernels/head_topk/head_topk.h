@@ -1,20 +1,21 @@
-// HeadTopK: the LM head l = W x reduced as it is computed, so that logits are never materialised (unless asked for).
+// HeadTopK: the LM head l = W x, reduced block by block, so that full rows of logits exist only on request.
 //
 // Per row: the k largest logits (value descending, id ascending among equals), logsumexp = log sum exp(l), and the
-// entropy -sum p log p in nats, over the whole vocabulary or over the ids in `keep`. A logit that is NaN is no
-// candidate, and makes logsumexp and entropy NaN.
+// entropy -sum p log p in nats, over the whole vocabulary or over the ids in `keep`. A NaN logit is never among the k
+// largest, and makes logsumexp and entropy NaN.
 //
-// Refined, the k largest logits are computed again with their input in two int8 terms (see quant_linear.h), and these
-// values stand in the outputs, sums included; the other logits remain those of one term. They stay the k largest: one
-// that would fall behind the others is kept just ahead of them. The logits of a float table are exact to begin with, so
-// refining leaves them alone.
+// Refining computes the k largest logits again with their input in two int8 terms (see quant_linear.h) and uses these
+// values in all outputs, sums included; the other logits remain those of one term. A refined logit that would fall
+// below the others is raised to just above them, so the same k stay the largest. Float tables are not refined: their
+// logits are exact.
 //
-// With a softcap c > 0 every logit l counts, and is given out, as c tanh(l / c).
+// With a softcap c > 0 every logit l is replaced by c tanh(l / c), in the sums and in the outputs.
 //
-// At a temperature t, logsumexp and entropy are those of l / t; the logits given out remain l.
+// At a temperature t, logsumexp and entropy are those of l / t; the logits in the outputs stay l.
 //
-// Sums run over blocks of 1,024 vocabulary entries, inside a block in sixteen lanes in ascending order, block results
-// joined in ascending order in double: the same bits for every row of the tables, thread count and number of tokens.
+// Sums run over blocks of 1,024 vocabulary entries: inside a block in sixteen lanes in ascending order; blocks are
+// joined in ascending order in double; refined values replace theirs from the largest to the smallest. So the bits are
+// the same for every instruction set, number of threads and number of tokens.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ struct Result {  // r rows
   float* logits;       // [r][rows of the table], or null; entries outside `keep` are -inf
 };
 
-// What a row's logits go through.
+// Transformations of a row's logits.
 struct Scale {
   float softcap;  // 0: none
   float inverse;  // 1 / temperature: positive and finite

@@ -20,8 +20,8 @@ BlockSums block_sums(const float* logits, int n, float inverse) {
   const V shift = V::broadcast(max), factor = V::broadcast(inverse);
   V sum = V::broadcast(0.0f), weighted = sum;
   const auto add = [&](const V& l) {
-    // A lane past the end is -inf: its exp is 0, and clamping the factor keeps 0 * -inf from making a NaN. A logit
-    // that is NaN stays one, in this order of operands, and shows in all three sums.
+    // A lane past the end is -inf: its exp is 0, and the clamp avoids 0 * -inf, which is NaN. With the operands in this
+    // order a NaN logit stays NaN and shows in all three sums.
     const V d = V::max(V::broadcast(-1e30f), V::mul(V::sub(l, shift), factor)), e = exp(d);
     sum = V::add(sum, e);
     weighted = V::fma(e, d, weighted);
@@ -37,7 +37,7 @@ int indices_above(const float* logits, int n, float bound, int32_t* out) {
   int count = 0;
   for (int i = 0; i < n; i += kLanes) {
     const int left = n - i < kLanes ? n - i : kLanes;
-    // "greater or equal" is "not (bound > l)" for numbers; NaN comes along, for the caller to drop.
+    // For numbers "greater or equal" is "not (bound > l)". NaN is included; the caller drops it.
     uint32_t below = V::greater_bits(limit, V::load_partial(logits + i, static_cast<size_t>(left)));
     for (uint32_t bits = ~below & (0xffffu >> (kLanes - left)); bits; bits &= bits - 1)
       out[count++] = i + __builtin_ctz(bits);

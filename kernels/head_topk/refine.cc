@@ -33,9 +33,8 @@ void replace(const Row& row, std::vector<Candidate>& best, const float* fine, in
     least = std::min(least, best[i].value);
     top = std::max(top, fine[i]);
   }
-  // What the others contribute is now a difference, and one of nearly equal numbers may come out anywhere near zero.
-  // But each of them is at most `least`, which bounds it; and counted from there it moves to the new base without
-  // overflow.
+  // The contribution of the other entries is now a difference, which cancellation may leave anywhere near zero. Each of
+  // them is at most `least`, which bounds their sum; relative to `least` it moves to the new base without overflow.
   const float least_d = scaled(least - sums.base, inverse), base = std::max(top, least);
   const double unit = row.exp(least_d);
   rest = unit > 0.0 ? std::clamp(rest / unit, 0.0, static_cast<double>(others)) : 0.0;

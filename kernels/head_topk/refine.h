@@ -1,8 +1,8 @@
-// The second look at the k largest logits, with the input in two int8 terms (about 15 bits) instead of one.
+// Refines the k largest logits: computes them again with the input in two int8 terms (about 15 bits) instead of one.
 //
-// Which token wins, and with what probability, hangs on few logits; computing those again costs less than a hundredth
-// of the head, where two terms for all of them cost as much as the first pass. Which entries are looked at again
-// follows from the first pass alone, so the result does not depend on instruction set, threads or neighbours either.
+// The next token and its probability depend on few logits. Computing only these again costs less than 1 % of the head;
+// a second term for all logits would double its cost. The first pass alone decides which entries are refined, so the
+// result does not depend on the instruction set, the threads or other tokens.
 #pragma once
 
 #include <algorithm>
@@ -17,24 +17,24 @@ struct Candidate {
   int32_t id;
 };
 
-// Sums over all logits l of a row, with d = (l - base) / temperature: of exp(d), and of exp(d) * d.
+// Sums over all logits l of a row of exp(d) and of exp(d) * d, with d = (l - base) / temperature.
 struct RowSums {
   float base;
   double sum, weighted;
 };
 
-// d of a difference of logits. The least of them times its exp is 0 and not NaN; a difference that is NaN stays one.
+// d of a difference of logits. It is bounded below, so that d * exp(d) is 0 and not NaN for -inf. NaN stays NaN.
 inline float scaled(float difference, float inverse) { return std::max(difference * inverse, -1e30f); }
 
-// The logit of entry id for token m of acts, whose second half is the second terms.
+// The logit of entry id for token m of acts; the second half of acts holds the second terms.
 float two_term_logit(const quant_linear::Row& linear, const Weight& table, const Acts& acts, int m, int32_t id);
 
-// Refined values are raised to this, so that the k largest stay the k largest: just above the least of them, which no
-// other entry exceeds. Without others there is no floor.
+// The least value that a refined logit may have: just above the smallest of `best`, which no other entry exceeds, so
+// that the k largest stay the k largest. -inf when there are no other entries.
 float floor_of(const std::vector<Candidate>& best, int others);
 
-// Replaces the values of `best` (the largest logits of a row, in any order) by `fine` in its sums; the other entries
-// of the row, of which there are `others`, stay as they were.
+// Replaces the values of `best` (the largest logits of a row) by `fine`, in the sums too. The `others` other entries of
+// the row keep their values. The bits of the sums depend on the order of `best`.
 void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, float inverse,
              RowSums& sums);
 

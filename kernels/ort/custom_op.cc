@@ -130,7 +130,7 @@ size_t Context::elements(size_t input) const {
 }
 
 void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
-  // An exception must not leave a thread of the runtime's pool: that would end the process.
+  // An exception that leaves a thread of the runtime's pool would end the process.
   struct Guarded {
     void (*body)(void*, size_t);
     void* context;
@@ -158,11 +158,11 @@ WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) 
 }
 
 const Weight& WeightInput::at(const Context& context, size_t input) {
-  // Each time: what a graph computes or is handed may be a shorter tensor at the same address.
+  // Checked in every call: a tensor that the graph computes or receives may be shorter at the same address.
   if (const size_t bytes = context.elements(input); bytes != weight_.bytes())
     throw Error("packed weight has " + std::to_string(bytes) + " bytes, its shape needs " +
                 std::to_string(weight_.bytes()));
-  // Records hold fp16 and fp32 numbers, which are read where they lie.
+  // Records hold fp16 and fp32 numbers that are read in place, so data<float>() checks their alignment.
   weight_.data = reinterpret_cast<const uint8_t*>(context.data<const float>(input));
   return weight_;
 }

@@ -1,4 +1,4 @@
-// What is common to all custom ops: attributes, inputs, outputs, errors, threads, registration.
+// The base of all custom ops: attributes, inputs, outputs, errors, threads, registration.
 #pragma once
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Attributes of a node while its kernel is made.
+// The attributes of a node, while its kernel is made.
 class Info {
  public:
   Info(Api api, const OrtKernelInfo* info) : api_(api), info_(info) {}
@@ -33,7 +33,7 @@ class Info {
   const OrtKernelInfo* info_;
 };
 
-// Inputs and outputs of a node while it runs; also its thread pool. Throws Error on a broken node.
+// The inputs, outputs and thread pool of a node, while it runs. Throws Error on a broken node.
 class Context : public Parallel {
  public:
   Context(Api api, OrtKernelContext* context) : api_(api), context_(context) {}
@@ -60,7 +60,7 @@ class Context : public Parallel {
   T* output(size_t index, std::initializer_list<int64_t> shape) {
     return static_cast<T*>(raw(output_value(index, shape.begin(), shape.size())));
   }
-  // nullptr where the node has no such output, or leaves it without a name.
+  // nullptr when the node has no such output, or one without a name.
   template <class T>
   T* optional_output(size_t index, std::initializer_list<int64_t> shape) {
     OrtValue* value = index < outputs() ? output_value(index, shape.begin(), shape.size()) : nullptr;
@@ -78,7 +78,7 @@ class Context : public Parallel {
   OrtKernelContext* context_;
 };
 
-// A packed weight input: checked to have the bytes that its shape needs.
+// A packed weight input; its size in bytes is checked against its shape.
 class WeightInput {
  public:
   WeightInput(const std::string& format, int64_t rows, int64_t cols);

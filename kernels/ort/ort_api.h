@@ -1,9 +1,9 @@
-// The slice of ONNX Runtime's C API that custom ops need, at API version 18, and a test that opens a session itself.
+// The part of ONNX Runtime's C API, version 18, that custom ops need, and a test that opens a session in C++.
 //
-// The wheel carries no headers, and the packages that do weigh 150 MB. The C API is append-only: a function keeps its
-// position in the table forever, and OrtCustomOp its fields up to the version that an op announces. So the positions
-// below are facts about version 18 and every later runtime; tests/kernels/test_ort_api.py checks each of them against
-// the official headers where those are installed.
+// The wheel contains no headers, and the packages that do take 150 MB. The C API is append-only: a function keeps its
+// position in the table, and OrtCustomOp its fields up to the version that an op announces. So the positions below hold
+// for version 18 and every later one. tests/kernels/test_ort_api.py checks them against the official headers where
+// these are installed.
 #pragma once
 
 #include <cstddef>

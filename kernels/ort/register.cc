@@ -8,7 +8,7 @@ using namespace edgedec::ort;
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
                                                                                const OrtApiBase* base) {
   static const OrtApi* table = base->GetApi(kApiVersion);
-  // Without an API no status can be made either; an older runtime is refused by the Python side before it gets here.
+  // Without an API there is no status to return. The Python side refuses older runtimes before this call.
   if (!table) return nullptr;
   const Api api{table};
   static std::mutex one_at_a_time;  // sessions may be made in several threads

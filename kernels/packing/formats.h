@@ -1,9 +1,8 @@
-// The one packed weight layout, for every instruction set. kernels/packing/layout.py is its definition in NumPy.
+// The packed weight layout, one for all instruction sets. packing/layout.py defines it in NumPy.
 //
-// A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32
-// inputs, step s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of
-// AVX-512 VNNI, two of AVX2, one tile row of AMX, four of NEON. In the float formats a record is one input: the bits
-// of its 16 columns.
+// A tile holds 16 output columns; along K it is a run of records of 64 or 256 inputs. Inside a group of 32 inputs, step
+// s holds inputs 4s..4s+3 of all 16 columns in 64 bytes (column * 4 + input): one register of AVX-512 VNNI, two of
+// AVX2, one tile row of AMX, four of NEON. In float formats a record is one input: the bits of its 16 columns.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ constexpr int kGroup = 32;  // inputs that share an activation scale
 constexpr int kSteps = 8;   // steps of four inputs in a group
 
 // Activations of a group whose peak is below 2^-119 quantise to zeros: 127 / peak would overflow for the smallest. A
-// group that holds infinity or NaN gets zeros and the scale NaN, so that everything computed from it is NaN in every
-// row, instead of whatever the conversion to int8 makes of it.
+// group that holds infinity or NaN gets zeros and a NaN scale, so that all results computed from it are NaN in every
+// row.
 constexpr float kLeastPeak = 0x1p-119f;
 
 enum class Scales {
@@ -111,7 +110,7 @@ struct MXFP4 {  // values doubled, scales halved, as in ggml
   static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 };
 
-// Whether integer scales (and minima) are of halves of a group, 16 inputs.
+// Whether integer scales (and minima) belong to halves of a group: 16 inputs.
 template <class F>
 constexpr bool kHalves =
     F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles;
@@ -130,7 +129,7 @@ constexpr int kMaxQuant<IQ4_NL> = 113 + IQ4_NL::kOffset;
 template <>
 constexpr int kMaxQuant<MXFP4> = 12 + MXFP4::kOffset;
 
-// Numbers as they are; their products are of floats, see quant_linear/float_impl.h.
+// Plain floats, whose products are computed in float: see quant_linear/float_impl.h.
 struct F16 {
   static constexpr const char* kName = "f16";
   static constexpr int kRecord = 1, kBytes = 32;
@@ -144,7 +143,7 @@ struct F32 {
   static constexpr int kRecord = 1, kBytes = 64;
 };
 
-// The two lists of formats: included, in this order, wherever something exists once per format.
+// The two lists of formats. Code that exists once per format expands them in this order.
 #define EDGEDEC_INT_FORMATS(X)                                                                           \
   X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)
 #define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
@@ -156,7 +155,7 @@ enum class FormatId {
       kCount
 };
 
-// Whether a format multiplies floats: then activations are not quantised for it, and extra int8 terms mean nothing.
+// Whether the weights are floats. Activations are then not quantised, and a second int8 term changes nothing.
 static inline bool is_float(FormatId id) { return id >= FormatId::kF16 && id < FormatId::kCount; }
 
 struct FormatInfo {

@@ -29,7 +29,7 @@ struct QuantEmbedding {
 
   WeightInput table;
   float scale;
-  bool alone;  // no other op reads the table: none of it need be in memory
+  bool alone;  // no other op reads the table, so it need not be resident
   std::once_flag looked_for;
   std::optional<MappedFile> file;
 };

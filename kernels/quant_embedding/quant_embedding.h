@@ -1,7 +1,7 @@
-// QuantEmbedding: row ids of a packed table, dequantised: d * q (+ m), d * sc * q - dmin * m, times `scale`.
+// QuantEmbedding: dequantises the rows `ids` of a packed table: d * q (+ m), or d * sc * q - dmin * m; times `scale`.
 //
-// The products d * sc and dmin * m are exact in fp32; what is rounded is the product with q, the subtraction of the
-// minimum, and the final scale, in this order, as in the GGUF reference. A table of floats is widened, then scaled.
+// The products d * sc and dmin * m are exact in fp32. Three operations round, in the order of the GGUF reference: the
+// product with q, the subtraction of the minimum, the final scale. A float table is widened, then scaled.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace edgedec::quant_embedding {
 
-// out[n][table.cols]; returns false, with nothing promised of out, when an id is outside [0, table.rows).
-// file: where the table's bytes are read from, one tile for each row; null: from memory.
+// Writes out[n][table.cols]. Returns false, with `out` undefined, when an id is outside [0, table.rows).
+// file: the file to read the table's tiles from, one for each row; null: read them from memory.
 bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out, const MappedFile* file = nullptr);
 
 }  // namespace edgedec::quant_embedding

@@ -1,5 +1,5 @@
-// AMX: sixteen tokens times sixteen columns in one instruction. The integers are the same as VNNI's, the float
-// steps are VNNI's code, so the bits are the same; below eight tokens a tile is mostly empty and VNNI runs.
+// AMX: sixteen tokens times sixteen columns in one instruction. The integers equal VNNI's and the float steps are
+// VNNI's code, so the bits are the same. Below eight tokens a tile would be mostly empty, so VNNI runs.
 #include "simd/amx.h"
 #include "simd/vec16_avx512.h"
 #include "quant_linear/avx512_impl.h"

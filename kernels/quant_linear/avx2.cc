@@ -1,4 +1,4 @@
-// AVX2: vpmaddubsw, whose 16-bit sums are kept below their limit by widening after every few steps.
+// AVX2: vpmaddubsw, whose 16-bit sums are widened after every few steps, before they can overflow.
 #include "simd/vec16_avx2.h"
 #include "quant_linear/avx2_impl.h"
 #include "quant_linear/float_impl.h"
@@ -9,7 +9,7 @@ namespace {
 struct Madd {
   // Eight bits do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
   static constexpr bool kSignedBytes = true;
-  // Zen 3, one core: two tokens are quicker by 20 to 40 % than by way of the buffer, four by up to 20 %; six are slower.
+  // Zen 3, one core: without the buffer two tokens are faster by 20 to 40 %, four by up to 20 %; six are slower.
   static constexpr int kFew = 4;
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
@@ -22,14 +22,14 @@ struct Madd {
     return _mm256_maddubs_epi16(w, x);
   }
 
-  // Keeps GCC from computing the products of many steps first and spilling them: a third of the speed.
+  // Without it GCC computes the products of many steps first and spills them, which costs two thirds of the speed.
   static EDGEDEC_INLINE void in_order(Pair& p) { asm volatile("" : "+x"(p.a), "+x"(p.b)); }
 
   // Widens 16-bit sums to 32 bits; the scale of a half, if it has one, goes in on the way.
   template <class F>
   static EDGEDEC_INLINE __m256i factor(__m256i sc, int s) {
     if constexpr (!kHalves<F>) return _mm256_set1_epi16(1);
-    // The pair (sc0, sc1) of each column with the wanted one in both places.
+    // The pair (sc0, sc1) of each column, with the selected scale in both halves.
     const __m256i low = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9,
                                          8, 9, 12, 13, 12, 13);
     return _mm256_shuffle_epi8(sc, s < kSteps / 2 ? low : _mm256_add_epi8(low, _mm256_set1_epi8(2)));

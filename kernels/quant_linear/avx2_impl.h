@@ -1,4 +1,4 @@
-// The 256-bit rows. Dot products of unsigned quants with signed activations; a policy says by which instruction.
+// The 256-bit rows: dot products of unsigned quants with signed activations. A policy D chooses the instruction.
 #pragma once
 
 #include "quant_linear/quantise_avx2.h"
@@ -157,7 +157,7 @@ EDGEDEC_INLINE Pair times_sums(const Pair& of_halves, const int32_t* sum) {
   return {_mm256_madd_epi16(of_halves.a, sums), _mm256_madd_epi16(of_halves.b, sums)};
 }
 
-// The exact integers of a group for R tokens: policy D sums products, the offset leaves through the sums.
+// The exact integers of a group for R tokens: policy D sums products; the sums of activations correct for the offset.
 template <class F, class D, int R, class W>
 EDGEDEC_INLINE void group_sums(const W& w, const GroupScales& s, const int8_t* const* x, const int32_t* const* sum,
                                Pair* out) {
@@ -185,7 +185,7 @@ EDGEDEC_INLINE __m256 step(__m256i isum, __m256 scale, __m256 minus_min, __m256 
   return _mm256_fmadd_ps(t, xscale, acc);
 }
 
-// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+// The factor of the minimum: the sum of activations, or of both halves' sums times their integer minima.
 template <class F>
 EDGEDEC_INLINE PairF min_sums(const GroupScales& s, const int32_t* sum) {
   if constexpr (kHalves<F> && F::kMin) {
@@ -241,7 +241,7 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
   for (int c = 0; c < columns; ++c) out[c] = all[c];
 }
 
-// What tile_loop.h asks for, with the integer products of policy D.
+// The class C of tile_loop.h, with the integer products of policy D.
 template <class D>
 struct Columns256 {
   using Sums = PairF;

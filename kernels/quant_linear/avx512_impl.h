@@ -117,7 +117,7 @@ EDGEDEC_INLINE __m512i broadcast4(const int8_t* x, int s) {
   return _mm512_set1_epi32(four);
 }
 
-// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+// The factor of the minimum: the sum of activations, or of both halves' sums times their integer minima.
 template <class F>
 EDGEDEC_INLINE __m512 min_sums(const GroupScales& s, const int32_t* sum) {
   if constexpr (!kHalves<F>) return _mm512_set1_ps(static_cast<float>(sum[0] + sum[1]));

@@ -16,8 +16,6 @@ using namespace edgedec;
 
 namespace {
 
-int threads_per_call = 1;
-
 const quant_linear::Row* runnable(const char* name) {
   const quant_linear::Row* row = quant_linear::find_row(name);
   return row && cpu_has(name) ? row : nullptr;
@@ -54,9 +52,6 @@ void quantise_in_meeting(const float* x, int cols, int k, size_t first, size_t l
 
 }  // namespace
 
-// How many threads every later call below may use; 1 until it is called. Not for several threads.
-EDGEDEC_EXPORT void edgedec_set_threads(int count) { threads_per_call = count < 1 ? 1 : count; }
-
 // How many threads take part in quantising x[m][cols] for one QuantLinear; -1: bad argument or row.
 EDGEDEC_EXPORT int edgedec_quantising_threads(const char* name, const char* format, const uint8_t* data, int rows,
                                               int cols, const float* x, int m, int terms, float* out) {
@@ -67,7 +62,7 @@ EDGEDEC_EXPORT int edgedec_quantising_threads(const char* name, const char* form
   meeting = &here;
   quant_linear::Row watched = *row;
   watched.quantise = quantise_in_meeting;
-  OwnThreads threads(threads_per_call);
+  OwnThreads threads;
   quant_linear::linear(watched, threads, &w, 1, x, m, terms, nullptr, nullptr, out);
   meeting = nullptr;
   return static_cast<int>(here.threads.size());
@@ -80,7 +75,7 @@ EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, co
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return 2;
-  OwnThreads threads(threads_per_call);
+  OwnThreads threads;
   quant_linear::linear(*row, threads, &w, 1, x, m, terms, bias, residual, out);
   return 0;
 }
@@ -101,7 +96,7 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
   Weight g, u;
   if (!row) return 1;
   if (!weight(gate_format, gate, rows, cols, &g) || !weight(up_format, up, rows, cols, &u)) return 2;
-  OwnThreads threads(threads_per_call);
+  OwnThreads threads;
   gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), threads, g, u,
                        gelu ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu, x, m, out);
   return 0;
@@ -115,7 +110,7 @@ EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const
   Weight w;
   if (!row) return 1;
   if (!weight(format, data, rows, cols, &w) || k < 1 || k > head_topk::kBlock) return 2;
-  OwnThreads threads(threads_per_call);
+  OwnThreads threads;
   head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), threads, w, x, r, refined != 0,
                        {softcap, 1.0f / temperature}, keep, kept, k, {values, ids, logsumexp, entropy, logits});
   return 0;

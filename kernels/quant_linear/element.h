@@ -1,4 +1,4 @@
-// Reading single quants and scales out of a record: for scalar code.
+// Reads single quants and scales of a record, for scalar code.
 #pragma once
 
 #include "simd/half.h"

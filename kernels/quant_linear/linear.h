@@ -1,4 +1,4 @@
-// The op bodies that stand on a row's tiles: the threads quantise the activations together, then share out the columns.
+// The body of QuantLinear on a row's tiles: threads quantise the activations together, then compute columns.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace edgedec::quant_linear {
 
-// Tiles that one task streams: enough bytes to make the dispatch negligible, few enough to balance two threads.
+// Tiles that one task streams: enough that the dispatch costs little, few enough to balance two threads.
 int tiles_per_task(const Weight& w);
 
-// How many int8 terms of x a weight reads when it may have `terms`: none when it holds floats.
+// The int8 terms of x that a weight reads: `terms`, or none when its format is float.
 int int8_terms(const Weight& w, int terms);
 
 // The activations of a parallel section, quantised by its threads together before they read them.
@@ -41,8 +41,8 @@ class Activations {
   SharedPieces pieces_;
 };
 
-// out[m][sum of rows] = x W^T (+ bias) (+ residual). weights share x; bias and residual may be null. terms: 1 or 2 as
-// in quantise; two terms read the weights once and compute twice. They change nothing for float weights.
+// out[m][sum of rows] = x W^T (+ bias) (+ residual). All weights read the same x; bias and residual may be null.
+// terms: 1 or 2, as in Activations; two terms read the weights once and compute twice. Float weights ignore them.
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
             int terms, const float* bias, const float* residual, float* out);
 

@@ -1,4 +1,4 @@
-// NEON with the dot product extension: sdot, signed bytes times signed bytes. Quants below 8 bits fit as they are.
+// NEON with the dot product extension: sdot, signed bytes times signed bytes. Quants below 8 bits need no conversion.
 #include "simd/vec16_neon.h"
 #include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
@@ -9,7 +9,7 @@ namespace {
 struct Sdot {
   static constexpr bool kSigned = true;
 
-  // The lane is part of the instruction; a switch on what is constant once unrolled costs nothing.
+  // The lane is part of the instruction. The switch costs nothing: its value is constant once the loop is unrolled.
   static EDGEDEC_INLINE int32x4_t dot(int32x4_t acc, uint8x16_t quants, int8x16_t x, int lane) {
     const int8x16_t w = vreinterpretq_s8_u8(quants);
     switch (lane) {

@@ -1,5 +1,5 @@
-// NEON with the matrix extension: unsigned quants times signed activations as they are, by usdot for one token, by
-// usmmla (two columns times two tokens over eight inputs) for several.
+// NEON with the matrix extension: unsigned quants times signed activations. usdot serves one token, usmmla (two columns
+// times two tokens over eight inputs) several.
 #include "simd/vec16_neon.h"
 #include "quant_linear/float_impl.h"
 #include "quant_linear/neon_impl.h"
@@ -76,7 +76,7 @@ struct Usmmla {
   }
 
   // Unpacked once into the first-level cache; four tokens share each load of quants. A token without a partner is
-  // its own.
+  // paired with itself.
   template <class F, int ODD>
   static EDGEDEC_INLINE void many(const uint8_t* rec, int g, const GroupScales& s, const Acts& x, int m0, int n,
                                   int index, ColumnsF* acc) {

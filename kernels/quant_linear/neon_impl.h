@@ -1,8 +1,8 @@
-// The NEON rows. Four registers hold a step of all sixteen columns; a policy D says how integers are multiplied:
+// The NEON rows. Four registers hold a step of all sixteen columns. A policy D multiplies the integers:
 //   D::kSigned              quants above 127 are made signed (q - 128) before they are multiplied
 //   D::dot(acc, w, x, i)    acc + the products of four bytes of w in each lane with bytes 4i..4i+3 of x
 //   D::many<F, ODD>(...)    one group for several tokens
-// The offset of a format leaves through the sums of the activations: integer sums start at -offset * sum.
+// Integer sums start at -offset * (sum of activations), which corrects for the offset of a format.
 #pragma once
 
 #include "quant_linear/quantise_neon.h"
@@ -162,13 +162,13 @@ EDGEDEC_INLINE Token token(const Acts& x, int m, int index) {
   return {x.q + at * kGroup, x.sum + 2 * at, x.scale[at]};
 }
 
-// Where the integer sums of a token begin.
+// The start values of a token's integer sums.
 template <class F, class D>
 EDGEDEC_INLINE int32_t start(const Token& t, int half) {
   return -kStart<F, D> * (kSums<F> == 2 ? t.sum[half] : t.sum[0] + t.sum[1]);
 }
 
-// What the minimum multiplies: the sum of activations, or that of both halves times their integer minima.
+// The factor of the minimum: the sum of activations, or of both halves' sums times their integer minima.
 template <class F>
 EDGEDEC_INLINE float32x4_t min_sums(int part, const GroupScales& s, const Token& t) {
   if constexpr (kSums<F> == 1) return vdupq_n_f32(static_cast<float>(t.sum[0] + t.sum[1]));
@@ -214,8 +214,8 @@ EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) 
   for (int c = 0; to == all && c < columns; ++c) out[c] = all[c];
 }
 
-// What tile_loop.h asks for, with the integer products of policy D. The quants of a single token come straight from the
-// record.
+// The class C of tile_loop.h, with the integer products of policy D. For a single token quants are read directly from
+// the record.
 template <class D>
 struct NeonColumns {
   using Sums = ColumnsF;

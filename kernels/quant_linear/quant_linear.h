@@ -6,15 +6,15 @@
 //   t    = fma(-min, float(sum of xq), t)    only in formats with minima (Q2_K: -dmin, and m0 * sum0 + m1 * sum1)
 //   acc  = fma(t, xscale, acc)
 //
-// Matrices of floats (F16, BF16, F32) are another matter: x stays as it is, and in ascending inputs k
+// Float matrices (F16, BF16, F32): x is not quantised; in ascending inputs k
 //   acc = fma(x[k], w[k], acc)               w widened to fp32, which is exact
 //
-// With terms = 2 (where rounding x to 8 bits costs most: queries, keys and values) x is the sum of two such
-// quantisations, the second of what the first misses, and y is the plain sum of their two results. Float matrices need
-// no second term.
+// With terms = 2 (for queries, keys and values, where rounding x to 8 bits loses most accuracy) x is the sum of two
+// quantisations: the second quantises the error of the first. y is the plain sum of the two results. Float matrices
+// ignore the second term.
 //
-// The integers are exact in any order, so an output depends on the float steps alone, and those are the same in
-// every row and for every number of tokens: rows agree bit for bit, and a token does not see its neighbours.
+// The integers are exact in any order, so the float steps alone decide an output. They are the same in every row and
+// for every number of tokens: rows agree bit for bit, and a token's output does not depend on other tokens.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 
 namespace edgedec {
 
-// Activations of m tokens: as they came, for float formats; and quantised for the others, with k padded with zeros to
-// the longest record, 256 (null when every weight that reads them is of floats).
+// Activations of m tokens: as floats for float formats, and quantised for the others. k is padded with zeros to the
+// longest record, 256. The quantised arrays are null when only float weights read them.
 struct Acts {
   int m = 0, k = 0;
   const float* x = nullptr;       // [tokens][cols]
@@ -39,8 +39,8 @@ static constexpr int padded_k(int k) { return (k + 255) / 256 * 256; }
 namespace quant_linear {
 
 // Quantises groups [first, last) of x[m][cols] into the arrays that Acts describes. Groups are counted over all rows,
-// k / 32 in each. xscale = max|x| / 127, q = round_half_even(x * (127 / max|x|)). A group whose peak is below kLeastPeak
-// becomes zeros; a group that holds a NaN or an infinity gets a NaN as its scale.
+// k / 32 in each. xscale = max|x| / 127, q = round_half_even(x * (127 / max|x|)). A group whose peak is below
+// kLeastPeak becomes zeros; a group that holds a NaN or an infinity gets a NaN as its scale.
 using QuantiseFn = void (*)(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale,
                             int32_t* sum);
 
@@ -65,9 +65,9 @@ struct Row {
   TilesFn tiles[static_cast<int>(FormatId::kCount)];
 };
 
-// Asks for the weights a few kilobytes ahead of groups g and g + 1: the hardware's prefetchers stop at the end of a
-// 4 KiB page, and a mapped file has no larger pages. Measured on Zen 3, one token, one core: 13 to 18 GB/s for Q4_K,
-// 8 to 15 for Q6_K. Asking past the end of a mapping is harmless.
+// Prefetches the weights a few kilobytes ahead of groups g and g + 1: the hardware's prefetchers stop at the end of a
+// 4 KiB page, and a mapped file has no larger pages. Measured on Zen 3, one token, one core: from 13 to 18 GB/s for
+// Q4_K, from 8 to 15 for Q6_K. A prefetch past the end of a mapping is harmless.
 template <class F>
 static EDGEDEC_INLINE void prefetch_pair(const uint8_t* rec, int g) {
   constexpr int kGroups = F::kRecord / kGroup, kBytes = F::kBytes * 2 / kGroups;
@@ -76,7 +76,7 @@ static EDGEDEC_INLINE void prefetch_pair(const uint8_t* rec, int g) {
   for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(p + i);
 }
 
-// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+// The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
 }  // namespace quant_linear

@@ -1,4 +1,4 @@
-// Quantising activations with 256-bit registers: for every x86 row, since 512 bits would gain nothing here.
+// Quantises activations with 256-bit registers, in every x86 row: 512 bits gain nothing here.
 #pragma once
 
 #include <immintrin.h>
@@ -15,8 +15,8 @@ EDGEDEC_INLINE __m256 load_tail(const float* x, int left) {
   return _mm256_loadu_ps(value);
 }
 
-// The greatest of eight bit patterns without signs: as integers they are in the order of their floats, then infinity,
-// then NaN, which a maximum of floats would lose.
+// The greatest of eight floats without signs, compared as integers: finite values in order, then infinity, then NaN,
+// which a maximum of floats would lose.
 EDGEDEC_INLINE float peak_of(__m256i v) {
   __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));

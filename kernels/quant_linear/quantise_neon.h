@@ -1,4 +1,4 @@
-// Quantising activations with 128-bit registers.
+// Quantises activations with 128-bit registers.
 #pragma once
 
 #include <arm_neon.h>
@@ -17,8 +17,8 @@ EDGEDEC_INLINE float32x4_t load_tail(const float* x, int left) {
 
 EDGEDEC_INLINE void quantise_group(const float* x, int left, int8_t* q, float* scale, int32_t* sum) {
   float32x4_t v[8];
-  // Bit patterns without signs, as integers, are in the order of their floats, then infinity, then NaN, which a
-  // maximum of floats would lose.
+  // Floats without signs, compared as integers: finite values in order, then infinity, then NaN, which a maximum of
+  // floats would lose.
   uint32x4_t top = vdupq_n_u32(0);
   for (int i = 0; i < 8; ++i) {
     v[i] = load_tail(x + 4 * i, left - 4 * i);

@@ -8,11 +8,11 @@ namespace {
 
 constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
 
-// One tile for n tokens from m0 on. C knows sixteen columns of one token:
-//   C::Sums                     their accumulators; C::zero() and C::store(sums, out, columns)
-//   C::kFew                     up to so many tokens at a time there is code of their own, of one at least
-//   C::group<F, ODD, N>(...)    adds group g of a record; ODD: its parity. N: how many tokens if they are few, so that
-//                               their accumulators stay in registers, else 0
+// Computes one tile for n tokens from m0. C handles sixteen columns of one token:
+//   C::Sums                     accumulators, with C::zero() and C::store(sums, out, columns)
+//   C::kFew                     the most tokens, at least one, for which the number is a template argument
+//   C::group<F, ODD, N>(...)    adds group g of a record; ODD: its parity. N: the number of tokens up to kFew, so that
+//                               accumulators stay in registers, else 0
 template <class F, class C, int N>
 void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;

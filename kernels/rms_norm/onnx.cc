@@ -10,8 +10,8 @@ struct RmsNorm {
   static constexpr const char* kName = "RMSNorm";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}};
-  // A second thread joins after 2 to 3 us, in which one thread normalises 20,000 floats (AVX-512, 2.5 GHz): smaller
-  // tasks lost time. A row is never split, since its sum has one order.
+  // Smaller tasks lose time: a second thread joins after 2 to 3 us, in which one thread normalises about 15,000 floats
+  // (AVX-512, 2.5 GHz). A row is never split, since its sum has a fixed order.
   static constexpr size_t kFloatsPerTask = 1 << 15;
 
   explicit RmsNorm(const Info& info) : row(rms_norm::find_row(float_row(isa()))), epsilon(info.real("epsilon")) {}

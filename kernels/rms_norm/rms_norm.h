@@ -2,7 +2,7 @@
 //
 // Lane i of sixteen sums the squares of elements i, i + 16, ... in ascending order, one fused multiply-add each; the
 // lanes fold 16 -> 8 -> 4 -> 2 -> 1. Then one division by d, one addition, one square root, one division; per element
-// two multiplications from left to right and the residual's plain addition. A row does not see its neighbours.
+// two multiplications from left to right and the residual's plain addition. A row does not depend on others.
 // Source: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
 #pragma once
 
@@ -19,7 +19,7 @@ struct Row {
   Fn run;
 };
 
-// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+// The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
 }  // namespace edgedec::rms_norm

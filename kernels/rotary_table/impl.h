@@ -6,7 +6,7 @@
 namespace edgedec::rotary_table {
 namespace {
 
-// Double arithmetic without fused operations is the same in every row; the rows differ in their compile flags alone.
+// Double arithmetic without fused operations is the same in every row; rows differ only in their compile flags.
 void run(const int64_t* positions, const float* inv_freq, float* table, size_t m0, size_t m1, size_t d) {
   const size_t half = d / 2;
   for (size_t m = m0; m < m1; ++m) {

@@ -1,7 +1,7 @@
 // RotaryTable: table[m, i] = cos(a), table[m, d / 2 + i] = sin(a) with a = double(positions[m]) * double(inv_freq[i]).
 //
-// Sine and cosine are those of simd/math64.h: IEEE double operations alone, absolute error below 1e-15 for angles up
-// to 2^23, rounded once to float. Source of the rotation: Su et al., "RoFormer" (2021).
+// Sine and cosine come from simd/math64.h: IEEE double operations only, absolute error below 1e-15 for angles up to
+// 2^23, rounded once to float. Source of the rotation: Su et al., "RoFormer" (2021).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Row {
   Fn run;
 };
 
-// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+// The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
 }  // namespace edgedec::rotary_table

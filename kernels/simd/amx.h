@@ -72,14 +72,14 @@ namespace edgedec {
 namespace {
 
 EDGEDEC_INLINE void tile_configure(const TileConfig& c) {
-  // GCC 12 believes that the instruction reads 8 bytes and drops the stores to the other 56.
+  // GCC 12 assumes that the instruction reads 8 bytes and drops the stores to the other 56.
   asm volatile("" ::: "memory");
   _tile_loadconfig(&c);
 }
 EDGEDEC_INLINE void tile_release() { _tile_release(); }
 
-// GCC 12 pastes the tile number into the instruction, so it has to be a literal by the time the preprocessor is
-// done; and it does not know that a load reads memory, hence the barrier.
+// GCC 12 pastes the tile number into the instruction, so it must be a literal after preprocessing. GCC 12 does not know
+// that a load reads memory, hence the barrier.
 #define EDGEDEC_TILE_LOAD(tile, p, stride) \
   do {                                     \
     asm volatile("" ::: "memory");         \

@@ -1,5 +1,5 @@
-// fp16 and bf16 to fp32 in integer code: exact, the same everywhere. For scalar rows and set-up; vector rows use the
-// CPU's.
+// Converts fp16 and bf16 to fp32 in integer code: exact, and the same on every CPU. Vector rows use the CPU's
+// instructions instead.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ static inline float half_at(const uint8_t* p, int i) {
   return half_to_float(static_cast<uint16_t>(p[2 * i] | p[2 * i + 1] << 8));
 }
 
-// bf16, the upper half of an fp32 number, to that number.
+// bf16 is the upper half of an fp32 number.
 static inline float bfloat_to_float(uint16_t b) {
   const uint32_t bits = static_cast<uint32_t>(b) << 16;
   float value;

@@ -1,4 +1,4 @@
-// exp and the activations on sixteen lanes: one polynomial for every instruction set, no libm.
+// exp and the activation functions on sixteen lanes: one polynomial for every instruction set, no libm.
 #pragma once
 
 #include "simd/math64.h"

@@ -1,5 +1,5 @@
-// log, sine and cosine in double from IEEE additions, multiplications and divisions alone: the same bits everywhere,
-// which a C library does not promise. Compile with -ffp-contract=off.
+// log, sine and cosine in double, made of IEEE additions, multiplications and divisions only: the same bits everywhere,
+// which C libraries do not guarantee. Compile with -ffp-contract=off.
 #pragma once
 
 #include <cstdint>

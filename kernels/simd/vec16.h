@@ -1,6 +1,6 @@
-// Sixteen float lanes: the one unit in which every float kernel computes, whatever the instruction set.
+// Sixteen float lanes: the unit in which every float kernel computes, on all instruction sets.
 //
-// Vec16Scalar here, Vec16Avx2 and Vec16Avx512 beside it offer the same operations and agree in every bit:
+// Vec16Scalar (here), Vec16Avx2, Vec16Avx512 and Vec16Neon offer the same operations and agree in every bit:
 //   add sub mul div sqrt round   IEEE, round half to even
 //   fma(a, b, c)                 a * b + c rounded once
 //   min, max                     (a < b ? a : b) and (a > b ? a : b): the second operand when one is NaN
@@ -11,10 +11,9 @@
 //   reduce_add                   folds 16 -> 8 -> 4 -> 2 -> 1, lane i with lane i + half
 //   reduce_add_each(v)           lane j = reduce_add(v[j])
 //   Ints                         sixteen int32 lanes, two's complement with wrap-around
-// The payload of a NaN is not part of the promise; that it is a NaN is.
+// A NaN is a NaN in all of them, but its payload may differ.
 //
-// Everything lives in an unnamed namespace and is always inlined: this header is compiled once per instruction
-// set, and a shared copy made with AVX-512 instructions must never reach an older CPU.
+// Everything lives in an unnamed namespace and is always inlined, see simd/inline.h.
 #pragma once
 
 #include <cmath>

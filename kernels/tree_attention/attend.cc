@@ -1,4 +1,4 @@
-// How a pass is shared out over threads, and the checks that no instruction set has a say in.
+// Splits a pass over threads and checks its arguments; the same for all instruction sets.
 #include <algorithm>
 
 #include "tree_attention/elements.h"
@@ -10,12 +10,12 @@ namespace {
 
 constexpr size_t kScoreFloats = 1 << 16;   // scores of a block that one task computes: they stay in L2
 constexpr size_t kEnoughBlocks = 16;       // to keep all threads busy
-constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values, tens of microseconds; of int8 as long
+constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds; int8 takes as long
 constexpr size_t kKeyBytes = 64 << 10;     // of a task
 constexpr size_t kColumns = 64;            // of a task: two cache lines of every value; one takes a tenth longer
-constexpr size_t kMostSlots = INT32_MAX;   // no context is that long, and sums of such lengths do not wrap around
+constexpr size_t kMostSlots = INT32_MAX;   // longer than any context; sums of two do not wrap around
 
-// Query heads that a block can take of a kv head's.
+// The query heads of a kv head, split into units that a block can take.
 struct Units {
   size_t group, step, per_kv_head, count;
 };
@@ -34,7 +34,7 @@ size_t score_stride(const Config& config, const Pass& pass) {
 // Floats of the scores and sums of one unit of a block.
 size_t unit_floats(const Units& u, size_t tokens, size_t stride) { return tokens * u.step * stride + kMostQueries; }
 
-// The block of tokens [m0, m0 + n), of no unit yet. room: n * pass.tokens.
+// The block of tokens [m0, m0 + n), without a unit. room: n * pass.tokens.
 Block block_at(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room) {
   Block b{};
   b.m0 = m0;
@@ -54,8 +54,8 @@ Block of_unit(Block b, const Units& u, size_t i, float* floats) {
   return b;
 }
 
-// Raises the weights of a kv head to those of a block of it. The same bits in whatever order blocks come: a maximum
-// rounds nothing, and one with NaN is the other number.
+// Raises the weights of a kv head to those of one of its blocks. The order of blocks does not change the bits: a
+// maximum does not round, and with NaN it is the other number.
 void look(const Cache& cache, size_t length, const Block& b, float* most) {
   for (size_t q = 0; q < b.queries(); ++q) {
     const Path& path = b.paths[q / b.heads()];
@@ -70,7 +70,7 @@ void look(const Cache& cache, size_t length, const Block& b, float* most) {
   }
 }
 
-// All steps of a block and unit in one task; or of all those of a kv head.
+// Computes all steps of a block and unit in one task, or of all blocks of a kv head.
 void whole_blocks(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
                   const float* queries, float* out, size_t tokens, const Looked& looked) {
   const Units u = units(config);
@@ -95,7 +95,7 @@ void whole_blocks(const Row& row, Parallel& threads, const Config& config, const
   looked.weights ? parallel_for(threads, config.kv_heads, kv_head) : parallel_for(threads, blocks * u.count, one);
 }
 
-// One block, step by step, each split over its own tasks.
+// Computes one block step by step, in one parallel section whose threads share the pieces of each step.
 void split_block(const Row& row, Parallel& threads, const Config& config, const Cache& cache, size_t length,
                  const Block& block, const float* queries, float* out, const Split& split) {
   const Units u = units(config);
@@ -111,20 +111,24 @@ void split_block(const Row& row, Parallel& threads, const Config& config, const 
     const size_t i0 = first + task % chunks * split.keys, unit = task / chunks;
     row.score(config, cache, length, of_unit(block, u, unit, room + unit * floats), queries, i0, i0 + split.keys);
   };
-  parallel_for(threads, u.count * chunks, score);
   const size_t most = block.tokens * u.step;
   auto weigh = [&](size_t task) {
     const Block b = of_unit(block, u, task / most, room + task / most * floats);
     if (task % most < b.queries()) row.weigh(config, b, task % most, task % most + 1);
   };
-  parallel_for(threads, u.count * most, weigh);
   const size_t strips = (config.dim + split.columns - 1) / split.columns;
   auto gather = [&](size_t task) {
     const size_t c0 = task % strips * split.columns, unit = task / strips;
     row.gather(config, cache, length, of_unit(block, u, unit, room + unit * floats), out, c0,
                std::min(config.dim, c0 + split.columns));
   };
-  parallel_for(threads, u.count * strips, gather);
+  SharedPieces scores(u.count * chunks), weights(u.count * most), values(u.count * strips);
+  auto all = [&](size_t) {
+    scores.finish(score);
+    weights.finish(weigh);
+    values.finish(gather);
+  };
+  parallel_for(threads, u.count * std::max(chunks, strips), all);
 }
 
 }  // namespace

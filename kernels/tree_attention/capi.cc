@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/isa.h"
+#include "common/threads.h"
 #include "tree_attention/tree_attention.h"
 
 using namespace edgedec::tree_attention;
@@ -11,7 +12,7 @@ using namespace edgedec::tree_attention;
 
 namespace {
 
-// Last task first: no task may need another one of its step.
+// Runs the last task first, since no task may depend on another of its step.
 struct Backwards : edgedec::Parallel {
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     while (n > 0) body(context, --n);
@@ -20,7 +21,7 @@ struct Backwards : edgedec::Parallel {
 
 }  // namespace
 
-// split: as attend() takes it; null for what split_for() says. attention[Hkv, capacity], or null: what it falls on.
+// split: as for attend(), or null for split_for(). attention[Hkv, capacity]: the weights by slot, or null.
 EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, size_t width, const float* q_norm, const float* k_norm,
@@ -38,12 +39,14 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
   std::vector<float> queries(tokens * config->heads * config->dim);
   for (size_t m = 0; m < tokens; ++m)
     r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.data(), m, m + 1);
-  Backwards threads;
+  Backwards backwards;
+  edgedec::OwnThreads own;
+  edgedec::Parallel& threads = edgedec::threads_per_call == 1 ? static_cast<edgedec::Parallel&>(backwards) : own;
   attend(*r, threads, *config, layer, pass, queries.data(), out, chosen, {attention, capacity});
   return 0;
 }
 
-// The message for wrong arguments, or null.
+// The error in the arguments, or null.
 EDGEDEC_API const char* edgedec_tree_attention_problem(const Config* config, const int64_t* parents, size_t tokens,
                                                        size_t length, size_t capacity) {
   return problem(*config, Pass{parents, tokens, length}, capacity);

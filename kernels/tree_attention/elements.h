@@ -1,4 +1,4 @@
-// How the elements of a key or value are kept in its row of the cache.
+// The storage of a key or value in its row of the cache: fp16, or int8 with scales.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ struct Halves {
   }
 };
 
-// dim int8 numbers, then an fp16 scale for every 32 of them. One number is their product, which is exact in fp32.
+// dim int8 numbers, then an fp16 scale for every 32 of them. An element is their product, which is exact in fp32.
 struct Int8s {
   static constexpr size_t kGroup = 32;
   static constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
@@ -44,7 +44,8 @@ struct Int8s {
   }
 
  private:
-  // The least fp16 number of which 127 reach amax, from the nearest one to amax / 127: products with 127 are exact.
+  // The least fp16 number a with 127 a >= amax: the one nearest to amax / 127, or the next. Products with 127 are
+  // exact.
   static EDGEDEC_INLINE uint16_t scale_of(float amax) {
     uint16_t scale = float_to_half(amax / 127.0f);
     if (half_to_float(scale) * 127.0f < amax) ++scale;

@@ -9,8 +9,8 @@
 namespace edgedec::tree_attention {
 namespace {
 
-// Calls step(first query, queries, row, n, at) for every run of keys with path indices in [i0, i1), for each query in
-// ascending order: what a token has before the common part, the common part once for all, what it has behind. at[i]:
+// Calls step(first query, queries, row, n, at) for every run of keys with path indices in [i0, i1), ascending for each
+// query: a token's keys before the common part, the common part once for all tokens, a token's keys after it. at[i]:
 // the scores of the run's keys.
 template <class F>
 EDGEDEC_INLINE void for_all_runs(const Block& b, const Cache& cache, size_t length, size_t i0, size_t i1, F step) {
@@ -64,7 +64,7 @@ void score(const Config& config, const Cache& cache, size_t length, const Block&
 template <class V>
 EDGEDEC_INLINE float exponentials(float* scores, size_t n) {
   const size_t padded = (n + kLanes - 1) / kLanes * kLanes;
-  for (size_t j = n; j < padded; ++j) scores[j] = -__builtin_inff();  // whose exponential is 0
+  for (size_t j = n; j < padded; ++j) scores[j] = -__builtin_inff();  // its exponential is 0
   V top = V::load(scores);
   for (size_t j = kLanes; j < padded; j += kLanes) top = V::max(top, V::load(scores + j));
   top = V::broadcast(V::reduce_max(top));

@@ -33,15 +33,15 @@ struct TreeAttention {
     config.ring = info.integer("ring", 0) != 0;
   }
 
-  // Within bounds that keep products of sizes from wrapping around.
+  // Bounded, so that products of sizes do not wrap around.
   static size_t size(const Info& info, const char* name) {
     const int64_t value = info.integer(name);
     if (value < 1 || value > 1 << 16) throw Error(std::string(name) + " is not a possible size");
     return static_cast<size_t>(value);
   }
 
-  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]; they are written through the input, which is
-  // the whole point of a cache that the caller owns.
+  // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]. The caller owns the cache, and the op writes
+  // into this input.
   Cache cache(const Context& c, size_t* capacity) const {
     const std::vector<int64_t> dims = c.shape(4);
     bool fits = dims.size() == 5 && layer >= 0 && layer < dims[0] && dims[1] == 2 &&
@@ -64,11 +64,11 @@ struct TreeAttention {
     return weight;
   }
 
-  // Where to say what this layer's attention falls on: in attention[L, Hkv, slots], written through the input as the
-  // cache is. Nowhere when it is left out or has no elements.
+  // The weights by slot of this layer in the input attention[L, Hkv, slots], which the op writes into. Not requested
+  // when the input is left out or has no elements.
   Looked looked(const Context& c, const std::vector<Sequence>& all) const {
     if (!c.has(7) || !c.elements(7)) return {};
-    if (config.ring || all.size() != 1) throw Error("attention is told of one sequence, and not of rings");
+    if (config.ring || all.size() != 1) throw Error("attention weights need a single sequence and no ring");
     const std::vector<int64_t> dims = c.shape(7);
     const size_t head = config.kv_heads, slots = all[0].pass.length + all[0].pass.tokens;
     if (dims.size() != 3 || dims[0] != c.shape(4)[0] || dims[1] != static_cast<int64_t>(head) ||
@@ -89,23 +89,23 @@ struct TreeAttention {
     if (const char* wrong = read_sequences(config, c.data<const int64_t>(3), c.elements(3), c.data<const int64_t>(2),
                                            tokens, call.capacity, &sequences))
       throw Error(wrong);
-    call.places = sequences.places;
+    call.parts = sequences.parts;
     call.looked = looked(c, sequences.all);
     call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
     call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
     call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
     call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
     share_out(c, call, sequences.all);
-    // The output kv_new[1, 2, Hkv, 0, row]: nothing is left for the caller to put into the cache. The op's body in
-    // standard ONNX ops, which cannot write its input, hands out the rows of all tokens there.
+    // The output kv_new[1, 2, Hkv, 0, row] is empty: the op has written the cache. The op's body in standard ONNX ops
+    // cannot write an input, so there kv_new has the rows of all tokens.
     const auto row_size = static_cast<int64_t>(call.cache.row);
     c.optional_output<uint16_t>(1, {1, 2, static_cast<int64_t>(config.kv_heads), 0, row_size});
   }
 
-  // What all sequences of a pass have in common.
+  // The arguments that all sequences of a pass share.
   struct Call {
     Cache cache;
-    size_t capacity, places;
+    size_t capacity, parts;
     const float *qkv, *rotary, *q_norm, *k_norm;
     float *queries, *out;
     Looked looked;
@@ -113,8 +113,8 @@ struct TreeAttention {
 
   int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
 
-  // A sequence with much to do has all threads to itself; short ones are a thread's each, since to share out each of
-  // them would take longer than to compute it.
+  // A sequence with much work gets all threads. Each of the others gets one thread, since splitting it would take
+  // longer than computing it.
   void share_out(Context& c, const Call& call, const std::vector<Sequence>& all) const {
     constexpr size_t kWorthAllThreads = 1 << 20;
     std::vector<const Sequence*> shorter;
@@ -130,13 +130,13 @@ struct TreeAttention {
     if (!shorter.empty()) parallel_for(c, shorter.size(), body);
   }
 
-  // Multiplications of scores, and as many of values.
+  // Multiplications for the scores; the values need as many.
   size_t work(const Pass& pass) const {
     return pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
   }
 
   void compute_one(Parallel& threads, const Call& call, const Sequence& one) const {
-    const Cache kv = part_of(call.cache, call.capacity, call.places, one.place);
+    const Cache kv = part_of(call.cache, call.capacity, call.parts, one.part);
     const size_t width = config.heads * config.dim;
     float* queries = call.queries + one.first * width;
     prepare(threads, call, kv, one, queries);
@@ -155,7 +155,7 @@ struct TreeAttention {
 
   void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out,
               const Looked& looked) const {
-    // A short context is done sooner than a second thread wakes.
+    // One thread finishes a short context before a second one wakes.
     constexpr size_t kWorthSharing = 1 << 15;
     Serial serial;
     Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;

@@ -1,4 +1,4 @@
-// The keys of a token as runs of rows of the cache.
+// The keys of a token, as runs of consecutive rows of the cache.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace edgedec::tree_attention {
 namespace {
 
-// The chain of token m into `chain`; returns its length.
+// Writes the chain of token m; returns its length.
 EDGEDEC_INLINE size_t walk(const int64_t* parents, size_t m, int32_t* chain) {
   size_t count = 0;
   for (auto at = static_cast<int64_t>(m); at >= 0; at = parents[at]) ++count;
@@ -18,14 +18,14 @@ EDGEDEC_INLINE size_t walk(const int64_t* parents, size_t m, int32_t* chain) {
   return count;
 }
 
-// Paths of tokens m0 .. m0 + n - 1; room: n * pass.tokens. Returns how many chain entries they have in common.
+// Finds the paths of tokens m0 .. m0 + n - 1; room: n * pass.tokens. Returns how many chain entries they share.
 EDGEDEC_INLINE size_t find_paths(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room,
                                  Path* paths) {
   size_t common = 0, count = 0;
   for (size_t t = 0; t < n; ++t) {
     int32_t* chain = room + t * pass.tokens;
     if (t > 0 && pass.parents[m0 + t] == static_cast<int64_t>(m0 + t) - 1) {
-      // A chain grows by one: it shares with the first path what its parent shares.
+      // The chain is its parent's plus one token, so it shares as much with the first path as its parent.
       std::memcpy(chain, chain - pass.tokens, count * sizeof *chain);
       chain[count++] = static_cast<int32_t>(m0 + t);
     } else {
@@ -41,7 +41,7 @@ EDGEDEC_INLINE size_t find_paths(const Config& config, const Pass& pass, size_t 
   return common;
 }
 
-// Calls run(row, index, n) for n consecutive slots from path index `index` on: twice where a ring begins anew.
+// Calls run(row, index, n) for n consecutive slots from path index `index`: in two calls where a ring wraps.
 template <class F>
 EDGEDEC_INLINE void for_rows(size_t capacity, size_t slot, size_t index, size_t n, F run) {
   for (size_t row = slot % capacity; n > 0; row = 0) {
@@ -57,7 +57,7 @@ template <class F>
 EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t capacity, size_t i, size_t end, F run) {
   if (i < length && i < end) {
     const size_t stop = end < length ? end : length;
-    if (stop < end && path.chain[0] == 0) {  // the chain goes on in the slots right behind
+    if (stop < end && path.chain[0] == 0) {  // the chain continues in the next slots
       size_t n = 1;
       while (stop + n < end && path.chain[n] == static_cast<int32_t>(n)) ++n;
       for_rows(capacity, i, i, stop + n - i, run);

@@ -1,4 +1,4 @@
-// Phase one: head norms, rotation, and the writes into the cache.
+// The first step of attention: head norms, rotation, and the writes into the cache.
 #pragma once
 
 #include "simd/norm16.h"
@@ -15,7 +15,7 @@ EDGEDEC_INLINE void head_norm(const float* x, const float* weight, float* y, siz
     V::mul(V::mul(V::load(x + i), factor), V::load(weight + i)).store(y + i);
 }
 
-// Plain operations element by element: the same bits however the compiler arranges them.
+// Plain operations per element: the compiler may reorder them without changing bits.
 EDGEDEC_INLINE void rotate(const float* x, const float* rotary, float* y, size_t dim, bool interleaved, float scale) {
   const size_t half = dim / 2, step = interleaved ? 2 : 1, other = interleaved ? 1 : half;
   for (size_t i = 0; i < half; ++i) {
@@ -43,7 +43,7 @@ void prepare_as(const Config& config, const Cache& cache, size_t length, const f
     float* query = queries + m * heads * dim;
     for (size_t h = 0; h < kv_heads; ++h) {
       const size_t at = h * cache.head_stride + (length + m) % cache.capacity * cache.row;
-      // The token's query room holds the rotated key until the queries are written.
+      // The token's space for queries holds the rotated key until the queries are written.
       turn_head<V>(config, k + h * dim, table, k_norm, 1.0f, query);
       E::template store<V>(query, cache.keys + at, dim);
       E::template store<V>(v + h * dim, cache.values + at, dim);

@@ -5,22 +5,22 @@
 namespace edgedec::tree_attention {
 namespace {
 
-constexpr int64_t kMostPlaces = 1 << 16;
+constexpr int64_t kMostParts = 1 << 16;
 
 const char* add(const Config& config, const int64_t* numbers, const int64_t* parents, size_t tokens, size_t capacity,
                 Sequences* read) {
-  const int64_t count = numbers[0], place = numbers[1], length = numbers[2];
+  const int64_t count = numbers[0], part = numbers[1], length = numbers[2];
   const size_t first = read->all.empty() ? 0 : read->all.back().first + read->all.back().pass.tokens;
   if (count < 1 || static_cast<uint64_t>(count) > tokens - first)
     return "the sequences must have one token or more each, as many as the pass in all";
-  if (place < 0 || static_cast<uint64_t>(place) >= read->places) return "a sequence is in a place that does not exist";
+  if (part < 0 || static_cast<uint64_t>(part) >= read->parts) return "a sequence is in a part that does not exist";
   if (std::any_of(read->all.begin(), read->all.end(),
-                  [&](const Sequence& other) { return other.place == static_cast<size_t>(place); }))
-    return "two sequences are in one place";
+                  [&](const Sequence& other) { return other.part == static_cast<size_t>(part); }))
+    return "two sequences are in one part";
   if (length < 0) return "negative length";
   const Pass pass{parents + first, static_cast<size_t>(count), static_cast<size_t>(length)};
-  read->all.push_back({first, static_cast<size_t>(place), pass});
-  return problem(config, pass, capacity / read->places);
+  read->all.push_back({first, static_cast<size_t>(part), pass});
+  return problem(config, pass, capacity / read->parts);
 }
 
 }  // namespace
@@ -33,10 +33,10 @@ const char* read_sequences(const Config& config, const int64_t* numbers, size_t 
     read->all.push_back({0, 0, {parents, tokens, static_cast<size_t>(numbers[0])}});
     return problem(config, read->all.back().pass, capacity);
   }
-  if (numbers[0] < 1 || numbers[0] > kMostPlaces || capacity % static_cast<size_t>(numbers[0]))
-    return "places must share the cache evenly";
-  read->places = static_cast<size_t>(numbers[0]);
-  if (count / 3 > read->places) return "more sequences than places";
+  if (numbers[0] < 1 || numbers[0] > kMostParts || capacity % static_cast<size_t>(numbers[0]))
+    return "parts must share the cache evenly";
+  read->parts = static_cast<size_t>(numbers[0]);
+  if (count / 3 > read->parts) return "more sequences than parts";
   for (size_t at = 1; at < count; at += 3)
     if (const char* wrong = add(config, numbers + at, parents, tokens, capacity, read)) return wrong;
   const Sequence& last = read->all.back();
@@ -45,13 +45,13 @@ const char* read_sequences(const Config& config, const int64_t* numbers, size_t 
              : "the sequences must have one token or more each, as many as the pass in all";
 }
 
-Cache part_of(const Cache& cache, size_t capacity, size_t places, size_t place) {
-  Cache part = cache;
-  part.capacity = capacity / places;
-  const size_t before = place * part.capacity * cache.row;
-  part.keys += before;
-  part.values += before;
-  return part;
+Cache part_of(const Cache& cache, size_t capacity, size_t parts, size_t part) {
+  Cache found = cache;
+  found.capacity = capacity / parts;
+  const size_t before = part * found.capacity * cache.row;
+  found.keys += before;
+  found.values += before;
+  return found;
 }
 
 }  // namespace edgedec::tree_attention

@@ -1,9 +1,9 @@
 // TreeAttention: rotary attention over a key/value cache for T tokens that form a tree below the resident tokens.
 //
-// Token m has parent parents[m] in [-1, m): -1 hangs it on the last resident token. Its path is the resident slots
-// 0 .. length - 1, then its ancestors, then itself; the index in the path is the position. Token m lives in cache
+// Token m has parent parents[m] in [-1, m); -1 means the last resident token. Its path is the resident slots
+// 0 .. length - 1, then its ancestors, then itself; the index in the path is the position. Token m is stored in cache
 // slot length + m, and slot s in row s of the cache; in a ring of R rows, which a window allows, in row s mod R. Per
-// token and head, with n = the keys that take part (with a window w, the last w of the path):
+// token and head, over the keys that take part (with a window w, the last w of the path):
 //
 //   prepare  q, k   = head norm (RMSNorm of the head times weight; only where weights are given)
 //            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
@@ -17,9 +17,9 @@
 //            sum    = sum of p                           lane j mod 16, j counted from the first key that takes part
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
 //   look     a[s]   = max of p[j] / sum                  of slot s: over all tokens, and heads that read its kv head;
-//                                                        only when asked for
+//                                                        only on request
 //
-// So an output depends on its path alone: not on slots, siblings, the number of tokens, blocks or threads, nor on the
+// So an output depends on its path only: not on slots, siblings, the number of tokens, blocks or threads, nor on the
 // instruction set. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); tree masks: Miao et al., "SpecInfer".
 #pragma once
 
@@ -38,7 +38,7 @@ struct Config {
   bool interleaved;
   float epsilon;           // of the head norms
   float softcap;           // 0: none
-  bool ring;               // the cache keeps the newest slots alone
+  bool ring;               // the cache keeps only the newest slots
 };
 
 // Keys and values of one layer: slot s of kv head h is at h * head_stride + s % capacity * row. A row has dim fp16
@@ -49,8 +49,8 @@ struct Cache {
   bool int8;
 };
 
-// The layer that begins at `first` in a cache [L, 2, Hkv, capacity, row]. False when a row of this size holds no key:
-// dim for fp16, dim / 2 + ceil(dim / 32) for int8.
+// Describes the layer that begins at `first` in a cache [L, 2, Hkv, capacity, row]. Returns false when `row` is neither
+// the size of fp16 keys (dim) nor of int8 keys (dim / 2 + ceil(dim / 32)).
 bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row, Cache* cache);
 
 struct Pass {
@@ -85,12 +85,12 @@ struct Block {
   size_t queries() const { return tokens * heads(); }
 };
 
-// The three steps of attention; each needs all of the one before it, and may be split as its range says. Any alignment
-// is right; with queries, out and scores on 64 bytes a long pass takes about a quarter less time.
-// Scores of the path indices [i0, i1). All of the pass must have been prepared.
+// The three steps of attention. Each needs the whole step before it, and may be split by its range. Any alignment
+// works; with queries, out and scores aligned to 64 bytes a long pass takes about a quarter less time. Scores of the
+// path indices [i0, i1). All of the pass must have been prepared.
 using ScoreFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block,
                          const float* queries, size_t i0, size_t i1);
-// Scores of queries [q0, q1) of the block become weights, whose sum is kept.
+// Turns the scores of queries [q0, q1) of the block into weights and stores their sums.
 using WeighFn = void (*)(const Config& config, const Block& block, size_t q0, size_t q1);
 // Elements [c0, c1) of the heads of out[*, heads * dim]; both are multiples of 16.
 using GatherFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block, float* out,
@@ -104,12 +104,12 @@ struct Row {
   GatherFn gather;
 };
 
-// The row of that name, or nullptr when this build has none. Whether the CPU can run it is cpu_has's to say.
+// The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
-// How a pass is shared out.
+// How a pass is split into tasks.
 struct Split {
-  size_t tokens;         // of a block: 1, or so many that their heads of a kv head are at most kMostQueries
+  size_t tokens;         // of a block: 1, or as many as have at most kMostQueries heads per kv head
   size_t keys, columns;  // of a task: path indices, and elements of a head (a multiple of 16). keys = 0: a task takes
                          // all steps of a block
 };
@@ -118,20 +118,20 @@ struct Split {
 // context) keys and columns. Results do not depend on it.
 Split split_for(const Config& config, const Pass& pass);
 
-// What attention falls on: kv head h's weight of slot s at [h * stride + s], for all s in [0, length + tokens). It is 0
-// where no token sees it; a query whose weights are no numbers does not count.
+// Attention weights by slot: the weight of slot s for kv head h at [h * stride + s], for all s in [0, length + tokens).
+// It is 0 where no token sees the slot; queries with NaN weights do not count.
 struct Looked {
-  float* weights;  // null: not asked for
+  float* weights;  // null: not requested
   size_t stride;
 };
 
-// Attention of a prepared pass: out[tokens, heads * dim]. When asked what it falls on, which is not for rings, a task
-// takes all steps of all blocks of a kv head, since they all write the same numbers.
+// Attention of a prepared pass: out[tokens, heads * dim]. When weights by slot are requested (not for rings), one task
+// takes all blocks of a kv head, since they all write the same weights.
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked);
 
-// What is wrong with the arguments in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and
-// the window - 1 slots before it, or else the pass would overwrite what its tokens see.
+// The error in the arguments, in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and the
+// window - 1 slots before it; otherwise the pass would overwrite slots that its tokens see.
 const char* problem(const Config& config, const Pass& pass, size_t capacity);
 
 }  // namespace edgedec::tree_attention

@@ -1,5 +1,5 @@
-// The lane operations and functions of simd/vec16.h and simd/math16.h, one array at a time, so that tests can hold
-// every row against a reference and against the others. No model uses this op.
+// The lane operations and functions of simd/vec16.h and simd/math16.h, applied to arrays, so that tests can compare
+// every row with a reference and with the other rows. No model uses this op.
 #pragma once
 
 #include <cstddef>

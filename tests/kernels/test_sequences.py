@@ -20,24 +20,24 @@ from tests.kernels.test_tree_attention import random_tree
 HEADS, KV_HEADS, DIM, LAYERS, LAYER = 6, 2, 32, 2, 1
 WIDTH = (HEADS + 2 * KV_HEADS) * DIM
 PART = 600
-"""Slots of a place."""
+"""Slots of a part of the cache."""
 F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class One:
-    """A sequence: ``tokens`` more in ``place``, behind ``length``."""
+    """A sequence: ``tokens`` more in ``part``, behind ``length``."""
 
     tokens: int
-    place: int
+    part: int
     length: int
 
 
 MIXES = {
     "one": [One(3, 0, 5)],
-    "one in the last place": [One(4, 3, 7)],
+    "one in the last part": [One(4, 3, 7)],
     "short ones": [One(1, 2, 40), One(3, 0, 0), One(2, 3, 17)],
-    "plain decoding": [One(1, place, 30 + place) for place in range(4)],
+    "plain decoding": [One(1, part, 30 + part) for part in range(4)],
     "a prompt among them": [One(1, 1, 90), One(128, 3, 70), One(16, 0, 33), One(1, 2, 0)],
     "long contexts": [One(1, 0, PART - 1), One(2, 1, 512), One(33, 2, 400), One(1, 3, 599)],
 }
@@ -110,11 +110,11 @@ def check(made: ort.InferenceSession, mix: list[One], int8: bool) -> None:
     ]
     shared = cache_of(4 * PART, int8)
     alone = shared.copy()
-    numbers = [4, *(n for one in mix for n in (one.tokens, one.place, one.length))]
+    numbers = [4, *(n for one in mix for n in (one.tokens, one.part, one.length))]
     out = run(made, parts, numbers, shared)
     first = 0
     for one, part in zip(mix, parts, strict=True):
-        slots = slice(one.place * PART, (one.place + 1) * PART)
+        slots = slice(one.part * PART, (one.part + 1) * PART)
         own = np.ascontiguousarray(alone[:, :, :, slots])
         expected = run(made, [part], [one.length], own)
         alone[:, :, :, slots] = own
@@ -142,7 +142,7 @@ def test_windows_are_those_of_each_sequence(window: int) -> None:
 
 
 @pytest.mark.parametrize("int8", [False, True])
-def test_each_place_of_a_ring_is_a_ring_of_its_own(int8: bool) -> None:
+def test_each_part_of_a_ring_is_a_ring_of_its_own(int8: bool) -> None:
     """Long after all of them have gone round."""
     mix = [One(3, 2, 1700), One(128, 0, 5003), One(1, 1, PART), One(20, 3, 2 * PART - 4)]
     check(session(int8, window=70, ring=1), mix, int8)
@@ -154,23 +154,23 @@ WRONG = [
     ([4, 3, 0], "length must have"),
     ([-1], "negative length"),
     ([8 * PART], "cache is too small"),
-    ([0, 3, 0, 0], "places must share"),
-    ([-4, 3, 0, 0], "places must share"),
-    ([7, 3, 0, 0], "places must share"),
-    ([BIG, 3, 0, 0], "places must share"),
+    ([0, 3, 0, 0], "parts must share"),
+    ([-4, 3, 0, 0], "parts must share"),
+    ([7, 3, 0, 0], "parts must share"),
+    ([BIG, 3, 0, 0], "parts must share"),
     ([4, 2, 0, 0], "as many as the pass"),
     ([4, 4, 0, 0], "as many as the pass"),
     ([4, BIG, 0, 0], "as many as the pass"),
     ([4, -1, 0, 0, 4, 1, 0], "as many as the pass"),
     ([4, 3, 0, 0, 0, 1, 0], "as many as the pass"),
-    ([4, 2, 1, 0, 1, 1, 0], "in one place"),
+    ([4, 2, 1, 0, 1, 1, 0], "in one part"),
     ([4, 3, 4, 0], "does not exist"),
     ([4, 3, -1, 0], "does not exist"),
     ([4, 3, BIG, 0], "does not exist"),
     ([4, 3, 1, -1], "negative length"),
     ([4, 3, 1, PART - 2], "cache is too small"),
     ([4, 3, 3, BIG], "cache is too small"),
-    ([1, 1, 0, 0, 2, 0, 0], "more sequences than places"),
+    ([1, 1, 0, 0, 2, 0, 0], "more sequences than parts"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from edgedec.kernels import library
-from tests.kernels.float_rows import pointer
+from tests.kernels.attention import Model, run
+from tests.kernels.float_rows import float_rows, library_for, pointer
 from tests.kernels.quant_rows import SCALAR, Packed, Runner, random_packed, runner_id, runners
 
 RUNNERS = [SCALAR, *runners()]
@@ -17,9 +19,8 @@ THREADS = (1, 2, 3, 4)
 
 
 @contextmanager
-def threads(runner: Runner, count: int) -> Iterator[None]:
-    """Calls of the runner's library use ``count`` threads."""
-    kernels = library.load(runner.path)
+def threads(kernels: ctypes.CDLL, count: int) -> Iterator[None]:
+    """Calls of a library use ``count`` threads."""
     kernels.edgedec_set_threads(count)
     try:
         yield
@@ -46,14 +47,14 @@ def inputs(m: int, cols: int) -> np.ndarray:
 @pytest.mark.parametrize("m", range(2, 9))
 def test_both_threads_quantise_the_activations_of_a_few_tokens(m: int, terms: int) -> None:
     w, runner = random_packed("q8_0", 576, 576, 1), Runner(library.isa())
-    with threads(runner, 2):
+    with threads(library.load(runner.path), 2):
         assert quantising_threads(runner, w, inputs(m, 576), terms) == 2
 
 
 @pytest.mark.parametrize("cols", [1536, 8960])
 def test_both_threads_quantise_the_activations_of_one_long_token(cols: int) -> None:
     w, runner = random_packed("q8_0", 576, cols, 1), Runner(library.isa())
-    with threads(runner, 2):
+    with threads(library.load(runner.path), 2):
         assert quantising_threads(runner, w, inputs(1, cols), 1) == 2
 
 
@@ -72,7 +73,7 @@ def test_a_product_has_the_same_bits_for_every_number_of_threads(
     for m in (1, 2, 3, 8, 9):
         results = []
         for count in THREADS:
-            with threads(runner, count):
+            with threads(library.load(runner.path), count):
                 results.append(runner.linear(w, inputs(m, w.cols), terms=terms).tobytes())
         assert len(set(results)) == 1, m
 
@@ -83,7 +84,7 @@ def test_an_mlp_has_the_same_bits_for_every_number_of_threads(runner: Runner) ->
     for m in (1, 8, 17):
         results = []
         for count in THREADS:
-            with threads(runner, count):
+            with threads(library.load(runner.path), count):
                 results.append(runner.gated_mlp(gate, up, inputs(m, 1184), gelu=False).tobytes())
         assert len(set(results)) == 1, m
 
@@ -94,7 +95,7 @@ def test_a_head_has_the_same_bits_for_every_number_of_threads(runner: Runner) ->
     for m in (1, 8, 17):
         results = []
         for count in THREADS:
-            with threads(runner, count):
+            with threads(library.load(runner.path), count):
                 found = runner.head(w, inputs(m, 576), logits=True, refined=True)
                 results.append(b"".join(found[name].tobytes() for name in sorted(found)))
         assert len(set(results)) == 1, m
@@ -106,5 +107,19 @@ def test_the_entropy_does_not_depend_on_the_order_in_which_threads_find_candidat
         x = np.random.default_rng(seed).normal(0, 1, (16, 576)).astype(np.float32)
         alone = runner.head(w, x, refined=True)["entropy"]
         for count in THREADS[1:]:
-            with threads(runner, count):
+            with threads(library.load(runner.path), count):
                 assert runner.head(w, x, refined=True)["entropy"].tobytes() == alone.tobytes(), (seed, count)
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("split", [(1, 16, 16), (4, 32, 16), (2, 0, 0)])
+def test_attention_has_the_same_bits_for_every_number_of_threads(
+    row: str, split: tuple[int, int, int]
+) -> None:
+    model, parents = Model(heads=6, kv_heads=2, dim=64), [-1, 0, 0, 1]
+    results = []
+    for count in THREADS:
+        cache = model.cache(300, 400)
+        with threads(library_for(row), count):
+            results.append(run(row, model, model.tokens(4), parents, cache, 300, split).tobytes())
+    assert len(set(results)) == 1
