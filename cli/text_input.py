@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.units import size
 from edgedec.session.prompt import Prompts
-from edgedec.text.limits import no_lease, too_long
+from edgedec.text.limits import no_lease
 
 STANDARD_INPUT = "-"
 MOST_LINES_BYTES = 64_000_000
@@ -112,7 +112,7 @@ def _read(stream: BinaryIO, prompts: Prompts) -> bytes:
         most = prompts.most_bytes() or 0
         data += stream.read(most + 1 - len(data))
         if len(data) > most:
-            raise too_long(limits.most_tokens)
+            raise limits.error()
     return data
 
 

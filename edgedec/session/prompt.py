@@ -56,7 +56,7 @@ class Prompts:
         self._template = template
         self._limits = limits
         # A conversation before its oldest turns are dropped: all that the context holds, and a new turn.
-        self._twice = limits and replace(limits, most_tokens=2 * limits.most_tokens)
+        self._twice = limits and replace(limits, times=2)
         self.seen = Prompt("", [])
         """The conversation up to the end of the last reply, with the ids that the model has seen."""
 

@@ -18,21 +18,27 @@ def no_lease(nbytes: int) -> AbstractContextManager[object]:
 class TextLimits:
     """Most tokens that a text may become, and the memory that making them may take.
 
-    ``lease`` books bytes for the length of a ``with`` block; it raises MemoryBudgetError if there are none.
+    The context holds ``context`` tokens; a text may become ``times`` as many. ``lease`` books bytes for the
+    length of a ``with`` block; it raises MemoryBudgetError if there are none.
     """
 
-    most_tokens: int
+    context: int
     lease: Callable[[int], AbstractContextManager[object]] = no_lease
+    times: int = 1
+
+    @property
+    def most_tokens(self) -> int:
+        """The limit in tokens."""
+        return self.times * self.context
 
     def check(self, tokens: int) -> None:
         """Raise ContextFullError if ``tokens`` is above the limit."""
         if tokens > self.most_tokens:
-            raise too_long(self.most_tokens)
+            raise self.error()
 
-
-def too_long(most_tokens: int) -> ContextFullError:
-    """Return the error for a text of more than ``most_tokens`` tokens."""
-    return ContextFullError(
-        f"the prompt has more than {most_tokens} tokens, and the context holds {most_tokens}",
-        hint=f"shorten it to at most {most_tokens - 1} or use a larger context",
-    )
+    def error(self) -> ContextFullError:
+        """Make the error for a text of more tokens than the limit."""
+        return ContextFullError(
+            f"the prompt has more than {self.most_tokens} tokens, and the context holds {self.context}",
+            hint=f"shorten it to at most {self.context - 1} or use a larger context",
+        )

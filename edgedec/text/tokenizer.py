@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import guard_messages, split_special
-from edgedec.text.limits import TextLimits, too_long
+from edgedec.text.limits import TextLimits
 from edgedec.text.pieces import SPACE, PieceRule, piece_rule, spellings
 from edgedec.text.tokenizer_guard import check_steps, most_shrinking
 
@@ -130,7 +130,7 @@ class Tokenizer:
     def check_length(self, text: str, limits: TextLimits) -> None:
         """Raise ContextFullError if ``text`` is too long for ``limits`` by its bytes alone."""
         if self._surely_above(limits.most_tokens, text):
-            raise too_long(limits.most_tokens)
+            raise limits.error()
 
     def most_bytes(self, tokens: int) -> int:
         """Bytes of UTF-8 beyond which a text is certainly more than ``tokens`` tokens."""
