@@ -1,4 +1,4 @@
-"""Where chat turns come from: an editing prompt on a terminal, plain lines elsewhere."""
+"""An editing prompt for the turns of a chat on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROMPT = "> "
 
 
 def typed_turns(history: Path) -> Iterator[str]:
-    """Turns typed at a prompt with line editing, history and multi-line paste; Alt-Enter begins a new line.
+    """Yield turns typed at a prompt with line editing, history and multi-line paste; Alt-Enter begins a line.
 
     Ctrl-C drops the typed text. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
     """
@@ -54,8 +54,8 @@ class _Editor:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.reset()
 
-        kept = FileHistory(str(history)) if _private_file(history) else InMemoryHistory()
-        self._session: PromptSession[str] = PromptSession(PROMPT, history=kept, key_bindings=keys)
+        typed_before = FileHistory(str(history)) if _private_file(history) else InMemoryHistory()
+        self._session: PromptSession[str] = PromptSession(PROMPT, history=typed_before, key_bindings=keys)
 
     def __call__(self) -> str:
         return self._session.prompt()

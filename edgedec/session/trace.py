@@ -1,4 +1,4 @@
-"""The drafter and the round of each token of a reply."""
+"""The trace of a reply: the drafter and the round of each token."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One token. ``source`` is its drafter, ``depth`` its depth in the draft, from 1; None and 0 for the
-    target's own. ``round`` counts passes that committed a token, from 1, the prompt's included.
+    """One committed token.
+
+    ``source`` is its drafter and ``depth`` its depth in the draft, from 1; None and 0 for the target's own.
+    ``round`` counts the passes that committed a token, from 1, the prompt's included.
     """
 
     token: int
@@ -23,7 +25,7 @@ class Traced:
 
 
 def traced(tokens: Sequence[int], texts: Sequence[str], sources: Sequence[str | None]) -> list[Traced]:
-    """A reply's tokens with their texts; the target's own token ends each round."""
+    """Combine a reply's tokens with their texts and drafters; the target's own token ends each round."""
     found: list[Traced] = []
     rounds, depth = 1, 1
     for token, text, source in zip(tokens, texts, sources, strict=True):
@@ -33,7 +35,7 @@ def traced(tokens: Sequence[int], texts: Sequence[str], sources: Sequence[str | 
 
 
 def summary(trace: Sequence[Traced]) -> str:
-    """One line: ``12 rounds, 2.50 tokens each: 12 of the target, lookup 14, recycling 4``."""
+    """Summarise in one line: ``12 rounds, 2.50 tokens each: 12 of the target, lookup 14, recycling 4``."""
     if not trace:
         return "no tokens"
     counts: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Memory bandwidth, the number that bounds decoding: every token reads all weights once.
+"""Memory bandwidth, which bounds decoding: a pass reads all weights once.
 
-The reading itself is C (``edgedec_read_bandwidth`` of the kernel library); this layer lies below the
-kernels, so the caller hands the function in.
+The kernel library measures it (``edgedec_read_bandwidth``). This layer lies below the kernels, so the caller
+passes the function in.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ BUFFER_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
+    """The bandwidth that some threads reach together."""
+
     threads: int
     gb_per_s: float
 
@@ -27,10 +29,10 @@ class Bandwidth:
 def measure(
     read: Reader, threads: Iterable[int], *, size: int = BUFFER_BYTES, repeats: int = 3
 ) -> list[Bandwidth]:
-    """The best of ``repeats`` readings for each thread count, in ascending order without duplicates.
+    """Measure ``repeats`` times with each number of threads; return the best, in ascending order of threads.
 
-    The best, because other load only ever makes a reading smaller. Raises BackendError when a reading is
-    not a positive number (the library could not allocate the buffer).
+    ``size`` is in bytes. The best counts, because other load can only lower a reading. Raises BackendError
+    when a reading is not a positive number: the library could not allocate the buffer.
     """
     results = []
     for count in sorted(set(threads)):

@@ -1,4 +1,4 @@
-"""Facts about the machine, read from the operating system alone. Sizes are bytes."""
+"""Facts about the machine, read from the operating system. Sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-# The features our kernels ask about, x86 and Arm, under the names Linux gives them.
+# The features of x86 and Arm that the kernels look for, under their names in Linux.
 _FEATURES = (
     "sse4_2", "f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
     "avx512_bf16", "amx_tile", "amx_int8", "asimd", "asimddp", "i8mm", "sve", "sve2", "sme",
@@ -20,7 +20,7 @@ _FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine. ``cores`` is how many this process may use, ``logical_cpus`` how many there are."""
+    """One machine. This process may use ``cores`` of its ``logical_cpus``."""
 
     system: str
     cpu: str
@@ -36,7 +36,7 @@ class Machine:
 
 
 def describe() -> Machine:
-    """Read this machine. Facts that the system does not tell are None or empty, never guessed."""
+    """Describe this machine. Facts that the system does not tell are None or empty, never guessed."""
     text = _read(_CPUINFO)
     logical = os.cpu_count() or 1
     affinity = getattr(os, "sched_getaffinity", None)
@@ -53,7 +53,7 @@ def describe() -> Machine:
 
 
 def cpu_name(cpuinfo: str) -> str:
-    """The ``model name`` (x86) or ``Hardware`` (Arm) line of a Linux ``/proc/cpuinfo``; empty without one."""
+    """Return the ``model name`` (x86) or ``Hardware`` (Arm) of a Linux ``/proc/cpuinfo``; '' without one."""
     for wanted in ("model name", "Hardware"):
         for line in cpuinfo.splitlines():
             key, _, value = line.partition(":")
@@ -63,7 +63,7 @@ def cpu_name(cpuinfo: str) -> str:
 
 
 def cpu_features(cpuinfo: str) -> tuple[str, ...]:
-    """Those of the features our kernels ask about that the first core of a Linux ``/proc/cpuinfo`` lists."""
+    """Select the features that the kernels look for from the first core of a Linux ``/proc/cpuinfo``."""
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
@@ -73,7 +73,7 @@ def cpu_features(cpuinfo: str) -> tuple[str, ...]:
 
 
 def meminfo_bytes(meminfo: str, key: str) -> int | None:
-    """One line of a Linux ``/proc/meminfo`` in bytes, or None when it is not there."""
+    """Return one entry of a Linux ``/proc/meminfo`` in bytes; None when it is not there."""
     for line in meminfo.splitlines():
         name, _, rest = line.partition(":")
         fields = rest.split()
@@ -110,7 +110,7 @@ def _read(path: Path) -> str:
 
 
 def physical_cores() -> int:
-    """Cores this process may use, hyperthreads counted once: a second one adds no memory bandwidth."""
+    """Count the cores that this process may use; hyperthreads, which share bandwidth, count once."""
     if not hasattr(os, "sched_getaffinity"):
         return max(1, os.cpu_count() or 1)
     allowed = os.sched_getaffinity(0)

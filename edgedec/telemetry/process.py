@@ -1,4 +1,4 @@
-"""Age and memory of this process, from the operating system."""
+"""Age and memory of this process, read from the operating system."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _IMPORTED = time.monotonic()
 
 
 def age_s() -> float:
-    """Seconds since this process was created.
+    """Return the seconds since this process was created.
 
-    Linux: field 22 of ``/proc/self/stat`` (start time in clock ticks after boot, see proc_pid_stat(5)), so
-    the interpreter's own start is included, with a resolution of 10 ms. Elsewhere, and where that file
-    cannot be read: since this module was imported.
+    On Linux from field 22 of ``/proc/self/stat``: the start time in clock ticks after boot, see
+    proc_pid_stat(5). So the interpreter's own start is included, with a resolution of 10 ms. Elsewhere, and
+    if that file cannot be read, the seconds since this module was imported.
     """
     since_import = time.monotonic() - _IMPORTED
     if sys.platform != "linux":
@@ -35,12 +35,12 @@ def _age_from_stat(stat: str, uptime_s: float, ticks_per_s: int) -> float:
 
 
 def rss_bytes() -> int:
-    """Physical memory that this process holds now, mapped files included. 0 where it is not known."""
+    """Return the physical memory that this process holds now, mapped files included; 0 if unknown."""
     return _status("VmRSS")
 
 
 def mapped_rss_bytes(name: str) -> int:
-    """Bytes of ``rss_bytes`` in pages of files called ``name``. 0 where it is not known."""
+    """Return the part of ``rss_bytes`` in pages of files called ``name``; 0 if unknown."""
     try:
         lines = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -55,8 +55,9 @@ def mapped_rss_bytes(name: str) -> int:
 
 
 def mapped_bytes(file: Path) -> int:
-    """Bytes of the whole pages into which ``file`` is mapped: more than its size if it is mapped in pieces.
-    0 where it is not known.
+    """Return the bytes of the pages into which ``file`` is mapped; 0 if unknown.
+
+    They are more than its size if it is mapped in pieces.
     """
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -68,8 +69,8 @@ def mapped_bytes(file: Path) -> int:
 
 
 def peak_rss_bytes() -> int:
-    """The most physical memory this process has held, mapped weights included. 0 where it is not known."""
-    # Linux hands ru_maxrss on from the parent through fork and exec; VmHWM is of this program alone.
+    """Return the most physical memory that this process has held, mapped weights included; 0 if unknown."""
+    # Linux passes ru_maxrss on from the parent through fork and exec; VmHWM counts this program alone.
     if peak := _status("VmHWM"):
         return peak
     try:
@@ -81,7 +82,7 @@ def peak_rss_bytes() -> int:
 
 
 def _status(name: str) -> int:
-    """A number of bytes in Linux's /proc/self/status; 0 elsewhere."""
+    """Read a number of bytes from Linux's /proc/self/status; 0 elsewhere."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith(name + ":"):

@@ -1,7 +1,6 @@
-"""Statistics of one reply, measured with a clock that the caller hands in.
+"""Statistics of one reply, measured with a clock that the caller passes in.
 
-Times are seconds, rates tokens per second. Only committed tokens are counted: a token that was drafted
-and dropped is not a token.
+Times are in seconds, rates in tokens per second. Only committed tokens count; rejected drafts do not.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class ReplyStats:
-    """One reply. ``prompt_tokens`` counts the whole prompt, ``reused_tokens`` those already in the cache."""
+    """Figures of one reply. ``reused_tokens`` are those of the prompt that were in the KV cache already."""
 
     prompt_tokens: int
     reused_tokens: int
@@ -26,7 +25,7 @@ class ReplyStats:
 
     @property
     def prefill_tokens_per_s(self) -> float | None:
-        """Prompt tokens really fed per second; None when nothing was measured."""
+        """Prompt tokens fed per second, without the reused ones; None when nothing was measured."""
         fed = self.prompt_tokens - self.reused_tokens
         return fed / self.prefill_s if fed > 0 and self.prefill_s > 0 else None
 
@@ -54,7 +53,7 @@ class ReplyStats:
         }
 
     def summary(self, capacity: int | None = None) -> str:
-        """One line for a person: ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
+        """Describe it in one line: ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
         count = self.completion_tokens
         parts = [f"{count} token{'' if count == 1 else 's'}"]
         if (rate := self.decode_tokens_per_s) is not None:
@@ -75,7 +74,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 class ReplyTimer:
-    """Notes when a reply starts and when each of its tokens is committed.
+    """Measures when a reply starts and when each of its tokens is committed.
 
     >>> ticks = iter([0.0, 0.5, 0.6, 0.7])
     >>> timer = ReplyTimer(prompt_tokens=10, reused_tokens=0, clock=lambda: next(ticks))
@@ -103,7 +102,7 @@ class ReplyTimer:
         self._tokens += 1
 
     def stats(self) -> ReplyStats:
-        """The numbers so far; without a token both durations are zero."""
+        """Return the figures so far; without a token both durations are zero."""
         first = self._start if self._first is None else self._first
         last = first if self._last is None else self._last
         return ReplyStats(self._prompt, self._reused, self._tokens, first - self._start, last - first)

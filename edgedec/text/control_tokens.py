@@ -1,4 +1,4 @@
-"""Keeping the texts of control tokens in chat messages from becoming control tokens."""
+"""Guards against control tokens in chat messages: their texts stay texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARKERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 
 
 class _Finder:
-    """Finds control-token texts; cheap because almost all of them share a first character."""
+    """Finds control-token texts. It is cheap, because almost all of them share a first character."""
 
     def __init__(self, special: Mapping[str, int]) -> None:
         self._special = special
@@ -24,7 +24,7 @@ class _Finder:
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> list[int]:
-        """Ascending indices of every character that some control token starts with."""
+        """Return the ascending indices of every character that some control token starts with."""
         found: list[int] = []
         for char in self._lengths:
             at = text.find(char)
@@ -34,7 +34,7 @@ class _Finder:
         return sorted(found)
 
     def match(self, text: str, at: int, marker: str = "") -> str | None:
-        """The longest control-token text at index ``at`` that ``marker``, if given, does not follow."""
+        """Return the longest control-token text at ``at`` that ``marker`` does not follow, or None."""
         for length in self._lengths[text[at]]:
             if marker and text[at + length : at + length + 1] == marker:
                 continue
@@ -43,7 +43,7 @@ class _Finder:
         return None
 
     def cut_off(self, text: str, at: int) -> bool:
-        """Whether ``text`` from ``at`` to its end is the beginning of a control-token text."""
+        """Tell whether ``text`` from ``at`` to its end is the beginning of a control-token text."""
         tail = text[at:]
         return len(tail) <= self._lengths[text[at]][0] and any(s.startswith(tail) for s in self._special)
 
@@ -51,10 +51,10 @@ class _Finder:
 def guard_messages(
     messages: Sequence[Mapping[str, str]], special: Mapping[str, int]
 ) -> tuple[list[dict[str, str]], str | None]:
-    """Copies of ``messages`` in which no value contains, or ends with a part of, a text in ``special``.
+    """Copy ``messages`` so that no value contains, or ends with a part of, a text in ``special``.
 
-    Returns them with the marker character that was inserted after the first character of each such text, or
-    with None when nothing had to be. Raises UsageError if the messages use up all possible markers.
+    Returns the copies and the marker character that was inserted after the first character of each such text,
+    or None if nothing was inserted. Raises UsageError if the messages use up all possible markers.
     """
     finder = _Finder(special)
     everything = "".join(value for message in messages for value in message.values())
@@ -81,7 +81,7 @@ def _guard(text: str, finder: _Finder, marker: str) -> str:
 def split_special(text: str, special: Mapping[str, int], marker: str) -> Iterator[str | int]:
     """Cut ``text`` at the control-token texts (leftmost, then longest): plain text as str, tokens as ids.
 
-    Texts that were guarded with ``marker`` stay text.
+    Guarded texts, those with ``marker`` inside, stay text.
     """
     finder = _Finder(special)
     done = 0

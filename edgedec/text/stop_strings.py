@@ -1,4 +1,4 @@
-"""Stop strings in a stream: text is released only when it can no longer be part of one."""
+"""Stop strings in a stream: text is released once it can no longer be part of one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from edgedec.core.errors import Remedy, UsageError
 
 
 class StopStrings:
-    """Cuts a stream of text at the first stop string, never letting any of it through.
+    """Cuts a stream of text at the first stop string, and never lets a part of it through.
 
-    Text that might be the beginning of a stop string is held back until the next piece decides. The stop
-    string that is complete first wins (of several ending together, the longest), so the result does not
-    depend on how the text is cut into pieces. Raises UsageError for an empty stop string.
+    Text that might begin a stop string is held back until the next piece decides. The stop string that is
+    complete first wins; the longest wins if several end together. So the result does not depend on how the
+    text is cut into pieces. Raises UsageError for an empty stop string.
 
     >>> stops = StopStrings(["END"])
     >>> stops.push("a E"), stops.push("N"), stops.push("x E"), stops.push("ND b"), stops.hit
@@ -27,7 +27,7 @@ class StopStrings:
             )
         self._held = ""
         self.hit = False
-        """Whether a stop string was found; everything after it is dropped."""
+        """True once a stop string was found; all text after it is dropped."""
 
     def push(self, text: str) -> str:
         """Add a piece; return the text that is safe to show now."""
@@ -41,11 +41,11 @@ class StopStrings:
         return self._release(len(self._held) - self._undecided())
 
     def flush(self) -> str:
-        """End the stream: the text held back turned out to be plain text."""
+        """End the stream; return the text that was held back, which turned out to be plain text."""
         return self._release(len(self._held))
 
     def _undecided(self) -> int:
-        """Length of the longest end of the held text that begins a stop string."""
+        """Measure the longest end of the held text that begins a stop string, in characters."""
         longest = max((len(stop) for stop in self._stops), default=1) - 1
         for length in range(min(longest, len(self._held)), 0, -1):
             tail = self._held[-length:]

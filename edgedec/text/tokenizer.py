@@ -33,7 +33,7 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def valid_text(text: str) -> str:
-    """``text`` with U+FFFD for every lone surrogate: what Python makes of input that is not UTF-8."""
+    """Replace every lone surrogate by U+FFFD; Python reads input that is not UTF-8 as surrogates."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -45,7 +45,7 @@ class Tokenizer:
         self._backend = backend
         self._turn = threading.Lock()
         """Held while the library encodes: to find control tokens or not is a setting of the whole object."""
-        # id -> (text, is special) of the tokens that are matched in text before anything else.
+        # id -> (text, is special) of the tokens that are found in a text before anything else is.
         self._added = {
             i: (token.content, token.special) for i, token in backend.get_added_tokens_decoder().items()
         }
@@ -55,8 +55,9 @@ class Tokenizer:
 
     @classmethod
     def load(cls, bundle_dir: Path, info: TokenizerInfo) -> Tokenizer:
-        """Read ``tokenizer.json`` of a bundle. Raises BadFileError when it is missing or broken, and
-        UnsupportedError when its steps could multiply a text.
+        """Read ``tokenizer.json`` of a bundle.
+
+        Raises BadFileError when it is missing or broken, UnsupportedError when its steps could multiply text.
         """
         from tokenizers import Tokenizer as Backend  # slow import, needed only here
 
@@ -104,11 +105,11 @@ class Tokenizer:
         """Render ``messages`` and encode the result; the template makes control tokens, a message never does.
 
         Without control-token texts in the messages this is exactly ``encode(render(...),
-        parse_special=True)``, BOS once if the model wants it. Where a message does contain one, a marker
-        character is put inside that text before rendering and taken out afterwards. So the template sees
-        contents that are otherwise as written: trimming, slicing and joining them keep working, and all text
-        between two control tokens is encoded in one go. A template that itself searches contents for such a
-        text (to cut off ``<think>`` parts, say) will not find it, if it is a control token of this model.
+        parse_special=True)``, with BOS once if the model wants it. If a message contains such a text, a
+        marker character is put inside that text before rendering and removed afterwards. So the template can
+        trim, slice and join contents as usual, and all text between two control tokens is encoded in one go.
+        A template that searches contents for such a text, for instance to cut off ``<think>`` parts, does not
+        find it if it is a control token of this model.
 
         Raises TemplateError as ``ChatTemplate.render`` does, ContextFullError as ``encode`` does.
         """
@@ -137,7 +138,7 @@ class Tokenizer:
         return tokens * self._longest_bytes * most_shrinking(self._backend)
 
     def token_text(self, token: int) -> str:
-        """The token as the vocabulary spells it (``<|im_end|>``, ``Ġthe``); '' for an id without a token."""
+        """Return a token as the vocabulary spells it, ``<|im_end|>`` or ``Ġthe``; '' for no token."""
         if token in self._added:
             return self._added[token][0]
         return self._backend.id_to_token(token) or ""
@@ -150,7 +151,7 @@ class Tokenizer:
         return piece
 
     def id_of(self, piece: bytes) -> int | None:
-        """The token that adds exactly ``piece`` to a text, if there is one."""
+        """Find the token that adds exactly ``piece`` to a text; None if there is none."""
         if self.info.kind == "bpe":
             spellings = ["".join([_CHAR_OF[byte] for byte in piece])]
         else:
@@ -164,7 +165,7 @@ class Tokenizer:
         )
 
     def encode_inside(self, text: str) -> list[int]:
-        """Ids of text that goes on in the middle of a text: no BOS, no space in front."""
+        """Encode text that continues another text: no BOS, no space in front."""
         if not self._adds_space:
             return self._encode_plain(text, parse_special=False)
         if text[:1] == " " and len(text) > 1:
@@ -178,26 +179,26 @@ class Tokenizer:
         return self._encode_plain(text, parse_special=False)
 
     def vocabulary(self) -> dict[str, int]:
-        """Id of every token as the vocabulary spells it."""
+        """Return the id of every token, by its spelling in the vocabulary."""
         return self._backend.get_vocab(with_added_tokens=True)
 
     def control_ids(self) -> dict[str, int]:
-        """Id of every control token, by its text."""
+        """Return the id of every control token, by its text."""
         return dict(self._special_ids)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ``ids``; control tokens are silent, bytes that are no UTF-8 become U+FFFD."""
+        """Return the text of ``ids``. Control tokens are silent; bytes that are not UTF-8 become U+FFFD."""
         decoder = StreamDecoder(self)
         return "".join([decoder.push(token) for token in ids]) + decoder.flush()
 
     @property
     def size(self) -> int:
-        """How many tokens there are. A model may have more, as padding that stands for nothing."""
+        """Number of tokens. A model may have more, as padding without meaning."""
         return self._backend.get_vocab_size()
 
     @property
     def adds_space(self) -> bool:
-        """Whether text gets a leading space when encoded, which decoding then takes off."""
+        """True if encoding puts a space in front of a text, which decoding removes."""
         return self._adds_space
 
     def _encode_plain(
@@ -274,7 +275,7 @@ class Tokenizer:
 
 
 class StreamDecoder:
-    """Turns ids into text one by one: all that ``push`` and the final ``flush`` return is ``decode(ids)``."""
+    """Turns ids into text one by one; ``push`` and the final ``flush`` together return ``decode(ids)``."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -282,7 +283,7 @@ class StreamDecoder:
         self._strip = tokenizer.adds_space
 
     def push(self, token: int) -> str:
-        """Text that became complete with ``token``; '' while a character is still incomplete."""
+        """Return the text that ``token`` completes; '' while a character is still incomplete."""
         piece = self._tokenizer.token_bytes(token)
         if self._strip and piece:
             self._strip = False
@@ -290,7 +291,7 @@ class StreamDecoder:
         return self._utf8.decode(piece)
 
     def flush(self) -> str:
-        """U+FFFD if the ids ended inside a character, else ''. The decoder then starts afresh."""
+        """Return U+FFFD if the ids ended inside a character, else ''. The decoder then starts afresh."""
         self._strip = self._tokenizer.adds_space
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
@@ -298,7 +299,7 @@ class StreamDecoder:
 
 
 def _adds_space(backend: Backend) -> bool:
-    """Whether a text gets a space in front: from the normaliser, or in newer files from the pre-tokenizer."""
+    """Tell whether a text gets a space in front, by the normaliser or, in newer files, the pre-tokenizer."""
     text, cutter = "a", backend.pre_tokenizer
     if backend.normalizer is not None:
         text = backend.normalizer.normalize_str(text)
@@ -308,8 +309,10 @@ def _adds_space(backend: Backend) -> bool:
 
 
 def _byte_alphabet() -> dict[str, bytes]:
-    """The characters that stand for the 256 bytes in byte-level BPE: printable Latin-1 as itself, the others
-    from U+0100 on."""
+    """Make the table of the characters that stand for the 256 bytes in byte-level BPE.
+
+    Printable Latin-1 stands for itself; the other bytes are characters from U+0100 on.
+    """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): bytes([byte]) for byte in printable}

@@ -1,7 +1,7 @@
-"""Which steps of a ``tokenizer.json`` are run: few, and none that multiply the text.
+"""Checks on the steps of a ``tokenizer.json``: they must be few, and must not multiply the text.
 
-Each step before the model rewrites the output of the one before. A thousand harmless ones, of which each
-doubles a character, keep a computer busy for ever and fill its memory.
+Each step rewrites the text that the step before it wrote. A thousand harmless steps that each double a
+character keep a computer busy for ever and fill its memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _MOST_STEPS = 32
 _MOST_REWRITES = 4
 _MOST_CONTENT = 4
-"""Characters that may stand for one; SentencePiece's space is one."""
+"""Most characters that a step may write for one; SentencePiece's space is one."""
 
 
 def check_steps(backend: Backend) -> None:
-    """Raises UnsupportedError for a normaliser or pre-tokeniser that could multiply a text without end."""
+    """Raise UnsupportedError for a normaliser or pre-tokeniser that could multiply a text without end."""
     for part in (backend.normalizer, backend.pre_tokenizer):
         if part is None:
             continue
@@ -55,7 +55,7 @@ def most_shrinking(backend: Backend) -> int:
 
 
 def _steps(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object that has a type, sequences within sequences too."""
+    """Yield every object that has a type, also those in sequences within sequences."""
     if isinstance(value, dict):
         if isinstance(value.get("type"), str):
             yield value
