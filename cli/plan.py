@@ -149,7 +149,7 @@ def _draw(
 def _show(name: str, budget: Budget, memory: int | None) -> None:
     from edgedec.memory.footprint import longest_pass
 
-    plan, count = budget.plan, budget.known.conversations
+    plan, count = budget.plan, budget.known.sequences
     longest = longest_pass(plan.choice, count)
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
     words = {"context": context, "kv": plan.choice.kv, "longest": longest}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from edgedec.memory.footprint import Choice, Known, footprint
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts, footprint
 from edgedec.memory.plan import least, peak, planned
 
 _UNLIMITED = 1 << 50
@@ -36,7 +36,7 @@ class Level:
             return f"-{100 * self.amount:g}%"
         return self.shown if self.kind == "size" else self.kind
 
-    def budget(self, known: Known, wanted: Choice) -> int:
+    def budget(self, known: MemoryFacts, wanted: MemoryChoice) -> int:
         """Bytes for the whole process, of a session that would like ``wanted``."""
         if self.kind == "size":
             return int(self.amount)
@@ -58,7 +58,7 @@ def generation(parts: Mapping[str, int]) -> int:
     return sum(nbytes for name, nbytes in parts.items() if name not in _GIVEN)
 
 
-def drafts_end(known: Known, wanted: Choice, *, elastic: bool) -> int | None:
+def drafts_end(known: MemoryFacts, wanted: MemoryChoice, *, elastic: bool) -> int | None:
     """Generation memory below which nothing drafts any more; None where nothing is to draft."""
     if not wanted.drafted:
         return None

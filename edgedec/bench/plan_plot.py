@@ -9,8 +9,8 @@ from typing import Any
 
 from edgedec.bench.plot import save
 from edgedec.control import CostCurve
-from edgedec.memory.footprint import Choice, Known
-from edgedec.memory.plan import Plan, least, peak, planned
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts
+from edgedec.memory.plan import MemoryPlan, least, peak, planned
 
 _POINTS = 240
 _MARGIN = 0.06
@@ -44,7 +44,7 @@ class Speeds:
         return cls(rates[0], max(rates))
 
 
-def plans(known: Known, wanted: Choice, *, elastic: bool) -> list[Plan]:
+def plans(known: MemoryFacts, wanted: MemoryChoice, *, elastic: bool) -> list[MemoryPlan]:
     """What fits, for budgets from the smallest to a little more than is of use."""
     low, high = least(known, wanted), peak(known, wanted)
     high += int(_MARGIN * (high - low)) + 1
@@ -53,7 +53,7 @@ def plans(known: Known, wanted: Choice, *, elastic: bool) -> list[Plan]:
 
 
 def draw_plans(
-    found: Sequence[Plan], costs: Mapping[str, CostCurve], budget: int | None, path: Path, *, title: str
+    found: Sequence[MemoryPlan], costs: Mapping[str, CostCurve], budget: int | None, path: Path, *, title: str
 ) -> None:
     """Write panels over the budget: predicted tokens per second (where ``costs`` of passes, by kind of cache,
     are known), tokens of context, and a bar for each thing where it is given up; ``budget`` is marked.
@@ -79,7 +79,7 @@ def draw_plans(
     save(figure, path)
 
 
-def _draw_speed(axes: Any, found: Sequence[Plan], costs: Mapping[str, CostCurve]) -> None:
+def _draw_speed(axes: Any, found: Sequence[MemoryPlan], costs: Mapping[str, CostCurve]) -> None:
     budgets = [plan.budget / 1e6 for plan in found]
     speeds = [
         Speeds.of(costs[plan.choice.kv], plan.choice.drafted) if plan.choice.kv in costs else None
@@ -95,7 +95,7 @@ def _draw_speed(axes: Any, found: Sequence[Plan], costs: Mapping[str, CostCurve]
     axes.legend(frameon=False, loc="lower right")
 
 
-def _draw_given_up(axes: Any, found: Sequence[Plan]) -> None:
+def _draw_given_up(axes: Any, found: Sequence[MemoryPlan]) -> None:
     width = (found[1].budget - found[0].budget) / 1e6
     shown = [kind for kind in _KINDS if any(_lost(plan, kind) for plan in found)]
     for row, kind in enumerate(shown):
@@ -106,5 +106,5 @@ def _draw_given_up(axes: Any, found: Sequence[Plan]) -> None:
     axes.set_ylabel("given up")
 
 
-def _lost(plan: Plan, kind: str) -> bool:
+def _lost(plan: MemoryPlan, kind: str) -> bool:
     return any(line.startswith(f"{kind}:") for line in plan.given_up)

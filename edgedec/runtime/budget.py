@@ -15,9 +15,9 @@ from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.when_full import SPECKV, STOP
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.memory.footprint import Choice, Known, Weighty, longest_pass
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
-from edgedec.memory.plan import Plan, planned
+from edgedec.memory.plan import MemoryPlan, planned
 from edgedec.memory.release import release_freed
 from edgedec.runtime.drafting import OFF, Drafting
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Budget:
     """What fits, the ledger in which all of it is leased, and the leases of what was there before."""
 
-    known: Known
-    wanted: Choice
-    plan: Plan
+    known: MemoryFacts
+    wanted: MemoryChoice
+    plan: MemoryPlan
     ledger: Ledger
     held: tuple[Lease, ...]
 
@@ -63,7 +63,7 @@ class Budget:
 
 
 def within(
-    budget: int | Callable[[Known, Choice], int],
+    budget: int | Callable[[MemoryFacts, MemoryChoice], int],
     model: LoadedModel,
     drafting: Drafting,
     *,
@@ -73,10 +73,10 @@ def within(
     conversations: int = 1,
     when_full: str = STOP,
 ) -> Budget:
-    """Plan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
+    """MemoryPlan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
 
     ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
-    ``drawing``: see ``Known``. ``conversations``: so many at once, each with the context that the plan has;
+    ``drawing``: see ``MemoryFacts``. ``conversations``: so many at once, each with the context of the plan;
     see ``Conversations``. ``when_full``: see ``Session``. Raises MemoryBudgetError for a budget too small,
     UnsupportedError for a model whose memory is not ours to plan.
     """
@@ -90,17 +90,17 @@ def within(
             )
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
-    known = Known(
+    known = MemoryFacts(
         _weighty(model),
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0),
         drawing=drawing,
         drafter=_weighty(drafter) if drafter else None,
         kinds=model.forward.caps.kv_kinds,
-        conversations=conversations,
+        sequences=conversations,
         speckv=when_full == SPECKV,
     )
     drafts = drafting.names != OFF
-    wanted = Choice(
+    wanted = MemoryChoice(
         context=model.forward.capacity,
         kv=model.kv or "fp16",
         prompt_pass=min(LONGEST_PASS, model.forward.capacity),
@@ -122,13 +122,13 @@ def within(
     return Budget(known, wanted, plan, ledger, tuple(held))
 
 
-def _weighty(model: LoadedModel) -> Weighty:
+def _weighty(model: LoadedModel) -> ModelMemory:
     spec = model.forward.spec
     copied = spec.table_bytes if sys.platform.startswith("linux") else 0
-    return Weighty(spec, model.forward.nbytes()["weights"] - copied, model.threads)
+    return ModelMemory(spec, model.forward.nbytes()["weights"] - copied, model.threads)
 
 
-def _reserve(model: LoadedModel, choice: Choice, longest: int, ledger: Ledger) -> None:
+def _reserve(model: LoadedModel, choice: MemoryChoice, longest: int, ledger: Ledger) -> None:
     assert model.backend is not None
     context = min(choice.context, model.backend.spec.context_length)
     model.forward = model.backend.forward(CacheConfig(context, choice.kv, longest), ledger)

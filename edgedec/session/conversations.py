@@ -22,7 +22,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.decode.speculation import Notice, Speculation
-from edgedec.memory.footprint import Choice, longest_pass
+from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.runtime.drafting import AUTO, OFF, Drafting, speculations_for
 from edgedec.session.chat import Session
 from edgedec.session.reply import Reply, Settings
@@ -62,7 +62,7 @@ class Conversations:
         system: str | None = None,
         drafting: Drafting | None = None,
         costs: Path | None = None,
-        choice: Choice | None = None,
+        choice: MemoryChoice | None = None,
         notice: Notice = lambda line: None,
     ) -> None:
         drafting = drafting or Drafting(OFF)
@@ -73,7 +73,7 @@ class Conversations:
         speculations: Sequence[Speculation | None] = made[0] if made else [None] * count
         self._company = made[1] if made else None
         piece = min(choice.prompt_pass if choice else LONGEST_PASS, model.forward.capacity)
-        passes = Choice(0, prompt_pass=piece, drafted=drafting.tokens if made else 0)
+        passes = MemoryChoice(0, prompt_pass=piece, drafted=drafting.tokens if made else 0)
         assert model.backend is not None, "check_several refuses others"
         self._batch = model.backend.sequences(
             count,

@@ -15,7 +15,7 @@ from edgedec.bench.questions import Question
 from edgedec.cli.bench_options import Levels
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory.footprint import Choice, Known, Weighty, footprint
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
 from edgedec.memory.plan import planned
 from edgedec.runtime.loaded_model import load_template
 from edgedec.text.tokenizer import Tokenizer
@@ -33,8 +33,8 @@ SPEC = ModelSpec(
     name="m", architecture="llama", n_layers=4, n_heads=4, n_kv_heads=2, head_dim=64, hidden_size=256,
     vocab_size=1000, context_length=2048, ffn_size=512,
 )  # fmt: skip
-KNOWN = Known(Weighty(SPEC, 100 * MB, 2), process=80 * MB)
-WANTED = Choice(context=1500, tables=3 * MB)
+KNOWN = MemoryFacts(ModelMemory(SPEC, 100 * MB, 2), process=80 * MB)
+WANTED = MemoryChoice(context=1500, tables=3 * MB)
 
 
 @pytest.fixture(scope="module")

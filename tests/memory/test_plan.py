@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
-from edgedec.memory.footprint import Choice, Known, Weighty, cache_bytes, footprint, longest_pass
+from edgedec.memory.footprint import (
+    MemoryChoice,
+    MemoryFacts,
+    ModelMemory,
+    cache_bytes,
+    footprint,
+    longest_pass,
+)
 from edgedec.memory.plan import LEAST_CONTEXT, USUAL_CONTEXT, least, peak, planned, with_drawing
 
 MB = 1_000_000
@@ -21,19 +28,21 @@ LARGE = ModelSpec("large", "qwen2", 151936, 28, 12, 2, 128, 1536, 32768, ffn_siz
 GEMMA = ModelSpec(
     "gemma", "gemma3", 262144, 18, 4, 1, 256, 640, 32768, ffn_size=2048, n_window_layers=15, window=512
 )
-ALONE = Known(Weighty(SMALL, 98 * MB, 2), process=85 * MB)
-PAIR = Known(Weighty(LARGE, 1110 * MB, 2), process=150 * MB, drawing=120, drafter=Weighty(SMALL, 98 * MB, 2))
-WANTED = Choice(4096, tables=3 * MB)
+ALONE = MemoryFacts(ModelMemory(SMALL, 98 * MB, 2), process=85 * MB)
+DRAFT = ModelMemory(SMALL, 98 * MB, 2)
+PAIR = MemoryFacts(ModelMemory(LARGE, 1110 * MB, 2), process=150 * MB, drawing=120, drafter=DRAFT)
+WANTED = MemoryChoice(4096, tables=3 * MB)
 BOTH = replace(WANTED, model_drafts=True)
 
-FOUR = replace(ALONE, conversations=4)
-EIGHT = replace(PAIR, drafter=None, conversations=8)
+FOUR = replace(ALONE, sequences=4)
+EIGHT = replace(PAIR, drafter=None, sequences=8)
 
+Case = tuple[MemoryFacts, MemoryChoice]
 CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED), (FOUR, WANTED), (EIGHT, WANTED)])
 
 
 @given(CASES, st.integers(0, 500 * MB), st.booleans())
-def test_a_plan_fits_or_says_what_would(case: tuple[Known, Choice], above: int, elastic: bool) -> None:
+def test_a_plan_fits_or_says_what_would(case: Case, above: int, elastic: bool) -> None:
     known, wanted = case
     smallest = least(known, wanted)
     budget = smallest - 20 * MB + above
@@ -48,7 +57,7 @@ def test_a_plan_fits_or_says_what_would(case: tuple[Known, Choice], above: int, 
 
 
 @given(CASES)
-def test_the_smallest_budget_fits(case: tuple[Known, Choice]) -> None:
+def test_the_smallest_budget_fits(case: Case) -> None:
     known, wanted = case
     smallest = least(known, wanted)
     assert planned(known, wanted, smallest, elastic=False).choice.context >= LEAST_CONTEXT
@@ -57,7 +66,7 @@ def test_the_smallest_budget_fits(case: tuple[Known, Choice]) -> None:
 
 
 @given(CASES, st.integers(0, 400 * MB), st.integers(0, 100 * MB))
-def test_more_memory_never_buys_less(case: tuple[Known, Choice], above: int, more: int) -> None:
+def test_more_memory_never_buys_less(case: Case, above: int, more: int) -> None:
     known, wanted = case
     budget = least(known, wanted) + above
     poor = planned(known, wanted, budget, elastic=False).choice
@@ -65,7 +74,7 @@ def test_more_memory_never_buys_less(case: tuple[Known, Choice], above: int, mor
     assert value(rich) >= value(poor)
 
 
-def value(choice: Choice) -> tuple[float, ...]:
+def value(choice: MemoryChoice) -> tuple[float, ...]:
     """What comes first is given up last."""
     exact = choice.kv == "fp16"
     return (
@@ -160,8 +169,8 @@ def test_layers_with_a_window_take_no_more_than_their_rings(context: int, kv: Kv
 
 
 def test_the_pass_counts_for_rings() -> None:
-    known = Known(Weighty(GEMMA, 247 * MB, 2), process=120 * MB)
-    wide, short = (footprint(known, Choice(32768, prompt_pass=n)) for n in (512, 16))
+    known = MemoryFacts(ModelMemory(GEMMA, 247 * MB, 2), process=120 * MB)
+    wide, short = (footprint(known, MemoryChoice(32768, prompt_pass=n)) for n in (512, 16))
     assert wide["kv_cache"] - short["kv_cache"] == 2 * 15 * (512 - 16) * 512
 
 
@@ -178,7 +187,7 @@ def test_every_choice_has_its_price() -> None:
     assert set(parts) == {
         "process", "weights", "kv_cache", "scratch", "rows", "tables", "drafter", "slack",
     }  # fmt: skip
-    lesser = Choice(2048, "int8", 64, 7, MB, False)
+    lesser = MemoryChoice(2048, "int8", 64, 7, MB, False)
     for name, value in zip(BOTH.__slots__, astuple(lesser), strict=True):
         assert peak(PAIR, replace(BOTH, **{name: value})) < peak(PAIR, BOTH), name
     assert parts["rows"] == 151936 * (16 * 4 + 120)
@@ -187,8 +196,8 @@ def test_every_choice_has_its_price() -> None:
 
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_several_conversations_share_weights_and_nothing_else(count: int) -> None:
-    choice = Choice(1024, tables=3 * MB)
-    one, several = (footprint(replace(ALONE, conversations=n, drawing=120), choice) for n in (1, count))
+    choice = MemoryChoice(1024, tables=3 * MB)
+    one, several = (footprint(replace(ALONE, sequences=n, drawing=120), choice) for n in (1, count))
     assert {several[part] for part in ("process", "weights")} == {
         one[part] for part in ("process", "weights")
     }
@@ -199,20 +208,20 @@ def test_several_conversations_share_weights_and_nothing_else(count: int) -> Non
 
 
 def test_the_longest_pass_of_several_has_a_prompt_and_the_drafts_of_the_others() -> None:
-    choice = Choice(1024, prompt_pass=128, drafted=15)
+    choice = MemoryChoice(1024, prompt_pass=128, drafted=15)
     assert [longest_pass(choice, count) for count in (1, 2, 8)] == [128, 144, 240]
-    assert longest_pass(Choice(1024, prompt_pass=16, drafted=0), 8) == 23
+    assert longest_pass(MemoryChoice(1024, prompt_pass=16, drafted=0), 8) == 23
 
 
 @pytest.mark.parametrize("known", [ALONE, FOUR])
-def test_a_greedy_run_reserves_no_rows_and_can_grow_them_later(known: Known) -> None:
-    vocab, count = known.target.spec.vocab_size, known.conversations
+def test_a_greedy_run_reserves_no_rows_and_can_grow_them_later(known: MemoryFacts) -> None:
+    vocab, count = known.target.spec.vocab_size, known.sequences
     plan = planned(known, WANTED, peak(known, WANTED) + 20 * count * MB, elastic=False)
-    assert "rows" not in plan.parts
+    assert ("rows" in plan.parts, plan.full_rows) == (False, 0)
     assert with_drawing(plan, known, 0) is plan
     sampled = with_drawing(plan, known, 8)
     assert sampled.parts == {**plan.parts, "rows": count * vocab * (4 * 16 + 8)}
-    assert sampled.choice == plan.choice
+    assert (sampled.choice, sampled.full_rows) == (plan.choice, 16)
     assert sampled.peak <= sampled.budget
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.decode.speculation import Speculation
-from edgedec.memory.footprint import Choice
+from edgedec.memory.footprint import MemoryChoice
 from edgedec.memory.plan import least, milestones
 from edgedec.runtime import budget as budgets
 from edgedec.runtime.budget import Budget, within
@@ -113,7 +113,7 @@ def test_a_model_that_drafts_shares_the_budget(bundle: Path) -> None:
 def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
     model = load_model(bundle, threads=1, context=256)
     budget = within(PLENTY, model, Drafting("off"), elastic=False, drawing=0)
-    assert budget.plan.choice == Choice(256, "fp16", 128, 0, 0, False)
+    assert budget.plan.choice == MemoryChoice(256, "fp16", 128, 0, 0, False)
     assert budget.drafting(Drafting("off")) == replace(Drafting("off"), tokens=1, tables=0)
 
 

@@ -12,7 +12,7 @@ import pytest
 from edgedec.control import Uncontrolled
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
 from edgedec.memory import KvType
-from edgedec.memory.footprint import Choice
+from edgedec.memory.footprint import MemoryChoice
 from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import LoadedModel, load_model
 from edgedec.runtime.pass_costs import CostFile
@@ -115,7 +115,7 @@ def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) 
     """Layers with a window keep little more than that window then."""
     model = load_model(tiny_bundle(folder, architecture), threads=1, context=400)
     settings = Settings(SamplingParams(temperature=0.9, seed=1), max_tokens=150)
-    choice = Choice(400, prompt_pass=16, drafted=0)
+    choice = MemoryChoice(400, prompt_pass=16, drafted=0)
     assert together(Conversations(model, 4, settings, choice=choice)) == alone(model, settings)
 
 

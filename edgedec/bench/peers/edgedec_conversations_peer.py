@@ -9,7 +9,7 @@ from typing import Any
 
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.memory import KvType
-from edgedec.memory.footprint import Choice
+from edgedec.memory.footprint import MemoryChoice
 from edgedec.runtime.budget import within
 from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import load_model
@@ -30,7 +30,7 @@ class Peer:
         self.model = load_model(Path(model), threads=threads, context=context, kv=kv)
         self._count, self._drafting, self._costs = count, Drafting(draft), Path(costs)
         self._settings = Settings(SamplingParams(**sampling), max_tokens)
-        self._choice: Choice | None = None
+        self._choice: MemoryChoice | None = None
         check_several(self.model, count, self._drafting)
         facts: dict[str, Any] = {}
         if memory is not None:
