@@ -90,7 +90,6 @@ def test_capabilities_are_read_as_data_and_never_probed_by_type() -> None:
     assert probes == []
 
 
-@PENDING
 def test_attributes_are_probed_for_the_system_and_other_libraries_alone() -> None:
     probes = {relative(file) for file in modules() for _ in calls(file, "hasattr")}
     assert probes - SYSTEM_PROBES == set()
