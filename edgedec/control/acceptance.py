@@ -1,8 +1,8 @@
-"""How often drafted tokens turn out right, by drafter and by the probability that it gave them.
+"""Acceptance rates, by drafter and by the probability that it gave a token.
 
-A drafted token counts when its parent was committed: then the next committed token says whether it was
-right, and that holds for tokens of a draft that were never fed, too. So a drafter that is asked is judged
-whether it is fed or not, for nothing. (Counting by depth, too, was tried on recorded drafts, and no better.)
+A drafted token counts when its parent was committed: then the next committed token shows whether it was
+right, also for tokens that were never fed. So every queried drafter is scored, fed or not, at no cost.
+(Counting by depth, too, was tried on recorded drafts, and no better.)
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from edgedec.core.tree import ROOT, DraftTree
 
 _STEPS = 10
 _TRUST = 0.4
-"""Of what a drafter says of itself, before anything is known: the first tokens are paid for by others."""
+"""Share of a drafter's own probability that counts before anything was observed."""
 _PRIOR = 4.0
-"""Weighs as much as so many observations."""
+"""Observations that this prior weighs as much as."""
 _MEMORY = 400.0
 """Observations after which older ones fade: text changes."""
 _RECENT = 0.9
-"""What remains of a source's form after one more of its tokens was judged."""
+"""Weight of earlier tokens in a drafter's recent form, per scored token."""
 _MODESTY = 8.0
 """The largest power that makes up for probabilities that are too low."""
 
 
 class _Source:
-    """What is known of one drafter's tokens."""
+    """Observations of one drafter's tokens."""
 
     def __init__(self) -> None:
         self.right = [_PRIOR * _TRUST * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
@@ -56,7 +56,7 @@ class _Source:
 
 
 class Acceptance:
-    """Measured probabilities; ``believe`` is what ``merged`` wants."""
+    """Measured probabilities; ``believe`` is an argument of ``merged``."""
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source] = {}
@@ -64,14 +64,14 @@ class Acceptance:
     def believe(self, source: str, prob: float) -> float:
         """Probability that a token is right to which ``source`` gave ``prob``.
 
-        What was seen of tokens of about that probability, times the form the source is in. Text that changes
-        shows there first.
+        The measured rate of tokens of about that probability, times the drafter's recent form, where a change
+        of the text shows first.
         """
         known = self._of(source)
         return known.usual(prob) * known.form
 
     def in_its_words(self, source: str, prob: float) -> float:
-        """What ``source`` says where ``prob`` is true, if it usually says too little; else ``prob``."""
+        """The probability that ``source`` states where ``prob`` is true, if it understates; else ``prob``."""
         known = self._of(source)
         claimed, right = known.claimed / known.judged, known.proved / known.judged
         if claimed >= right or prob <= 0.0:

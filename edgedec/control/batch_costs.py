@@ -20,7 +20,7 @@ from edgedec.control.costs import CostCurve
 _KEEPING = 0.8
 """Share of the average over passes that remains after one more."""
 _SAMPLED_PASSES = 4
-"""Of the passes in which nobody drafts, one in this many is measured."""
+"""One in this many passes without drafts is measured."""
 
 Slopes = dict[tuple[int, int, int], float]
 """Results of ``least_slope`` by the number of other sequences, their tokens, and the argument ``more``."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _USUAL_SPREAD = 0.3
 """Relative deviation of a pass's time that is ordinary."""
 _SAMPLED_ROUNDS = 4
-"""Of the plain rounds in which nobody was queried, one in this many is measured."""
+"""One in this many plain rounds without a query is measured."""
 _READING_PASSES = 2.0
 """Cap, in passes, on charging a drafter for reading a new prompt.
 

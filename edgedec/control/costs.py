@@ -1,4 +1,4 @@
-"""What a pass over T tokens costs on this machine, in seconds, as measured."""
+"""Measured seconds of a pass over T tokens on this machine."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from itertools import accumulate
 from typing import Protocol
 
 _WEIGHT = 0.1
-"""Of a new time among the ones before: machines change their mind (heat, other programs)."""
+"""Weight of a new time among earlier ones: speeds change (heat, other programs)."""
 _FIRST_WEIGHT = 0.3
-"""Of the first time of that many tokens, and less from one to the next."""
+"""Weight of the first time for a number of tokens; it falls with each further one."""
 _OUTLIER = 3.0
 _INTERRUPTED = 2
-"""So many passes in a row that took several times too long are not interruptions any more."""
+"""Passes in a row, each several times too long, that no longer count as interruptions."""
 _KEEPING = 0.97
 _FADE_EVERY = 16
-"""What is thought of passes over several tokens fades so often: what looks dear is tried again."""
+"""Passes over one token after which the shape of the curve fades a little, so that costly sizes are tried
+again.
+"""
 _UNCLEAR = 0.1
-"""Passes over several tokens that moved the whole curve so far (a logarithm) may be wrong about one token."""
+"""Movement of the curve (a logarithm) by passes over several tokens that makes the cost of one unclear."""
 _SHARED = 0.5
-"""Of what a pass over several tokens took too long, so much is the machine, the rest the curve's shape."""
+"""Share of a deviation of a pass over several tokens that moves the whole curve; the rest moves its shape."""
 
 
 class Costs(Protocol):
-    """What control asks of costs; see ``CostCurve``."""
+    """The costs that control reads; see ``CostCurve``."""
 
     @property
     def longest(self) -> int: ...
@@ -50,9 +52,9 @@ class Costs(Protocol):
 class CostCurve:
     """Times of passes over 1 to ``longest`` tokens; between measured numbers of tokens, straight lines.
 
-    ``measured`` maps tokens to seconds, and must have 1 and ``longest``. Costs never fall with T. What is
-    observed later moves all of the curve (a machine that slows down) and its shape near that number of tokens
-    (a context that grows); a pass over one token moves all of it alike.
+    ``measured`` maps tokens to seconds, and must have 1 and ``longest``. Costs never fall with T. Later
+    observations move all of the curve (a machine that slows down) and its shape near that number of tokens (a
+    context that grows); a pass over one token moves all of it alike.
     """
 
     def __init__(self, measured: Mapping[int, float]) -> None:
@@ -77,7 +79,7 @@ class CostCurve:
         return self._scale * self._relative[0]
 
     def seconds(self, tokens: int) -> float:
-        """Of a pass over 1 to ``longest`` tokens."""
+        """Seconds of a pass over 1 to ``longest`` tokens. Raises ValueError outside."""
         if not 1 <= tokens <= self.longest:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
         return self._scale * self._relative[tokens - 1]
@@ -94,9 +96,11 @@ class CostCurve:
         return self._scale * self._slopes[more]
 
     def observe(self, tokens: int, seconds: float, *, plain: bool = False) -> bool:
-        """A pass took so long. False for a single one that took several times too long: it was interrupted,
-        and says nothing. ``plain``: of several conversations that draft nothing; like a pass over one token
-        it says how quick the machine is now, not what more tokens cost.
+        """Record a pass over ``tokens`` that took ``seconds``.
+
+        Returns False for a single pass that took several times too long, which was interrupted and does not
+        count. ``plain``: the pass of a batch without drafts; like a pass over one token it measures the speed
+        of the machine, not the cost of more tokens.
         """
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
             return False
@@ -118,7 +122,7 @@ class CostCurve:
     def _see_one(self, off: float, weight: float) -> None:
         seen = self._level + off
         before = self._level_of_one
-        if abs(seen - before) < abs(off):  # what passes over several tokens showed was not the machine
+        if abs(seen - before) < abs(off):  # the deviation of passes over several tokens was not the machine
             for other in range(1, self.longest):
                 self._shape[other] += self._level - before
             self._level = before
@@ -139,7 +143,7 @@ class CostCurve:
         self._rise()
 
     def _bend(self) -> None:
-        """All of the shape has changed."""
+        """Apply a change of the whole shape."""
         pairs = zip(self._first, self._shape, strict=True)
         self._bent = [first * math.exp(shape) for first, shape in pairs]
         self._rise()
@@ -151,12 +155,12 @@ class CostCurve:
 
     @property
     def plain_is_unclear(self) -> bool:
-        """Whether a pass over one token should be seen again before more is concluded."""
+        """Whether a pass over one token should be measured again first."""
         return abs(self._level - self._level_of_one) > _UNCLEAR
 
     @property
     def drift(self) -> float:
-        """How far the curve is from what it was made with, at most: 0.15 is 15 % at some number of tokens."""
+        """Largest relative distance from the initial curve: 0.15 is 15 % at some number of tokens."""
         pairs = zip(self._relative, accumulate(self._first, max), strict=True)
         return max(abs(self._scale * now / first - 1.0) for now, first in pairs)
 
@@ -175,6 +179,6 @@ def _between(measured: Mapping[int, float], points: list[int], tokens: int) -> f
 
 
 def _near(tokens: int, longest: int) -> list[tuple[int, float]]:
-    """Which places of a curve a pass over ``tokens`` tokens says something about, and how much."""
+    """Indices of the curve that a pass over ``tokens`` tokens informs, with their shares."""
     near = ((other - 1, 1.0 - abs(math.log2(other / tokens))) for other in range(2, longest + 1))
     return [(place, share) for place, share in near if share > 0.0]

@@ -1,8 +1,8 @@
-"""What speculation may lose: little, and never more.
+"""An account that bounds the time speculation may lose.
 
-Whatever drafters claim and texts do, every second beyond what plain decoding would have taken is paid out of
-this account. It is filled by what speculation has won, up to a limit, and by a small share of all tokens. So
-decoding is never slower than plain by more than that share and the first instalment.
+Every second beyond plain decoding is paid out of it. The time that speculation saves fills it, up to a limit,
+and so does a small share of all tokens. So decoding is never slower than plain decoding by more than that
+share and the first instalment, whatever drafters claim.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SHARE = 0.008
 
 
 class Credit:
-    """In passes over one token, ``passes`` of them; below zero means: no drafts now."""
+    """A balance of ``passes``, in passes over one token; below zero nothing is drafted."""
 
     def __init__(self, first: float = _FIRST, most: float = _MOST, share: float = _SHARE) -> None:
         self.passes = first
@@ -21,6 +21,6 @@ class Credit:
         self._share = share
 
     def book(self, tokens: int, cost: float) -> None:
-        """A round committed ``tokens`` and took as long as ``cost`` passes over one token."""
+        """Record a round that committed ``tokens`` and took as long as ``cost`` passes over one token."""
         won = tokens * (1.0 + self._share) - cost
         self.passes = max(min(self.passes + won, self._most), -self._most)

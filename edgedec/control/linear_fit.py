@@ -1,4 +1,4 @@
-"""What something costs once, and per unit: a straight line through what was seen lately."""
+"""Cost per call and per unit: a straight line through recent observations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Line:
         return max((self._y - self.slope * self._x) / self._n, 0.0) if self._n else 0.0
 
     def expected(self, units: float) -> float:
-        """Seconds of a call of so many units, at most: as if all of them cost per unit; 0 before any call."""
+        """Seconds of a call of ``units``, at most: as if all of them cost per unit; 0 before any call."""
         return self._y * (1.0 + units) / (self._n + self._x) if self._n else 0.0
 
     @property

@@ -131,7 +131,7 @@ class QueryRecord:
 
 
 class ExplorationBudget:
-    """What trying costly drafters may lose, in plain passes, against decoding without them."""
+    """Bound of the loss by trying costly drafters, in plain passes, against decoding without them."""
 
     def __init__(self) -> None:
         self._left = _FIRST_PASSES

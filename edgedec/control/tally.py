@@ -1,4 +1,4 @@
-"""What drafting did in a session: counts, by drafter and by depth, and the time it took."""
+"""Counts of drafted and accepted tokens, by drafter and by depth, and the time of drafting."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Tally:
     drafted: int = 0
     accepted: int = 0
     draft_s: float = 0.0
-    """Proposing, learning, planning; what a small model takes is in here."""
+    """Seconds of proposing, learning and planning, passes of draft models included."""
     verify_s: float = 0.0
     """The passes of these rounds."""
     by_source: dict[str, Count] = field(default_factory=dict)
-    """Tokens fed, by who drafted them."""
+    """Tokens fed, by drafter."""
     by_depth: list[Count] = field(default_factory=list)
     """Drafted: rounds that came to this depth with a token drafted there; accepted: of these, how often one
     of the tokens there was right. So these rates are conditional; their running product is the chance to get

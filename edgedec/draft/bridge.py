@@ -1,9 +1,9 @@
-"""What stands between a small model's tokens and the target's: nothing, or text.
+"""Translation between a draft model's tokens and the target's: none, or by text.
 
-With another vocabulary the two tokenise the same text differently. The small model reads the committed text
-in its own tokens, and what it drafts is text, which the target's tokenizer cuts into the target's tokens
-(string alignment, after Timor et al. 2025); tokens that spell the same bytes share the noise of sampled
-decoding (token-level intersection, ibid.).
+With another vocabulary the two tokenise the same text differently. The draft model reads the committed text
+in its own tokens and drafts text, which the target's tokenizer cuts into the target's tokens (string
+alignment, after Timor et al. 2025); tokens that spell the same bytes share the noise of sampled decoding
+(token-level intersection, ibid.).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _UNSEEN, _NONE = -2, -1
 
 
 class Vocabulary(Protocol):
-    """What a bridge asks of a tokenizer."""
+    """The functions of a tokenizer that a bridge uses."""
 
     def token_bytes(self, token: int) -> bytes:
-        """What a token adds to a text; b'' for control tokens."""
+        """Bytes that a token adds to a text; b'' for control tokens."""
         ...
 
     def id_of(self, piece: bytes) -> int | None:
@@ -119,8 +119,9 @@ class SameVocabulary:
 class TextBridge:
     """Between vocabularies that share text alone.
 
-    ``controls`` maps the target's control tokens to the drafter's of the same role; ``opening`` is what the
-    drafter's sequences begin with. Control tokens of the target that have no counterpart are left out.
+    ``controls`` maps the target's control tokens to the drafter's of the same role; ``opening`` has the
+    first tokens of the drafter's sequences. Control tokens of the target that have no counterpart are left
+    out.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ class TextBridge:
 
 
 def whole_text(raw: bytes) -> tuple[str, bytes]:
-    """``raw`` as text, and the bytes of a character that its end cuts; U+FFFD for what is no UTF-8."""
+    """``raw`` as text, and the bytes of a character that its end cuts; U+FFFD for bytes that are no UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(raw)
     return text, decoder.getstate()[0]

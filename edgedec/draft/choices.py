@@ -1,6 +1,6 @@
-"""What a small model would say next, best first, as the target is going to choose.
+"""Next tokens of a draft model, best first, under the noise that the target will use.
 
-The target's token at position t is the argmin of E(seed, t, v) / p(v) over what its warpers leave
+The target's token at position t is the argmin of E(seed, t, v) / p(v) over the tokens that its warpers leave
 (edgedec.sampling.noise). A drafter that looks at its own q under the same noise and the same warpers mostly
 finds the same token, also at temperatures where two independent draws would rarely agree. Nothing here has
 to be exact: the head's few best logits stand for the whole vocabulary.
@@ -31,9 +31,9 @@ def choices(
 ) -> list[tuple[int, float]]:
     """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
 
-    Greedy: the probabilities of the model at temperature 1, which say how sure it is. Sampled: with
-    temperature T they are the softmax of logits + T * G, G the noise of that position; that is how sure it is
-    of what it would draw here, and goes over into the greedy case as T falls.
+    Greedy: the probabilities of the model at temperature 1, its confidence. Sampled: with temperature
+    T they are the softmax of logits + T * G, G the noise of that position: its confidence in the token that
+    it would draw here. This becomes the greedy case as T falls.
     """
     values, ids = rows.values[row].astype(np.float64), rows.ids[row].astype(np.int64)
     if params.repetition_penalty != 1.0:

@@ -1,8 +1,8 @@
-"""What drafters learned, from one session to the next: a file per model, readable by its owner alone.
+"""Files that keep the tables of drafters: one per model, readable by its owner alone.
 
-Layout: a line that names the format and its version; SHA-256 of all that follows; the key of what it belongs
-to; then for each drafter its name and its knowledge, each behind its length (u32, little endian). The whole
-is compressed by zlib behind the hash.
+Layout: a line that names the format and its version; SHA-256 of all that follows; the key of its
+model; then for each drafter its name and its knowledge, each behind its length (u32, little endian). The
+whole is compressed by zlib behind the hash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO
 from edgedec.core.files import atomic_path
 
 MOST_BYTES = 8 << 20
-"""Of a file, and of what is in it: more is neither written nor read."""
+"""Bound of a file and of its contents: more is neither written nor read."""
 
 _MAGIC = b"edgedec drafts 1\n"
 _LENGTH = struct.Struct("<I")
@@ -27,10 +27,11 @@ _CHUNK = 1 << 16
 
 
 def write_history(file: Path, key: str, knowledge: Iterable[tuple[str, bytes]]) -> None:
-    """Replace ``file`` by what drafters, by name, ``saved``; ``key`` says for which model.
+    """Replace ``file`` by the ``saved`` bytes of drafters, by name; ``key`` identifies the model.
 
-    Of ``knowledge`` one after the other is asked for, compressed and let go: all of it at once would be many
-    times what drafters hold. Those that do not fit ``MOST_BYTES`` are left out. Raises StorageError.
+    The entries of ``knowledge`` are read one after the other, compressed and let go: all at once would take
+    many times the memory of the drafters. Those that do not fit ``MOST_BYTES`` are left out. Raises
+    StorageError.
     """
     with atomic_path(file) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -64,7 +65,7 @@ def _write(stream: BinaryIO, digest: hashlib._Hash, data: bytes) -> None:
 
 
 def read_history(file: Path, key: str) -> dict[str, bytes]:
-    """What was written for ``key``, by drafter; nothing if there is no file or it is for another key.
+    """The saved bytes for ``key``, by drafter; empty if there is no file or it is for another key.
 
     Raises ValueError when it is damaged or something else, OSError when it cannot be read.
     """

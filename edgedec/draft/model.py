@@ -1,7 +1,7 @@
 """Drafting with a smaller model.
 
-Its cache follows the committed tokens lazily: what it lacks is fed, in one go, when a draft is asked for, and
-what it drafted in vain is forgotten then. Every further token of a draft costs a pass of the small model; the
+Its cache follows the committed tokens lazily: missing tokens are fed when a draft is asked for, and rejected
+ones are forgotten then. Every further token of a draft costs a pass of the small model; the
 runners-up of each position come with it, and a close runner-up shares the next pass (a tree of two), so that
 its continuation is known too. Where to stop: EAGLE-2 (Li et al. 2024) and DySpec (Xiong et al. 2024) keep
 the most probable paths; AdaEDL (Agrawal et al. 2024) ends a draft by the entropy of the last step.
@@ -21,9 +21,8 @@ from edgedec.draft.sketch import Sketch
 from edgedec.sampling import Occurred, SamplingParams
 
 _MOST_READ = 128
-"""Tokens of text that a draft is worth reading. Of a longer one the drafter knows the end, as if it began
-there: reading all of a long prompt can take longer than drafts save, and what was said long ago is what
-lookup is for.
+"""Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began
+there: reading all of a long prompt can take longer than drafts save, and lookup covers the distant past.
 """
 _LEAST = 0.02
 """Paths less probable than this are never followed."""
@@ -53,7 +52,7 @@ class ModelDrafter(Drafter):
         forward.rewind(0)
 
     def sampled(self, params: SamplingParams) -> None:
-        """How the target draws from now on."""
+        """Draw as the target does from now on."""
         self._params = params
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
@@ -72,8 +71,8 @@ class ModelDrafter(Drafter):
         return self._bridge.said(sketch).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
-        """See ``Foreseeing``: greedily, a chain. What ``propose`` says also follows from when it was asked
-        before (of a text that grew much meanwhile the end alone is read), so the end is read anew here.
+        """See ``Foreseeing``: greedily, a chain. Drafts of ``propose`` also depend on earlier queries (only
+        the end of a text that grew much is read), so the end is read anew here.
         """
         self.begin(tokens, 0)
         self._forward.rewind(0)
@@ -133,7 +132,7 @@ class ModelDrafter(Drafter):
         return sketch
 
     def _together(self, sketch: Sketch, following: list[int], least: float) -> list[int]:
-        """What goes into the next pass: the first, and the second if it is probable and there is room."""
+        """Nodes of the next pass: the first, and the second if it is probable and there is room."""
         both = following[:2]
         room = self._forward.capacity - len(self._cached)
         if len(both) == 2 and (sketch.reach[both[1]] < least or not self._forward.caps.trees or room < 2):
@@ -153,7 +152,7 @@ class ModelDrafter(Drafter):
         return grown[kept]
 
     def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int) -> list[int]:
-        """Add what may follow ``node``; returns what of it can be followed in turn, the best first."""
+        """Add tokens that may follow ``node``; return those that can be followed in turn, best first."""
         if head.entropy[row] > _UNSURE:
             return []
         path = sketch.path(node)

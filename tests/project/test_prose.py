@@ -24,13 +24,22 @@ FORBIDDEN = {
 """Pattern to the word of the glossary in CONTRIBUTING.md, or to the reason."""
 
 
-@PENDING
-@pytest.mark.parametrize("room", ["edgedec", "export", "kernels", "models", "cli"])
+ROOMS = sorted({parent for file in modules() if (parent := file.parent.relative_to(ROOT)) != ROOT})
+UNFINISHED = ("edgedec/bench", "edgedec/session", "edgedec/runtime", "cli")
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        pytest.param(room.as_posix(), marks=PENDING if room.as_posix().startswith(UNFINISHED) else ())
+        for room in ROOMS
+    ],
+)
 def test_no_sentence_of_a_docstring_begins_with_of_what_or_who(room: str) -> None:
     found = [
         f"{relative(file)}:{line}: {match.group(1)}: {text.strip().splitlines()[0][:70]}"
         for file in modules()
-        if relative(file).startswith(f"{room}/")
+        if file.parent == ROOT / room
         for line, text in docstrings(file)
         if (match := OPENING.search(" ".join(text.split())))
     ]
