@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +113,34 @@ def test_command_lines_are_found_and_wrong_ones_refused() -> None:
     found = list(command_lines(text))
     assert found == [["chat", "--no-such"], ["generate", "-p", "-"], ["nothing"]]
     assert [refusal(words) is None for words in found] == [False, True, False]
+
+
+def test_pictures_load_nothing_from_elsewhere() -> None:
+    for picture in (ROOT / "docs").glob("*.svg"):
+        text = picture.read_text(encoding="utf-8")
+        assert not re.search(r"(?:href|src)=|url\(['\"]?http|@import", text), picture.name
+
+
+@PENDING
+def test_the_rooms_of_the_architecture_exist() -> None:
+    """In its picture, and in its map, which has every layer that the linter checks."""
+    picture = (ROOT / "docs/architecture.svg").read_text(encoding="utf-8")
+    named = {name for text in re.findall(r'class="room[^>]*>([^<(]*)<', picture) for name in text.split(", ")}
+    paths = {name for name in named if not name.startswith(("Chat.", "edgedec export"))}
+    missing = {name for name in paths if not any(found_at(name))}
+    assert paths
+    assert missing == set()
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| \d* *\| `([^`]+)` \|", page, re.MULTILINE)
+    assert [room for room in rooms if not (ROOT / room).exists()] == []
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        layers = tomllib.load(file)["tool"]["importlinter"]["contracts"][0]["layers"]
+    checked = {name.strip(" ()") for layer in layers for name in layer.split("|")}
+    assert checked - {room.rstrip("/").rsplit("/")[-1].removesuffix(".py") for room in rooms} == set()
+
+
+def found_at(name: str) -> Iterator[Path]:
+    """Files and folders of that name, in the package or beside it."""
+    for start in (ROOT, ROOT / "edgedec"):
+        yield from start.glob(name)
+        yield from start.glob(f"{name}.py")
