@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _USUAL_SPREAD = 0.3
 """Relative deviation of a pass's time that is ordinary."""
-_SAMPLED_ROUNDS = 4
-"""One in this many plain rounds without a query is measured."""
 _READING_PASSES = 2.0
 """Cap, in passes, on charging a drafter for reading a new prompt.
 
@@ -34,11 +32,32 @@ class _Trial:
     exploring: bool
 
 
+class RestingRound:
+    """A round of ``control`` in which no drafter is queried."""
+
+    __slots__ = ("_control", "hopeless")
+    resting = True
+
+    def __init__(self, control: Controller) -> None:
+        self._control = control
+        self.hopeless = control.hopeless
+
+    def draft(self, ask: Ask) -> DraftTree:
+        """No draft."""
+        return EMPTY
+
+    def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
+        """Note a plain round."""
+        self._control.rested(times.passing)
+
+
 class ControlledRound:
     """A round of ``control`` that may feed ``room`` drafted tokens."""
 
-    def __init__(self, control: Controller, room: int, *, resting: bool) -> None:
-        self.resting = resting
+    resting = False
+    hopeless = False
+
+    def __init__(self, control: Controller, room: int) -> None:
         self._control = control
         self._room = room
         self._fed = EMPTY
@@ -48,14 +67,8 @@ class ControlledRound:
         self._reading_s = 0.0
         """Time that drafters took to read, which is not charged to their drafts."""
 
-    @property
-    def hopeless(self) -> bool:
-        return self._control.hopeless
-
     def draft(self, ask: Ask) -> DraftTree:
         """Query cheap drafters, then perhaps a costly one, and choose how much of their tokens to feed."""
-        if self.resting:
-            return EMPTY
         control = self._control
         for query in control.cheap_queries(self._room):
             self._heard(query.name, ask(query))
@@ -72,7 +85,7 @@ class ControlledRound:
         """Score drafters by ``committed``, observe costs, and book the round on the credit."""
         control, fed = self._control, self._fed
         if not self._queried and not len(fed):
-            self._settle_plain(times.passing)
+            control.rested(times.passing)
             return
         for tree in self._proposed:
             control.acceptance.observe(tree, committed)
@@ -110,16 +123,6 @@ class ControlledRound:
             record.took(depth, answer.seconds)
         control.classify(name)
         self._queried.append(name)
-
-    def _settle_plain(self, passing: float | None) -> None:
-        """Nobody was queried: the round lost nothing, and its time is looked at now and then only."""
-        control = self._control
-        control.since_plain = 0
-        if passing is not None and control.turn % _SAMPLED_ROUNDS == 0:
-            control.costs.observe(1, passing)
-        control.credit.book(1, 1.0)
-        control.average(1, 1.0)
-        control.fade(1.0)
 
     def _passing(self, times: RoundTimes) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.

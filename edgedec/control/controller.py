@@ -10,19 +10,21 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from edgedec.control.acceptance import Acceptance
-from edgedec.control.controlled_round import ControlledRound
+from edgedec.control.controlled_round import ControlledRound, RestingRound
 from edgedec.control.costs import Costs
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import NOTHING, FeedPlan, feed_plan, least_reach
 from edgedec.control.query_record import ExplorationBudget, QueryRecord
-from edgedec.control.round import Query
+from edgedec.control.round import Query, Round
 from edgedec.core.tree import DraftTree
 
 _FADING = 0.99
 """Share of the average rate that remains after one more round."""
 _SLACK = 0.5
 """Drafters may understate: a path is drafted that seems half as probable as it would have to be."""
+_SAMPLED_ROUNDS = 4
+"""One in this many plain rounds without a query is measured."""
 _OPEN_EVERY_ROUNDS = 16
 """Rounds after which drafters are queried without a floor: only what they propose can be scored."""
 _PLAIN_EVERY_ROUNDS = 128
@@ -78,15 +80,16 @@ class Controller:
         self.costly.discard(name)
         self.fresh.discard(name)
 
-    def round(self, room: int) -> ControlledRound:
+    def round(self, room: int) -> Round:
         """Start the next round, which may feed ``room`` drafted tokens."""
         self.turn += 1
         if self.turn >= self.quiet_until:
             self.hopeless = least_reach(self.costs, self._limit) >= _HOPELESS
             if self.hopeless:
                 self.quiet_until = self.turn + _REST_ROUNDS
-        resting = self.turn < self.quiet_until and (self.hopeless or not self.costly)
-        return ControlledRound(self, room, resting=resting)
+        if self.turn < self.quiet_until and (self.hopeless or not self.costly):
+            return RestingRound(self)
+        return ControlledRound(self, room)
 
     @property
     def rate(self) -> float:
@@ -150,6 +153,18 @@ class Controller:
         else:
             self.costly.discard(name)
         self.fresh.discard(name)
+
+    def rested(self, passing: float | None) -> None:
+        """Note a round in which nobody was queried; ``passing``: seconds of its pass, None if not measured.
+
+        It lost nothing, and little is made of it.
+        """
+        self.since_plain = 0
+        if passing is not None and self.turn % _SAMPLED_ROUNDS == 0:
+            self.costs.observe(1, passing)
+        self.credit.book(1, 1.0)
+        self.average(1, 1.0)
+        self.fade(1.0)
 
     def average(self, tokens: int, cost: float) -> None:
         """Note a round that committed ``tokens`` and took as long as ``cost`` plain passes."""

@@ -56,7 +56,7 @@ class Round(Protocol):
 
     @property
     def hopeless(self) -> bool:
-        """Whether no draft can win what querying and learning take, at the costs of passes now."""
+        """Whether it rests because no draft can win what querying and learning take, as passes cost now."""
         ...
 
     def draft(self, ask: Ask) -> DraftTree:

@@ -138,13 +138,14 @@ class Speculation:
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None
 
-    def note(self, lesson: Lesson, tokens: Sequence[int], *, hopeless: bool) -> None:
-        """Note the lesson of a round and the tokens it committed.
+    @property
+    def learns_always(self) -> bool:
+        """Whether a drafter needs the lessons of every round, also where no draft can pay."""
+        return any(drafter.caps.every_round for drafter in self._drafters)
 
-        Where no draft can pay, only drafters that need every round get lessons.
-        """
-        wanted = not hopeless or any(drafter.caps.every_round for drafter in self._drafters)
-        self._lessons.add(lesson if wanted else None, tokens)
+    def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
+        """Note the lesson of a round, if it has one, and the tokens it committed."""
+        self._lessons.add(lesson, tokens)
         if self._lessons.full:
             self._tell()
 
@@ -193,8 +194,8 @@ class SpeculationRound:
         speculation, control = self._speculation, self._control
         verified = speculation.now() if self._drafts else 0.0
         speculation.tally.add(self.tree, verdict.path, len(verdict.tokens), seconds or 0.0)
-        hopeless = control is not None and control.resting and control.hopeless
-        speculation.note(Lesson(self.tree, rows), verdict.tokens, hopeless=hopeless)
+        wanted = control is None or not control.hopeless or speculation.learns_always
+        speculation.note(Lesson(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
         times = RoundTimes(seconds)
