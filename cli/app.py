@@ -23,10 +23,10 @@ COMMANDS = {
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "check": "Say whether one model can draft for another.",
     "plan": "Say what fits into how much memory.",
-    "doctor": "Say what this machine has and how fast it can be.",
+    "doctor": "Examine this machine, its kernels and the installed models.",
     "bench": "Measure speed, memory and faithfulness.",
 }
-"""Name to one-line help, in the order of ``edgedec --help``; each lives in the module of its name."""
+"""One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _kept_from_click() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """A group that imports ``edgedec.cli.NAME`` for its command NAME, and whose errors are one line."""
+    """A group that imports ``edgedec.cli.NAME`` for its command NAME, and shows errors as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

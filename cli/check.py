@@ -1,4 +1,4 @@
-"""``edgedec check``: can one model draft for another?"""
+"""``edgedec check``: compare two models, one to draft for the other."""
 
 from __future__ import annotations
 
@@ -40,11 +40,16 @@ _DEAR = 0.5
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, target: str, draft: str, threads: int | None, as_json: bool) -> None:
-    """Say whether DRAFT can draft for TARGET (--draft DRAFT), and what speaks for it.
+    """Say whether DRAFT can draft for TARGET, and whether that is likely to pay.
 
-    Compares the vocabularies (how much of a text the drafter can say in the target's own tokens, and which
-    tokens differ), contexts, memory, and the time that one token takes. A pair that does not work is an
-    error. The reply of the target never depends on the drafter.
+    Compares:
+
+    \b
+    - vocabularies: how much of a text the draft model can say in tokens of the target, and which differ
+    - contexts and memory
+    - the time that one token takes
+
+    A pair that does not work is an error. The reply of the target never depends on the draft model.
     """
     from edgedec.runtime.pairing import paired, require
 
@@ -105,7 +110,7 @@ def _model(model: LoadedModel, seconds: float) -> dict[str, Any]:
 
 
 def _pass_seconds(forward: Forward) -> float:
-    """Seconds for one more token, the least of some."""
+    """Return the least of some times, in seconds, that one more token takes."""
     forward.rewind(0)
     forward.extend([0])
     least = float("inf")

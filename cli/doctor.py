@@ -22,7 +22,7 @@ _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edged
 
 @click.command(
     "doctor",
-    short_help="Say what this machine has and how fast it can be.",
+    short_help="Examine this machine, its kernels and the installed models.",
     epilog=opt.examples(
         "edgedec doctor",
         "edgedec doctor --fast",
@@ -35,12 +35,12 @@ _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edged
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None:
-    """Say what this machine has, which kernels run on it, and the memory bandwidth it measures.
+    """Examine this machine: its processor and memory, the kernels that run, the memory bandwidth.
 
     Decoding reads all weights once per token, so bandwidth divided by a model's size is the most tokens per
     second that plain decoding can reach. The exit status is 1 when something does not work.
 
-    Commands that open a model check the hashes of those of its files that changed since the last time. With
+    Every command that opens a model checks the hashes of files that changed since the last start. With
     --verify all files of all installed models are checked, changed or not.
     """
     from edgedec.cli.doctor_report import examine, verify_models

@@ -30,7 +30,7 @@ _LIBRARIES = ("onnxruntime", "onnx", "numpy", "tokenizers", "gguf", "optimum-onn
 
 @dataclass
 class Findings:
-    """Sections by name, each plain JSON; ``problems`` has a line for everything that does not work."""
+    """Sections by name, each plain JSON. ``problems`` has a line for each part that does not work."""
 
     sections: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)

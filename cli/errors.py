@@ -1,4 +1,4 @@
-"""How the command line ends when something goes wrong: one line on standard error, and an exit status.
+"""End the command line after an error: one line on standard error, and an exit status.
 
 EdgeDecError            its own status (see edgedec.core.errors)
 bad command line        2
@@ -35,11 +35,11 @@ INTERNAL = 70
 
 
 class ReaderGone(Exception):  # noqa: N818 - it is no error
-    """A broken pipe, kept from click, which would make an exit status of its own from it."""
+    """A broken pipe under a name that click does not turn into an exit status of its own."""
 
 
 class Terminated(BaseException):
-    """SIGTERM, kept from click, which would end the line of a Ctrl-C."""
+    """SIGTERM as an exception that click does not take for Ctrl-C."""
 
 
 @contextmanager
@@ -71,13 +71,13 @@ def one_line_errors() -> Iterator[None]:
 
 
 def show(message: str, hint: str | None = None) -> None:
-    """One line on standard error, red on a terminal, with the hint in parentheses."""
+    """Show one line on standard error, red on a terminal, with the hint in parentheses."""
     line = click.style(f"error: {_one_line(message)}", fg="red")
     click.echo(f"{line} ({_one_line(hint)})" if hint else line, err=True, color=screen.colours())
 
 
 def explain(error: Exception) -> tuple[str, str | None, int]:
-    """(message, hint, exit status) for any exception."""
+    """Return message, hint and exit status for any exception."""
     if isinstance(error, EdgeDecError):
         return error.message, hint_of(error), error.exit_code
     if isinstance(error, click.UsageError):
@@ -95,7 +95,7 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
 
 
 def _is_memory(error: Exception) -> bool:
-    """Whether memory ran out: C++, the loader and ONNX Runtime say it in words only."""
+    """Return whether memory ran out; C++, the loader and ONNX Runtime say it in words only."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return isinstance(error, ImportError | RuntimeError) and any(word in str(error) for word in MEMORY_WORDS)

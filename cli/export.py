@@ -39,10 +39,10 @@ from edgedec.export import BACKENDS, QUANTS
               "may be given several times.")  # fmt: skip
 @click.option("--calibrate", type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
-              "weigh rounding errors by what the matrices then multiply; for 4 and 5 bits.")  # fmt: skip
+              "weigh rounding errors by the inputs that the matrices get; for 4 and 5 bits.")  # fmt: skip
 @click.option("--backend", type=click.Choice(BACKENDS), metavar="RUNTIME",
-              help="What is to run a GGUF file: EdgeDec's kernels, or llama.cpp (default: the kernels; "
-              "for what they cannot run llama.cpp, if it is installed).")  # fmt: skip
+              help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
+              "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(
@@ -57,11 +57,14 @@ def command(
 ) -> None:
     """Turn a model into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
 
-    SOURCE is a GGUF file, whose weights keep their integers and scales exactly, or a Hugging Face directory
-    (config.json, safetensors, tokenizer.json), whose weights are quantised. Architectures: llama, qwen2,
-    qwen3, gemma2, gemma3, phi3. A Hugging Face directory of another one is exported with optimum, if that is
-    installed (pip install 'edgedec[optimum]'): in float32, and run by ONNX Runtime without EdgeDec's kernels.
-    A GGUF file of another one is kept as it is, and run by llama.cpp (pip install 'edgedec[gguf]').
+    SOURCE is a GGUF file or a Hugging Face directory (config.json, safetensors, tokenizer.json). The weights
+    of a GGUF file keep their integers and scales exactly; those of a directory are quantised. Architectures:
+    llama, qwen2, qwen3, gemma2, gemma3, phi3.
+
+    Other architectures run without EdgeDec's kernels. A directory is exported with optimum in float32, and
+    ONNX Runtime runs it (pip install 'edgedec[optimum]'). A GGUF file is kept as it is, and llama.cpp runs it
+    (pip install 'edgedec[gguf]').
+
     An interrupted export leaves DIR as it was.
     """
     if not source.exists():

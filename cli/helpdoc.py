@@ -19,12 +19,12 @@ from edgedec.core.files import atomic_path
 
 _MAIN = "help.md"
 _OWN = {"bench": "help-bench.md"}
-"""Commands with a file of their own: they have so many parts."""
+"""Files of the commands that have many parts."""
 _WRITTEN = "<!-- Written by `python -m edgedec.cli.helpdoc docs`; do not edit. -->"
 
 
 def documents() -> dict[str, str]:
-    """All of the help as Markdown, by file."""
+    """Return the help as Markdown, by file."""
     found = {_MAIN: _lines()}
     found |= {file: _own(name) for name, file in _OWN.items()}
     return {file: "\n".join(lines).rstrip("\n") + "\n" for file, lines in found.items()}
@@ -58,7 +58,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     arguments = [str(one.metavar) for one in command.params if isinstance(one, click.Argument)]
     yield from ("", f"## edgedec {name}", "")
     yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
-    yield from ("", inspect.cleandoc(command.help or ""), "")
+    yield from ("", inspect.cleandoc(command.help or "").replace("\b\n", ""), "")
     common, rare = split(command.params)
     if common:
         yield from ("| option | meaning |", "|---|---|", *map(_option, common))
@@ -90,7 +90,7 @@ def _slash() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write into the folder named."""
+    """Write the files into the folder that the command line names."""
     for file, text in documents().items():
         with atomic_path(Path(sys.argv[1]) / file) as temporary:
             temporary.write_text(text, encoding="utf-8")

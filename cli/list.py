@@ -48,7 +48,7 @@ def _about(recipe: Recipe | None) -> str:
 
 
 def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
-    """Source and quantisation of models other than those of a recipe."""
+    """Return source and quantisation of a model that has no recipe."""
     if model.name in recipes:
         return _about(recipes[model.name])
     source = _source(model)
@@ -59,7 +59,7 @@ def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
 
 
 def _source(model: Installed) -> Mapping[str, Scalar]:
-    """The source in the manifest; empty where it is broken, which opening the model will report."""
+    """Return the source in the manifest; empty for a broken one, which opening the model reports."""
     from edgedec.core.manifest import Manifest
 
     try:

@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on a terminal, occasional lines elsewhere, nothing when it is quick."""
+"""Show progress on standard error: bars on a terminal, some lines elsewhere, nothing in the first second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 QUIET_S = 1.0
 """Shorter work shows no progress."""
 LINE_EVERY_S = 5.0
-"""At most one plain line in this time per stage, beside its last."""
+"""Least time between two plain lines about a stage, except for its last."""
 _LABELS = {
     "download": "downloading",
     "join": "unpacking",
@@ -41,17 +41,17 @@ class Reporter(Protocol):
 
 
 def reporter() -> Reporter:
-    """The one that suits standard error."""
+    """Return the reporter that suits standard error."""
     return Bars() if sys.stderr.isatty() else Lines()
 
 
 def notice(line: str) -> None:
-    """A line that the user should see (a licence, a fallback); it goes to standard error."""
+    """Show a line to the user on standard error: a licence, a fall-back."""
     click.echo(line, err=True)
 
 
 class Lines:
-    """Plain lines, for logs and pipes."""
+    """Progress as plain lines, for logs and pipes."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock

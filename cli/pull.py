@@ -36,9 +36,16 @@ def command(
 ) -> None:
     """Fetch a model, check it, and turn it into a bundle in the store.
 
-    NAME is one that `edgedec list` shows, hf:OWNER/REPOSITORY/FILE.gguf, or the path of a GGUF file or a
-    Hugging Face directory, which gets 8-bit weights (`edgedec export` offers others). An interrupted pull
-    continues where it stopped; an installed model stays usable until its replacement is complete.
+    NAME is one of these:
+
+    \b
+    - a name that `edgedec list` shows
+    - hf:OWNER/REPOSITORY/FILE.gguf
+    - the path of a GGUF file
+    - the path of a Hugging Face directory; it gets 8-bit weights (`edgedec export` offers others)
+
+    The next pull continues an interrupted one. An installed model stays usable until its replacement is
+    complete.
     """
     store = seams(ctx).store()
     with progress.reporter() as report:

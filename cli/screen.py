@@ -15,7 +15,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def prepare_streams() -> None:
-    """Replace standard streams that the caller has closed, and let none fail at a character it lacks."""
+    """Replace standard streams that are closed, and let standard output replace characters it lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -30,7 +30,10 @@ def show_json(document: object) -> None:
 
 
 def colours() -> bool | None:
-    """False where the user wants none (https://no-color.org, dumb terminals); None: terminals get them."""
+    """Return False where the user wants no colours (https://no-color.org, dumb terminals), else None.
+
+    None leaves the choice to click: terminals get colours.
+    """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
@@ -40,7 +43,7 @@ def dim(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, without control characters."""
+    """Return ``text`` on one line, without control characters."""
     return _CONTROL.sub("", text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -53,8 +56,8 @@ def show_painted(piece: str, paint: Callable[[str], str]) -> None:
 def show(piece: str) -> None:
     """Write a piece of a reply at once.
 
-    A terminal obeys control characters, and a model can be talked into writing any: on a terminal they are
-    left out, all but newline and tab. A pipe gets the text as it is.
+    A terminal obeys control characters, and a prompt can make a model write any. So a terminal gets none but
+    newline and tab. A pipe gets the text as it is.
     """
     sys.stdout.write(_CONTROL.sub("", piece) if sys.stdout.isatty() else piece)
     sys.stdout.flush()

@@ -35,7 +35,7 @@ class Order:
     source: str | None = None
 
     def to_json(self) -> str:
-        """Return it as one line of ASCII; names of files that are no text survive."""
+        """Return the order as one line of ASCII. File names that are not valid text survive."""
         return json.dumps(asdict(self))
 
 
@@ -46,7 +46,7 @@ def prepare_apart(order: Order, notice: Notice, progress: Progress) -> Path:
     BackendError when the worker dies.
     """
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    # In a session of its own: a Ctrl-C at the terminal reaches this process alone, which ends the worker.
+    # The worker has a session of its own: Ctrl-C reaches this process alone, which then ends the worker.
     with subprocess.Popen([*WORKER, order.to_json()], start_new_session=True, **pipes) as worker:
         try:
             assert worker.stdout is not None
@@ -72,7 +72,7 @@ def prepare_apart(order: Order, notice: Notice, progress: Progress) -> Path:
 
 
 def described(error: Exception) -> dict[str, Any]:
-    """Return what ``rebuilt`` needs."""
+    """Return an error as JSON data for ``rebuilt``."""
     if isinstance(error, EdgeDecError):
         kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
         remedies = [[one.name, one.value] for one in error.remedies]

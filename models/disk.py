@@ -1,4 +1,4 @@
-"""Knowing before the download that it will fit."""
+"""Check before a download that it will fit on the disk."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ _MARGIN = 16 << 20
 
 
 def bytes_under(directory: Path) -> int:
-    """Bytes of the regular files in a directory tree; 0 when it does not exist."""
+    """Return the bytes of the regular files in a directory tree; 0 when it does not exist."""
     total = 0
     for path in directory.rglob("*"):
         try:
             if path.is_file() and not path.is_symlink():
                 total += path.stat().st_size
-        except FileNotFoundError:  # removed while we looked
+        except FileNotFoundError:  # another process removed it just now
             continue
     return total
 
 
 def check_space(directory: Path, gguf_bytes: int, *, present: int = 0, download: bool = True) -> None:
-    """Raise StorageError, with the number needed, unless a model of ``gguf_bytes`` fits below ``directory``.
+    """Raise StorageError, which states the bytes needed, unless a model fits below ``directory``.
 
-    The peak is the downloaded parts beside the joined file, then the file beside the bundle: two files and a
-    bit. ``present`` bytes of it are on the disk already; without ``download`` only the bundle is written.
+    At the peak the downloaded parts lie beside the joined file of ``gguf_bytes``, and later that file beside
+    the bundle: a little more than two files. ``present`` bytes of it are on the disk already. Without
+    ``download`` only the bundle is written.
     """
     needed = math.ceil(gguf_bytes * (BUNDLE_GROWTH + (1 if download else 0))) - present + _MARGIN
     existing = directory

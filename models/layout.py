@@ -1,4 +1,4 @@
-"""Where things lie below EDGEDEC_HOME, and putting that right after a crash.
+"""Name the folders below EDGEDEC_HOME, and repair them after a crash.
 
 models/<name>/            installed bundles
 downloads/<name>/         partial downloads, gone after a successful pull
@@ -26,13 +26,13 @@ _TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
 
 
 def slug(text: str) -> str:
-    """A directory name for any text: no separators, not hidden, not taken for something temporary."""
+    """Return a directory name for any text: no separators, not hidden, no ending of a temporary name."""
     name = _TRANSIENT.sub("", _SAFE.sub("-", text).strip(".-")) or "model"
     return name[:120]
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a directory holds an exported model."""
+    """Return whether a directory holds an exported model."""
     return (path / "manifest.json").is_file()
 
 
@@ -45,32 +45,32 @@ class Layout:
         self.local_index = home / "local-files.json"
 
     def model(self, name: str) -> Path:
-        """The bundle's directory."""
+        """Return the directory of the bundle."""
         return self.models / name
 
     def downloads(self, name: str) -> Path:
-        """Where its pieces arrive."""
+        """Return the directory of its partial downloads."""
         return self.home / "downloads" / name
 
     def lock(self, name: str) -> Path:
-        """Held while a process works on it."""
+        """Return the lock file that a process holds while it works on the model."""
         return self.home / "downloads" / f"{name}.lock"
 
     def kept(self, name: str) -> Path:
-        """The directory of its kept source file."""
+        """Return the directory of its source file, where that is kept."""
         return self.home / "gguf" / name
 
     def installed(self) -> Iterator[Path]:
-        """Directories of the installed bundles, by name."""
+        """Yield the directories of the installed bundles, sorted by name."""
         if self.models.is_dir():
             for path in sorted(self.models.iterdir()):
                 if is_bundle(path) and not _TRANSIENT.search(path.name):
                     yield path
 
     def recover(self, name: str) -> None:
-        """Finish the work that a killed process left of ``name``; the lock must be held.
+        """Finish or undo the work that a killed process left of ``name``. The caller holds its lock.
 
-        ``.old-*`` is a bundle moved aside for its replacement: it goes back if the replacement never came.
+        ``.old-*`` is a bundle that was moved aside. It goes back if its replacement never came.
         """
         target = self.model(name)
         if not self.models.is_dir():
@@ -86,7 +86,7 @@ class Layout:
                     shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, path: Path) -> None:
-        """Delete a directory so that a crash leaves either all of it or none: renamed first, then deleted."""
+        """Rename a directory and then delete it, so that a crash leaves all of it or none."""
         with storage_errors(str(path)):
             if not path.exists():
                 return

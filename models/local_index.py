@@ -1,4 +1,4 @@
-"""Remembering the hash of a local model, so that starting with the same one twice does not read it twice."""
+"""Remember the hash of a local model, so that a second start with it does not read it again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from edgedec.models.layout import slug
 
 
 class LocalIndex:
-    """path -> (bytes, modification time, name in the store). A damaged index counts as empty."""
+    """Map a path to bytes, time of modification and name in the store. A damaged index counts as empty."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def name_of(self, model: Path) -> str | None:
-        """The store's name for this file or directory, if it was seen and has not changed since."""
+        """Return the name in the store of a file or directory; None if it is unknown or has changed."""
         entry = self._read().get(str(model.resolve()))
         if isinstance(entry, list) and len(entry) == 3 and entry[:2] == _stamp(model):
             name = entry[2]

@@ -1,4 +1,4 @@
-"""A lock between processes that the operating system releases when its holder dies, kill -9 included."""
+"""Lock a file between processes. The operating system releases the lock when its holder dies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ else:
 
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock file ``path``; if another process has it, call ``waiting`` once and wait.
+    """Hold the lock file ``path``. If another process holds it, call ``waiting`` once and wait.
 
     The file is removed on release. Raises StorageError where it cannot be written.
     """
@@ -60,7 +60,7 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 def _acquire(path: Path, waiting: Callable[[], None]) -> int:
     told = False
     while True:
-        # A link is not followed: the file it names would be created, or locked, by whoever placed it.
+        # Do not follow a link: whoever placed it could have any file created or locked.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         try:
             if not _try(descriptor):
@@ -77,7 +77,7 @@ def _acquire(path: Path, waiting: Callable[[], None]) -> int:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether ``path`` names the file we locked: its last holder may have removed it while we waited."""
+    """Return whether ``path`` still names the locked file; its last holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

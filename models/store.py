@@ -17,7 +17,6 @@ from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
-from edgedec.models.apart import Order, prepare_apart
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
@@ -41,12 +40,16 @@ def _to_stderr(line: str) -> None:
 
 
 class Store:
-    """Models below ``home`` (EDGEDEC_HOME, else the platform's cache directory).
+    """The models below ``home``: EDGEDEC_HOME, else the platform's cache directory.
 
-    A reference is a recipe's or an installed model's name, ``hf:owner/repo/file.gguf``, or a path to a .gguf,
-    a bundle or a Hugging Face directory. ``notice`` receives lines the user should see (licence, waiting);
-    standard error by default. With ``apart`` a missing model is prepared in a process of its own, which takes
-    its memory with it when it ends.
+    A reference to a model is one of these:
+
+    - the name of a recipe or of an installed model
+    - ``hf:owner/repo/file.gguf``
+    - the path of a .gguf file, a bundle or a Hugging Face directory
+
+    ``notice`` receives lines for the user (licence, waiting); they go to standard error by default. With
+    ``apart`` a missing model is prepared in a process of its own, so its memory is free again afterwards.
     """
 
     def __init__(
@@ -62,11 +65,11 @@ class Store:
         return self._layout.home
 
     def list(self) -> list[Installed]:
-        """Installed models by name."""
+        """Return the installed models, sorted by name."""
         return [Installed(path.name, path, bytes_under(path)) for path in self._layout.installed()]
 
     def path(self, name: str) -> Path:
-        """The bundle of an installed model. Raises NotFoundError when it is not installed."""
+        """Return the bundle of an installed model. Raises NotFoundError when it is not installed."""
         path = self._layout.model(store_name(name))
         if is_bundle(path):
             return path
@@ -91,18 +94,21 @@ class Store:
         source: Path | None = None,
         progress: Progress = silent,
     ) -> Path:
-        """Fetch, verify and export a model; return its bundle. Does nothing if installed, unless ``force``.
+        """Fetch, verify and export a model; return its bundle.
 
-        ``source`` is a local GGUF to use instead of downloading (a recipe still checks its hash);
-        ``keep_source`` keeps the GGUF beside the bundle. An interrupted pull is resumed by the next one; an
-        installed model stays usable until its replacement is complete. Raises NotFoundError, DownloadError,
-        BadFileError, UnsupportedError, StorageError.
+        An installed model is returned as it is, unless ``force``. It stays usable until its replacement is
+        complete. ``source`` is a local GGUF that replaces the download; a recipe still checks its hash.
+        ``keep_source`` keeps the downloaded GGUF in the store. The next pull resumes an interrupted one.
+
+        Raises NotFoundError, DownloadError, BadFileError, UnsupportedError, StorageError.
         """
         path = self._path_of(reference)
         if ready := self._ready(reference, path, force):
             return ready
         job = None if path else job_for(reference, self._names())
         if self._apart:
+            from edgedec.models.apart import Order, prepare_apart
+
             given = None if source is None else str(source)
             order = Order(str(self.home.absolute()), reference, force, keep_source, given)
             return prepare_apart(order, self._notice, progress)
@@ -112,7 +118,7 @@ class Store:
         return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
 
     def remove(self, name: str) -> None:
-        """Delete an installed model, its partial downloads and kept source. NotFoundError when unknown."""
+        """Delete an installed model, its partial downloads and its kept source. Raises NotFoundError."""
         stored = store_name(name)
         places = (self._layout.model(stored), self._layout.downloads(stored), self._layout.kept(stored))
         if not any(place.is_dir() for place in places):
@@ -147,7 +153,7 @@ class Store:
         )
 
     def _path_of(self, reference: str) -> Path | None:
-        """The path that a reference is; None for a name. Raises NotFoundError or BadFileError."""
+        """Return a reference as a path; None for a name. Raises NotFoundError or BadFileError."""
         if not self._is_path(reference):
             return None
         path = Path(reference).expanduser()
@@ -161,7 +167,7 @@ class Store:
         return path
 
     def _ready(self, reference: str, path: Path | None, force: bool) -> Path | None:
-        """The bundle of a reference that needs no work."""
+        """Return the bundle of a reference that needs no work; None for others."""
         if path and is_bundle(path):
             return path
         name = LocalIndex(self._layout.local_index).name_of(path) if path else store_name(reference)
@@ -187,7 +193,7 @@ class Store:
         return bundle
 
     def _from_directory(self, path: Path, sha256: str, progress: Progress, force: bool) -> Path:
-        """The bundle of a Hugging Face model, named after its directory and ``sha256``."""
+        """Return the bundle of a Hugging Face model, named after its directory and ``sha256``."""
         from edgedec.export import QUANTS, export_huggingface
 
         name = f"{slug(path.resolve().name)}-{sha256[:12]}"
@@ -231,12 +237,12 @@ class Store:
 
 
 def _is_installed(bundle: Path) -> bool:
-    """Whether ``bundle`` is there, in the version that this EdgeDec reads."""
+    """Return whether ``bundle`` exists, in the version that this EdgeDec reads."""
     return is_bundle(bundle) and not is_outdated(bundle)
 
 
 def _files(path: Path) -> list[Path]:
-    """The source of a model: a GGUF file, or the files of a Hugging Face directory that count."""
+    """Return the files of a model: a GGUF file, or those of a Hugging Face directory that an export reads."""
     if path.is_file():
         return [path]
     from edgedec.export import huggingface_files
@@ -245,7 +251,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _digest(paths: Sequence[Path], progress: Progress) -> list[str]:
-    """The SHA-256 of each file."""
+    """Return the SHA-256 of each file."""
     total, done = sum(path.stat().st_size for path in paths), 0
 
     def step(count: int) -> None:

@@ -1,4 +1,4 @@
-"""Writing files so that a crash, a full disk or Ctrl-C leaves the old state intact."""
+"""Write files so that a crash, a full disk or Ctrl-C leaves the old state intact."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _IN_THE_WAY = {
 
 
 @contextmanager
-def storage_errors(what: str, *, elsewhere: str = "choose another directory") -> Iterator[None]:
-    """Turn the errors of a full disk, and of a place that may not or cannot be written, into a StorageError.
+def storage_errors(file: str, *, elsewhere: str = "choose another directory") -> Iterator[None]:
+    """Turn errors of a full disk, and of a path that cannot be written, into a StorageError.
 
-    ``what`` names the file for the message; ``elsewhere`` is the hint about another directory.
+    ``file`` names the file for the message. ``elsewhere`` is the hint about another directory.
     """
     try:
         yield
     except OSError as error:
         if error.errno in DISK_FULL:
             raise StorageError(
-                f"no space left on the disk while writing {what}", hint="free some space and run it again"
+                f"no space left on the disk while writing {file}", hint="free some space and run it again"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise StorageError(f"no permission to write {what}", hint=elsewhere) from error
+            raise StorageError(f"no permission to write {file}", hint=elsewhere) from error
         if error.errno in _IN_THE_WAY:
-            raise StorageError(f"cannot write {what}: {_IN_THE_WAY[error.errno]}", hint=elsewhere) from error
+            raise StorageError(f"cannot write {file}: {_IN_THE_WAY[error.errno]}", hint=elsewhere) from error
         raise
 
 
@@ -70,7 +70,7 @@ def _replace(temporary: Path, target: Path) -> None:
     if not (temporary.is_dir() and target.is_dir()):
         os.replace(temporary, target)
         return
-    # A directory cannot replace a non-empty one: move the old one aside, and back if the second rename fails.
+    # A directory cannot replace a full one: move the old one aside, and back if the second rename fails.
     # Ctrl-C may come between any two of these calls.
     old = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
     try:
@@ -90,7 +90,7 @@ def _remove(path: Path) -> None:
 
 
 def sha256_of(path: Path, progress: Callable[[int], None] | None = None) -> str:
-    """Hex SHA-256 of a file, read in 1 MiB chunks; ``progress`` receives the bytes of each chunk."""
+    """Return the hex SHA-256 of a file, read in chunks of 1 MiB; ``progress`` gets bytes of each."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):

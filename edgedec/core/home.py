@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def default_home() -> Path:
-    """EDGEDEC_HOME, else the platform's cache directory."""
+    """Return EDGEDEC_HOME, else the platform's cache directory."""
     if home := os.environ.get("EDGEDEC_HOME"):
         return Path(home).expanduser()
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Places a GGUF can come from, one small file each behind one protocol."""
+"""Fetch a GGUF from a package index, the model hub or the disk: one file each, one protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgedec.core.progress import Progress
 
 
 class DownloadSource(Protocol):
-    """Something that can put a verified GGUF on the disk."""
+    """A source that can put a verified GGUF on the disk."""
 
     @property
     def kind(self) -> str:
@@ -24,9 +24,9 @@ class DownloadSource(Protocol):
     def fetch(self, into: Path, progress: Progress) -> Path:
         """Return the path of the complete, verified GGUF.
 
-        Partial downloads are kept in the directory ``into`` and resumed by the next call. A source that has
-        the file already returns its own path and writes nothing. Raises DownloadError, NotFoundError,
-        BadFileError (and removes a bad file) or StorageError.
+        Partial downloads stay in the directory ``into``, and the next call resumes them. A source that has
+        the file on the disk returns its path and writes nothing. Raises DownloadError, NotFoundError,
+        StorageError, and BadFileError once the bad file is removed.
         """
         ...
 

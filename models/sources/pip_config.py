@@ -1,8 +1,7 @@
-"""Asking pip where it would look, so that a pull works wherever ``pip install`` does.
+"""Read pip's configuration, so that a pull works wherever ``pip install`` does.
 
-pip merges its configuration files and PIP_* variables itself (``pip config list``), and its help text names
-the default index; neither is re-implemented here. Values may hold credentials: nothing in this module prints
-them.
+``pip config list`` merges pip's configuration files and PIP_* variables, and pip's help names the default
+index. Values may hold credentials: nothing in this module prints them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from edgedec.core.errors import DownloadError
 
 _LINE = re.compile(r"^(?P<section>:env:|[^.=]+)\.(?P<key>[A-Za-z0-9_-]+)=(?P<value>.*)$")
 _SECTIONS = ("global", "install", "download", ":env:")
-"""Weakest first."""
+"""Sections of pip's configuration, weakest first."""
 _DEFAULT_INDEX = re.compile(r"--index-url <url>.*?\(default\s+(\S+?)\)", re.DOTALL)
 
 
@@ -42,14 +41,14 @@ class PipConfig:
     retries: int = 5
 
     def trusts(self, url: str) -> bool:
-        """Whether this URL's certificates go unchecked (pip's ``trusted-host``, with or without port)."""
+        """Return whether pip trusts the URL's host without certificates (``trusted-host``, port or not)."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         return host in self.trusted_hosts or f"{host}:{parts.port}" in self.trusted_hosts
 
 
 def find_pip() -> tuple[str, ...]:
-    """The command for this environment's pip, else for that on PATH. Raises DownloadError without one."""
+    """Return the command of this environment's pip, else of that on PATH. Raises DownloadError."""
     if find_spec("pip") is not None:
         return (sys.executable, "-m", "pip")
     for name in ("pip3", "pip"):
@@ -59,7 +58,7 @@ def find_pip() -> tuple[str, ...]:
 
 
 def read_pip_config() -> PipConfig:
-    """Run pip to learn its configuration. Raises DownloadError when pip is missing or does not answer."""
+    """Run pip and return its configuration. Raises DownloadError when pip is missing or does not answer."""
     pip = find_pip()
     options = parse_config_list(_run(pip, "config", "list"))
     indexes: list[str] = []
@@ -80,7 +79,7 @@ def read_pip_config() -> PipConfig:
 
 
 def parse_config_list(text: str) -> Mapping[str, str]:
-    """Options from ``pip config list`` as ``pip download`` would see them (later sections win)."""
+    """Return the options that ``pip config list`` prints for ``pip download``: later sections win."""
     found: dict[tuple[str, str], str] = {}
     for line in text.splitlines():
         if match := _LINE.match(line.strip()):
@@ -89,7 +88,7 @@ def parse_config_list(text: str) -> Mapping[str, str]:
 
 
 def default_index(help_text: str) -> str:
-    """The index pip uses when none is configured, from ``pip download --help``."""
+    """Return the index that pip uses when none is configured, from ``pip download --help``."""
     match = _DEFAULT_INDEX.search(help_text)
     if match is None:
         raise DownloadError("pip does not say which index it uses", hint="set PIP_INDEX_URL")
@@ -97,7 +96,7 @@ def default_index(help_text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """``text`` with the user name and password of every URL in it removed."""
+    """Return ``text`` without the user name and password of every URL in it."""
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 

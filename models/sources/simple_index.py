@@ -1,4 +1,4 @@
-"""Finding one wheel on a package index (PEP 503 pages and PEP 691 JSON) or among ``find-links``."""
+"""Find one wheel on a package index (PEP 503 pages, PEP 691 JSON) or among ``find-links``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Link:
 
 
 def find_wheel(web: Web, config: PipConfig, wheel: Wheel) -> Link:
-    """The first wheel of exactly this version, find-links before indexes.
+    """Return the first wheel of exactly this version, find-links before indexes.
 
-    Raises DownloadError with the answer of each index; of type RefusedError with status 401/403/407 when
-    one wants credentials, so that the caller may let pip try with its own.
+    Raises DownloadError with the answer of each index. It is a RefusedError of status 401, 403 or 407 when
+    an index wants credentials; the caller can let pip try with its own.
     """
     failures: list[DownloadError] = []
     empty: list[str] = []
@@ -70,7 +70,7 @@ def find_wheel(web: Web, config: PipConfig, wheel: Wheel) -> Link:
 
 
 def choose(links: list[Link], wheel: Wheel) -> Link | None:
-    """The link to a wheel of this distribution and version; one for any platform is preferred."""
+    """Return the link to a wheel of a distribution and version; one for any platform is preferred."""
     name = _normal(wheel.distribution)
     matching = []
     for link in links:
@@ -93,7 +93,7 @@ def _label(place: str) -> str:
 
 
 def _read_place(web: Web, place: str, distribution: str | None) -> list[Link]:
-    """Links of one index (for ``distribution``) or of one find-links place (None)."""
+    """Read the links of an index for ``distribution``, or of a find-links place (None)."""
     local = (
         _path_of(place) if place.startswith("file:") else None if "://" in place else Path(place).expanduser()
     )
@@ -138,7 +138,7 @@ def _read_page(web: Web, address: str) -> list[Link]:
 
 
 def parse_json(content: bytes, base: str, auth: Auth | None) -> list[Link]:
-    """Links of a PEP 691 page. Raises DownloadError when it is not one."""
+    """Return the links of a PEP 691 page. Raises DownloadError when it is not one."""
     try:
         files: list[dict[str, Any]] = json.loads(content)["files"]
         return [
@@ -157,7 +157,7 @@ def parse_json(content: bytes, base: str, auth: Auth | None) -> list[Link]:
 
 
 def parse_html(text: str, base: str, auth: Auth | None) -> list[Link]:
-    """Links of a PEP 503 page; links to anything but files are left out."""
+    """Return the links of a PEP 503 page that lead to files."""
     parser = _Anchors()
     parser.feed(text)
     links = []
@@ -173,7 +173,7 @@ def parse_html(text: str, base: str, auth: Auth | None) -> list[Link]:
 
 
 def _link(url: str, base: str, auth: Auth | None, name: object, hashes: dict[str, str], size: object) -> Link:
-    """Raises ValueError for a name that is none, or a URL that is none."""
+    """Return a link. Raises ValueError for an invalid name or URL."""
     if not (isinstance(name, str) and _is_plain(name)):
         raise ValueError("a file name on the index has a path in it")
     bare, own = split_credentials(url) if not url.startswith("file:") else (url, None)
@@ -184,7 +184,7 @@ def _link(url: str, base: str, auth: Auth | None, name: object, hashes: dict[str
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name from an index is safe as a file name below our downloads."""
+    """Return whether a name from an index is safe as a file name among the downloads."""
     return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 

@@ -1,4 +1,4 @@
-"""Size and hash that a GGUF must have, and checking them."""
+"""Check the size and hash of a GGUF."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgedec.core.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """File name, and bytes and SHA-256 where they are known."""
+    """The name of a file, and its bytes and SHA-256 where they are known."""
 
     file_name: str
     bytes: int | None = None
@@ -39,7 +39,7 @@ def check(path: Path, expected: Expected, progress: Progress) -> None:
 
 
 def wrong_hash(expected: Expected, digest: str) -> BadFileError:
-    """The error for a file that is not the one the recipe names."""
+    """Return the error for a file that is not the one that the recipe names."""
     return BadFileError(
         f"{expected.file_name} is not the expected file: "
         f"SHA-256 {digest[:16]}... instead of {(expected.sha256 or '')[:16]}...",

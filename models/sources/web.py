@@ -1,4 +1,4 @@
-"""HTTP as pip does it: its certificates, proxy and trusted hosts; credentials never appear in a message."""
+"""Speak HTTP as pip does: its certificates, proxy and trusted hosts. No message holds credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Auth = tuple[str, str]
 
 
 class RefusedError(DownloadError):
-    """The server answered, but refused the file. ``status`` is the HTTP status."""
+    """A server refused the file. ``status`` is the HTTP status."""
 
     def __init__(self, message: str, status: int, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -28,7 +28,7 @@ class RefusedError(DownloadError):
 
 
 class Web:
-    """At most two HTTP clients (certificates checked or not), opened when needed."""
+    """At most two HTTP clients, with and without checked certificates, opened when they are needed."""
 
     def __init__(self, config: PipConfig, headers: Mapping[str, str] | None = None) -> None:
         self.config = config
@@ -36,7 +36,7 @@ class Web:
         self._clients: dict[bool, httpx.Client] = {}
 
     def client(self, url: str) -> httpx.Client:
-        """The client for this URL's host."""
+        """Return the client for the host of a URL."""
         checked = not self.config.trusts(url)
         if checked not in self._clients:
             self._clients[checked] = self._open(checked)
@@ -52,7 +52,7 @@ class Web:
                 headers=self._headers,
             )
         except (OSError, ValueError) as error:
-            # The text of these errors may quote a proxy URL with its password.
+            # Texts of these errors may quote a proxy's URL with its password.
             raise DownloadError(
                 "pip's certificate or proxy settings cannot be used", hint="python -m pip config debug"
             ) from error
@@ -81,7 +81,7 @@ def _certificates(config: PipConfig) -> ssl.SSLContext:
 
 
 def split_credentials(url: str) -> tuple[str, Auth | None]:
-    """(URL without credentials, credentials in it or in the user's netrc file)."""
+    """Return a URL without its credentials, and the credentials in it or in the user's netrc file."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     bare = urlunsplit(parts._replace(netloc=host))
@@ -99,12 +99,12 @@ def _from_netrc(host: str) -> Auth | None:
 
 
 def host_of(url: str) -> str:
-    """The host of a URL, for messages."""
+    """Return the host of a URL, for messages."""
     return urlsplit(url).hostname or url
 
 
 def explain(error: httpx.HTTPError, url: str) -> str:
-    """One line for a transport error, naming the host but neither path nor credentials."""
+    """Return a line for a transport error that names the host, but neither path nor credentials."""
     host = host_of(url)
     if isinstance(error, httpx.TimeoutException):
         return f"{host} did not answer in time"
