@@ -2,10 +2,11 @@
 
 The first tokens stay: attention sinks, which every token attends to (Xiao et al. 2024, "Efficient Streaming
 Language Models with Attention Sinks"), or a system message. A quarter of the cache is evicted at a time from
-the tokens behind them. The policy chooses which, and nothing is fed again. Tokens that stay keep their
-positions. StreamingLLM counts positions anew within the cache, so it can go on for ever; here keys lie in the
-cache rotated already, and rounded, so positions go on as in the text, and where the model's own context ends,
-so does the reply.
+the tokens behind them; the policy chooses which. Nothing is fed again.
+
+Tokens that stay keep their positions. StreamingLLM renumbers positions within the cache, so it can go on for
+ever. Here the cache holds keys after rotation and rounding, so positions count on as in the text, and a reply
+ends where the model's own context ends.
 """
 
 from __future__ import annotations
@@ -20,21 +21,20 @@ from edgedec.core.forward import Forward
 SINKS = 4
 """As many as StreamingLLM keeps."""
 _SHARE = 4
-"""A quarter of the cache leaves at a time, and no more than that stays for ever."""
+"""A quarter of the cache is evicted at a time, and at most a quarter is never evicted."""
 
 
 class Policy(ABC):
-    """Makes room in ``forward``'s cache. Raises UnsupportedError for one that cannot be right then.
+    """Makes room in the KV cache of ``forward``. Raises UnsupportedError where ``caps.evicts`` is false.
 
-    A block leaves only when a committed token has no slot, and its tokens follow from committed tokens.
-    So the tokens that a token sees follow from the sequence, not from its division into passes: drafts change
-    no token here either.
+    A block is evicted only when a committed token has no slot, and only committed tokens decide which. So the
+    tokens that a token sees depend on the sequence, not on its division into passes: drafts change no token.
     """
 
     lossy: ClassVar[str]
     """Name of the policy in statistics, once it has acted."""
     leaving: ClassVar[str]
-    """The evicted tokens, in words."""
+    """The tokens that it evicts, in words."""
 
     def __init__(self, forward: Forward) -> None:
         if not forward.caps.evicts:
@@ -52,7 +52,7 @@ class Policy(ABC):
         self._sinks = SINKS
         self._told = False
         self.tokens = 0
-        """How many have left, in all."""
+        """Tokens evicted so far."""
 
     @property
     def limit(self) -> int:
@@ -61,17 +61,17 @@ class Policy(ABC):
 
     @property
     def gap(self) -> range:
-        """Positions that the cache lacks now, or of which it lacks some."""
+        """Positions of the zone that tokens were evicted from; some may have stayed."""
         return self._forward.evicted
 
     @property
     def missing(self) -> int:
-        """How many tokens of the sequence the cache lacks now."""
+        """Tokens of the sequence that the cache lacks now."""
         return self._forward.length - self._forward.resident
 
     @property
     def quarter(self) -> int:
-        """Slots, rounded down."""
+        """A quarter of the slots, rounded down."""
         return self._forward.capacity // _SHARE
 
     @property
@@ -80,13 +80,14 @@ class Policy(ABC):
         return self._forward.capacity
 
     def keep(self, preamble: int) -> None:
-        """Let so many tokens at the beginning stay, a system message, if that leaves enough to others."""
+        """Never evict the first ``preamble`` tokens (a system message), unless they fill over a quarter."""
         self._sinks = preamble if SINKS <= preamble <= self.quarter else SINKS
 
     def room(self, committed: Sequence[int]) -> int:
-        """Free slots, at least one: where there was none, a block has left. ``committed``: the sequence, of
-        which the cache holds the beginning. Raises the errors of ``Forward.extend``; the cache then holds no
-        more than that beginning.
+        """Return the free slots, at least one; a full cache evicts a block first.
+
+        ``committed``: the sequence, whose beginning the cache holds. Raises the errors of ``Forward.extend``;
+        the cache then holds no more than that beginning.
         """
         if (free := self.slots - self._forward.resident) > 0:
             return free
@@ -98,12 +99,12 @@ class Policy(ABC):
         return block
 
     def resident(self, length: int) -> int:
-        """The longest beginning of the sequence, up to ``length`` tokens, that the cache can go back to."""
+        """Return the most tokens, up to ``length``, that the cache can be rewound to."""
         gap = self.gap
         return min(length, gap.start) if gap and length < gap.stop else length
 
     def news(self) -> str | None:
-        """One line for the user, once tokens have left; None before that, and after it was asked for."""
+        """Return one line for the user after the first eviction; None before it, and at every later call."""
         if self._told or not self.tokens:
             return None
         self._told = True
@@ -114,4 +115,4 @@ class Policy(ABC):
 
     @abstractmethod
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
-        """Let ``count`` tokens leave that are behind the first ``first`` slots."""
+        """Evict ``count`` tokens from those behind the first ``first`` slots."""

@@ -1,5 +1,6 @@
-"""Attention sinks and a window, when the cache is full: Xiao et al. 2024, "Efficient Streaming Language
-Models with Attention Sinks" (StreamingLLM). Tokens are evicted by age alone.
+"""Eviction by age: attention sinks and a window of the newest tokens stay.
+
+After Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (StreamingLLM).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from edgedec.eviction.policy import Policy
 
 
 class Sliding(Policy):
-    """The oldest tokens leave, but for the first ones."""
+    """Evicts the oldest tokens behind the first ones."""
 
     lossy = "sinks+window"
     leaving = "the oldest tokens but for the first have left the cache"

@@ -4,8 +4,8 @@ After SpecKV (Galim et al. 2025, "Draft-based Approximate Inference for LLMs"): 
 and a draft of the next tokens (the lookahead) are queries. The slots that they attend to most are kept, after
 a maximum over neighbours, so that phrases stay rather than single tokens. Without a lookahead, where nothing
 is drafted, it is SnapKV (Li et al. 2024, "SnapKV: LLM Knows What You are Looking for Before
-Generation"). The paper does this once, behind a prompt that was read with all of the cache; here it happens
-whenever the cache is full, also within a prompt.
+Generation"). The paper evicts once, behind a prompt that was read with all of the cache; here each full cache
+is a reason, also within a prompt.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ from edgedec.eviction.policy import Policy
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW, choice_bytes
 
 Ahead = Callable[[Sequence[int], int], Sequence[int]]
-"""At most so many tokens that may follow these. A function of them alone, whatever was drafted before."""
+"""Drafts at most so many tokens that may follow these: a function of the tokens, not of earlier drafts."""
 
 NEIGHBOURS = 13
-"""Slots over which the maximum is taken. The paper has 7; but a question looks at the words before a number,
-and every digit of that may be a token: with 7 the first digits were found again and the last ones were not.
+"""Slots over which the maximum is taken. The paper has 7. But a question attends to the words before a
+number, whose digits may each be a token: with 7 a model found the first digits again and not the last ones.
 """
 LEAST = 16
-"""Slots of the smallest cache for this."""
+"""Slots of the smallest cache that the policy accepts."""
 
 
 class SpecKV(Policy):
     """Evicts the tokens that the window and the lookahead attend to least. ``ahead`` drafts.
 
-    While a prompt is read its end is the lookahead: the question, which the reply will be about. Within a
-    reply the token that has no slot is known, and ``ahead`` drafts the tokens that may follow it. The window
-    is fed once more, with the lookahead behind it, and the cache is taken back to where it was: the same bits
-    come back, since all of the window was fed after the last block had left (a block is at least as long as a
-    window).
+    The lookahead within a prompt is the prompt's end: the question, which the reply will be about. Within a
+    reply it is the token that has no slot and the tokens that ``ahead`` drafts behind it. The window is fed
+    once more, with the lookahead behind it, and the cache is rewound. The same bits come back: a block is at
+    least as long as a window, so all of the window was fed after the last eviction.
 
-    Begins with an empty cache. Raises UnsupportedError also for a bundle that cannot report attention
-    weights, UsageError for a cache of less than ``LEAST`` slots.
+    Empties the cache. Raises UnsupportedError without ``caps.evicts`` and ``caps.attention``, UsageError for
+    a cache of less than ``LEAST`` slots.
     """
 
     lossy = "speckv"
@@ -69,7 +68,7 @@ class SpecKV(Policy):
 
     @property
     def slots(self) -> int:
-        """Slots for tokens of the sequence: some are kept free for the lookahead."""
+        """Slots for tokens of the sequence; the others are for the lookahead."""
         return self._forward.capacity - min(LOOKAHEAD, self.quarter)
 
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
@@ -95,16 +94,17 @@ class SpecKV(Policy):
         return [*known, *self._ahead(committed, most - len(known))]
 
     def _attention(self, queries: Sequence[int], first: int, end: int) -> FloatArray:
-        """The greatest weight that the slots [first, end) are given, f32[layers, kv heads, end - first]."""
+        """Return the greatest weight on each slot of [first, end), f32[layers, kv heads, end - first]."""
         most = self._forward.caps.max_pass
         pieces = (queries[at : at + most] for at in range(0, len(queries), most))
         return reduce(np.maximum, (self._forward.attention(piece)[:, :, first:end] for piece in pieces))
 
 
 def best(scores: FloatArray, count: int) -> NDArray[np.intp]:
-    """The ``count`` best of scores[layers, kv heads, n] for each head, ascending, [layers, kv heads, count].
+    """Return the indices of the ``count`` best of ``scores`` for each head, ascending.
 
-    A score counts as the greatest among its neighbours'; of equals the first ones are better.
+    ``scores`` is f32[layers, kv heads, n], the result [layers, kv heads, count]. A score counts as the
+    greatest among its neighbours; of equal ones the first is better.
     """
     kept = np.empty((*scores.shape[:2], count), dtype=np.intp)
     reach = NEIGHBOURS // 2

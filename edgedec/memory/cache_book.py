@@ -22,9 +22,9 @@ _ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class PlannedPass:
-    """A pass that fits: it starts at slot ``start``; a parent and a position for each of its tokens.
+    """A pass that fits: its first slot, and a parent and a position for each of its tokens.
 
-    Plain numbers: passes in decoding are short, and so are prompts' pieces beside the time that they take.
+    Plain sequences, no arrays: passes are short.
     """
 
     start: int
@@ -62,16 +62,16 @@ class CacheBook:
 
     @property
     def length(self) -> int:
-        """Position of the next token: as many as there are slots taken, and tokens evicted."""
+        """Position of the next token: slots taken and tokens evicted, together."""
         return self._slots + self._missing
 
     @property
     def oldest(self) -> int:
-        """The first slot of which all layers may still have keys and values."""
+        """The first slot whose keys and values all layers may still hold."""
         return self._oldest
 
     def reachable(self, length: int) -> int:
-        """How many tokens a rewind to ``length`` leaves: 0 if the next one would see a slot that is gone."""
+        """Return the tokens that a rewind to ``length`` leaves: 0 if the next one would see a lost slot."""
         return length if not self._oldest or length - self._window + 1 >= self._oldest else 0
 
     @property
@@ -80,9 +80,9 @@ class CacheBook:
         return self._last is None or self._last.chain
 
     def plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
-        """Check a pass over ``tokens`` tokens; nothing changes until ``append``, but that slots which it
-        overwrites in rings count as gone, so that a pass that fails midway needs no care.
+        """Check a pass over ``tokens`` tokens and place it; ``append`` records it once it was computed.
 
+        The slots that it overwrites in rings count as lost from now on, so a pass may fail midway.
         Raises ValueError when it is malformed or a tree waits to be settled, ContextFullError when it does
         not fit.
         """
@@ -122,10 +122,10 @@ class CacheBook:
         self._oldest = max(self._oldest, end)
 
     def rewind(self, length: int) -> None:
-        """Free every slot from position ``reachable(length)`` on; before the zone that tokens were evicted
-        from, it is as if they never were.
+        """Free every slot from position ``reachable(length)`` on.
 
-        Raises ValueError when that is not possible, also for a position within the zone.
+        A rewind to before the zone that tokens were evicted from forgets the zone. Raises ValueError when
+        that is not possible, also for a position within the zone.
         """
         if not 0 <= length <= self.length or length in self._zone[1:]:
             raise ValueError(
@@ -186,12 +186,12 @@ class CacheBook:
         sources: list[int] = []
         targets: list[int] = []
         before = _ROOT
-        for place, node in enumerate(nodes):
+        for at, node in enumerate(nodes):
             if not 0 <= node < len(parents) or parents[node] != before:
                 raise ValueError(f"nodes {list(nodes)} are not a root path of the last pass")
-            if node != place:
+            if node != at:
                 sources.append(start + node)
-                targets.append(start + place)
+                targets.append(start + at)
             before = node
         self._slots = start + len(nodes)
         self._last = None

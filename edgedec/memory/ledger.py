@@ -1,10 +1,10 @@
-"""One ledger for every byte: who holds how much of a budget.
+"""One ledger for every byte: each holder leases its part of a budget.
 
-Whatever allocates more than a page in a session takes a lease first, and gives it back when the memory is
-free: caches, buffers of a pass, whole rows of logits, tables of drafters. Within a budget every name has a
-share, so that nothing takes memory planned for something else. Small pieces of Python and libraries have a
-share too, which is never leased in full. Memory of ONNX Runtime for passes is leased at once, by the formula
-for the longest pass.
+Code that allocates more than a page takes a lease first, and returns it when the memory is free: caches,
+buffers of a pass, whole rows of logits, tables of drafters. Within a budget every name has a share, so that
+nothing takes memory planned for something else. Small allocations of Python and libraries have a share too,
+which is never leased in full. ONNX Runtime's memory for passes is leased at once, by the formula for the
+longest pass.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SLACK = "slack"
 
 
 class Lease:
-    """``nbytes`` bytes for ``name``, held from ``take`` to ``release``, both as often as one likes.
+    """``nbytes`` bytes for ``name``, held from ``take`` to ``release``; both may be repeated.
 
-    As a context manager it is held inside; one that nobody refers to any more is released.
+    A context manager holds it inside. A lease that nothing refers to any more is released.
     """
 
     def __init__(self, ledger: Ledger, name: str, nbytes: int) -> None:
-        """Raises ValueError for less than no bytes."""
+        """Raises ValueError for a negative size."""
         self._held = False
         if nbytes < 0:
             raise ValueError(f"{nbytes} bytes for {name}")
@@ -71,9 +71,9 @@ class Lease:
 
 
 class Ledger:
-    """Leases, by name, each within its share of ``shares``; None: whatever is asked for, only counted.
+    """Leases by name, each within its share of ``shares``. None: leases are counted and never refused.
 
-    For several threads.
+    Thread-safe.
     """
 
     def __init__(self, shares: Mapping[str, int] | None = None) -> None:
@@ -82,10 +82,10 @@ class Ledger:
         self._held: dict[str, int] = {}
         self._most: dict[str, int] = {}
         self._returned: deque[tuple[str, int]] = deque()
-        """Booked at the next occasion: a lease may be collected anywhere, even inside of this class."""
+        """Booked at the next call: a lease may be collected anywhere, even inside this class."""
 
     def lease(self, name: str, nbytes: int) -> Lease:
-        """To be taken. Raises ValueError."""
+        """Return a lease that is not taken yet. Raises ValueError for a negative size."""
         return Lease(self, name, nbytes)
 
     def allow(self, name: str, nbytes: int) -> None:
@@ -94,13 +94,13 @@ class Ledger:
             self.shares = {**self.shares, name: nbytes}
 
     def hold(self, owner: object, name: str, nbytes: int) -> None:
-        """Lease ``nbytes`` for as long as ``owner`` is there. Raises MemoryBudgetError."""
+        """Lease ``nbytes`` as long as ``owner`` exists. Raises MemoryBudgetError."""
         lease = self.lease(name, nbytes)
         lease.take()
         weakref.finalize(owner, lease.release)
 
     def under(self, name: str) -> Ledger:
-        """A ledger whose leases are booked here as ``name``, but for ``SLACK``, which stays that."""
+        """Return a ledger whose leases are booked here as ``name``; those of ``SLACK`` stay ``SLACK``."""
         return _Under(self, name)
 
     def taken(self, name: str, nbytes: int) -> None:

@@ -8,8 +8,8 @@ from edgedec.core.model_spec import ModelSpec
 PAGE = 4096
 """Bytes that the operating system commits at a time."""
 RING_SLACK = 256
-"""Tokens that can be taken back where layers have a window: a reply of usual length that is regenerated.
-Going back farther means to feed all anew.
+"""Tokens that can be rewound where layers have a window: a reply of usual length that is regenerated.
+A longer rewind empties the cache.
 """
 
 
@@ -24,15 +24,14 @@ def kv_row_name(head_dim: int) -> str:
 
 
 def ring_kept(spec: ModelSpec) -> int:
-    """Slots of a ring that outlive any pass: those that the next token sees, and those to which one may go
-    back.
-    """
+    """Slots of a ring that survive any pass: those that the next token sees, and those of a rewind."""
     return spec.window + RING_SLACK
 
 
 def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16") -> int:
-    """Slots of the rings of layers with a window, for passes over at most ``longest`` tokens; 0 without such
-    layers. Rounded up to whole pages; never more than ``capacity``, with which nothing goes round.
+    """Slots of the rings of layers with a window, for passes over at most ``longest`` tokens.
+
+    Rounded up to whole pages, and at most ``capacity``, with which no ring goes round. 0 without such layers.
     """
     if not spec.n_window_layers:
         return 0
@@ -42,7 +41,7 @@ def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16"
 
 
 def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> int:
-    """Bytes of the keys and values of ``capacity`` tokens, in layers with a window of ``ring`` (0: of all).
+    """Bytes of keys and values of ``capacity`` tokens; layers with a window have ``ring`` slots (0: all).
 
     An upper bound on resident bytes: pages of positions never reached stay untouched.
     """

@@ -18,7 +18,7 @@ from edgedec.core.errors import BackendError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
-_CLOSED = "the conversations were closed"
+_CLOSED = "the batch was closed"
 
 
 class Combined(Protocol):
@@ -119,7 +119,7 @@ class Batcher:
         return waiting.rows
 
     def close(self) -> None:
-        """End the thread, after the pass in progress; whoever waits gets a BackendError."""
+        """End the thread after the pass in progress; waiting callers get a BackendError."""
         with self._changed:
             self._closed = True
             self._changed.notify()

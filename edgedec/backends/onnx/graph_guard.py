@@ -110,12 +110,12 @@ def _check_tensor(message: memoryview, size: int) -> None:
 
 def _check_place(entries: list[tuple[str, str]], wanted: int, size: int) -> None:
     """A tensor of ``wanted`` bytes; 0 means that its type or shape is none that a weight has."""
-    place = dict(entries)
-    if len(place) != len(entries) or place.keys() != {"location", "offset", "length"}:
+    where = dict(entries)
+    if len(where) != len(entries) or where.keys() != {"location", "offset", "length"}:
         raise _broken("a weight does not say where it is")
-    if place["location"] != WEIGHTS:
+    if where["location"] != WEIGHTS:
         raise _broken(f"a weight is not in {WEIGHTS}")
-    offset, length = _number(place["offset"]), _number(place["length"])
+    offset, length = _number(where["offset"]), _number(where["length"])
     if offset + length > size:
         raise _broken(f"a weight lies outside {WEIGHTS}")
     if length != wanted or not wanted:

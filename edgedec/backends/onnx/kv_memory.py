@@ -60,7 +60,7 @@ class KvMemory:
         self._lease = self.ledger.lease("kv_cache", self.reserved)
 
     def use(self) -> None:
-        """To be called before slots are written. Raises MemoryBudgetError."""
+        """Take the lease; call it before slots are written. Raises MemoryBudgetError."""
         self._lease.take()
 
     @property
@@ -70,7 +70,7 @@ class KvMemory:
 
     @property
     def capacity(self) -> int:
-        """Tokens that it holds."""
+        """Tokens that the memory holds."""
         return self._whole.rows
 
     @property
@@ -80,7 +80,7 @@ class KvMemory:
 
     @property
     def reserved(self) -> int:
-        """Bytes, were all of it written."""
+        """Bytes of all slots, written or not."""
         return sum(part.array.nbytes for part in self._parts)
 
     def part(self, number: int, count: int) -> KvMemory:
@@ -99,15 +99,17 @@ class KvMemory:
                 part.move(sources, targets)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
-        """Keep the slots kept[layers, kv heads, n] of [first, end) in every head; these and those behind, up
-        to ``slots``, move down to ``first``, in place. Not for rings.
+        """Keep only ``kept``, [layers, kv heads, n], of the slots [first, end); not for rings.
+
+        They and the slots behind, up to ``slots``, move down to ``first`` in place.
         """
         self._whole.select(first, end, kept, slots)
 
     def release(self, length: int, reached: int) -> bool:
-        """Give the pages behind the first ``length`` slots back to the operating system, where it takes them
-        and slots up to ``reached`` are worth it, or all; whether it was done. The slots given back hold
-        anything.
+        """Return the pages behind the first ``length`` slots to the operating system; whether it was done.
+
+        It is not done for a few pages, counted up to slot ``reached``, unless ``length`` is 0, nor where the
+        system takes none. The contents of returned slots are undefined.
         """
         slots = reached - length
         freed = sum(max(min(reached, part.rows) - length, 0) * part.slot_bytes for part in self._parts)
@@ -122,8 +124,9 @@ class KvMemory:
 
     @property
     def layout(self) -> str:
-        """How it is kept, layers, keys and values, heads, bytes of a row: ``fp16 30x2x3x128``; of rings also
-        the slots that are written at most: ``fp16 3x2x1x512 15x2x1x512x768``.
+        """Format, then layers x 2 (keys and values) x heads x bytes of a row: ``fp16 30x2x3x128``.
+
+        Rings follow, with the most slots that are written: ``fp16 3x2x1x512 15x2x1x512x768``.
         """
         sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
         texts = ["x".join(map(str, size)) for size in sizes]
@@ -137,8 +140,9 @@ class KvMemory:
         return size
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
-        """Write the first ``slots`` slots, from where they lie: nothing is copied. Rings write their newest
-        slots, with zeros before ``oldest``, which newer slots have replaced.
+        """Write the first ``slots`` slots without a copy; of rings the newest ones.
+
+        Slots of rings before ``oldest`` are lost and written as zeros.
         """
         for pieces in self._whole.heads(0, slots):
             for piece in pieces:
@@ -153,8 +157,9 @@ class KvMemory:
                     sink.write(piece)
 
     def read(self, source: Source, slots: int) -> int:
-        """Fill the first ``slots`` slots, in rings the newest; returns the oldest of these. Raises EOFError
-        when there is not as much, BadFileError when that cannot be the oldest.
+        """Fill the first ``slots`` slots, in rings the newest ones, and return the oldest of these.
+
+        Raises EOFError when ``source`` ends early, BadFileError when that slot cannot be the oldest.
         """
         for pieces in self._whole.heads(0, slots):
             _fill(source, pieces, slots)

@@ -30,7 +30,7 @@ class KvPages:
 
     @property
     def rows(self) -> int:
-        """Slots that it holds at a time."""
+        """Slots held at a time."""
         return int(self.array.shape[3])
 
     @property
@@ -46,8 +46,9 @@ class KvPages:
         ]
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
-        """Move the rows kept[layers, kv heads, n] of [first, end), and those behind, up to ``slots``, down to
-        ``first``: keys and values, a head at a time.
+        """Move ``kept``, [layers, kv heads, n], of the rows [first, end) down to ``first``.
+
+        The rows behind ``end``, up to ``slots``, follow them.
         """
         behind = first + kept.shape[2]
         for layer, part, head in np.ndindex(self.array.shape[:3]):
@@ -66,10 +67,10 @@ class KvPages:
         return mine
 
     def give_back(self, first: int) -> None:
-        """Give the pages of rows from ``first`` on back to the operating system; they hold anything then.
+        """Return the pages of rows from ``first`` on to the operating system; their contents are undefined.
 
-        None in a ring that is full up to slot ``first``, which has no such row. A page in which the next
-        head, or another sequence, begins stays: it belongs to both.
+        A ring that is full up to slot ``first`` has no such row. A page in which the next head, or another
+        sequence, begins stays: it belongs to both.
         """
         whole = not first and self.array.flags.c_contiguous
         for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):
@@ -78,7 +79,7 @@ class KvPages:
                 self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
 
     def _runs(self, first: int) -> Iterator[tuple[int, int]]:
-        """Bytes of the rows from ``first`` on, of each head of keys or values: where they begin and end."""
+        """Yield begin and end, in bytes, of the rows from ``first`` on, for each head of keys or values."""
         head, row = (int(step) for step in self.array.strides[2:4])
         for number in range(math.prod(self.array.shape[:3])):
             start = number * head + self._first * row

@@ -32,9 +32,8 @@ class SequenceModel:
 class Sequences:
     """Equal parts of ``kv``, one for each of ``count`` sequences; ``OnnxModel.sequences`` makes them.
 
-    ``most``: tokens of a pass over all. ``submit`` computes requests of
-    the forwards; None: ``run``, a pass for each request. Not thread-safe: ``Batcher`` runs its passes in
-    one thread.
+    ``most``: tokens of a pass over all. ``submit`` computes the requests of the forwards; None: a pass for
+    each request. Not thread-safe: ``Batcher`` runs all passes in one thread.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Sequences:
         self.forwards[request.sequence].planned(request)
 
     def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
-        """One pass for all, at most one request for each sequence.
+        """Run one pass over all requests, at most one for each sequence.
 
         Requests that want other head rows than the first one (whole rows, another temperature) get a pass of
         their own.
@@ -128,18 +127,18 @@ class SequenceForward(KvForward):
         return self._submit(PassRequest(self.number, tokens, parents, rows))
 
     def planned(self, request: PassRequest) -> PlannedPass:
-        """Where its tokens would go; nothing changes. Raises the errors of ``extend`` for a wrong request."""
+        """Return where the tokens would go; nothing changes. Raises the errors of ``extend``."""
         check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
         request.rows.resolve(len(request.tokens))
         return self._plan(len(request.tokens), request.parents)
 
     def append(self, done: PlannedPass) -> None:
-        """It was computed."""
+        """Record that ``done`` was computed."""
         self._book.append(done)
 
 
 def _alike(requests: Sequence[PassRequest]) -> list[list[PassRequest]]:
-    """Those whose head results can come from one call; who wants no rows goes with anybody."""
+    """Group requests whose head rows come from one call; requests without rows join the first group."""
     groups: dict[tuple[bool, float], list[PassRequest]] = {}
     for request in requests:
         if request.rows.resolve(len(request.tokens)):
