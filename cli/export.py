@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgedec.bench.texts import read_text
+from edgedec.bench.harness.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.rare import Command

@@ -82,7 +82,7 @@ def command(
     where nothing was measured, none are drawn. With drafts they lie between one token a pass and all drafts
     right.
     """
-    from edgedec.bench.plot import check_plot
+    from edgedec.bench.plots.figure import check_plot
     from edgedec.sampling import drawing_bytes
     from edgedec.session.conversations import check_several
 
@@ -130,7 +130,7 @@ def _draw(
     ctx: click.Context, given: str, model: LoadedModel, budget: Budget, options: dict[str, Any], path: Path
 ) -> None:
     """Draw plans; ``given``: the model as the user names it."""
-    from edgedec.bench.plan_plot import draw_plans, plans
+    from edgedec.bench.plots.memory_plan import draw_plans, plans
     from edgedec.runtime.pass_costs import CostFile
 
     found = plans(budget.known, budget.wanted, elastic=options["context"] is None)

@@ -54,11 +54,11 @@ class Peer:
         self.note("reply", tokens=tokens, max_tokens=max_tokens, stop=stop, mode=mode, **more)
         out = [*range(max_tokens - 1), max_tokens if mode == "wrong" else max_tokens - 1]
         plain = mode == "off"
-        rounds = [[0, 0, 0]] * (max_tokens - 1) if plain else [[2, 2, 1]] * ((max_tokens - 1) // 2)
+        rounds = [[0, 0]] * (max_tokens - 1) if plain else [[2, 1]] * ((max_tokens - 1) // 2)
         decode_s = self.seconds if plain else self.seconds / 2
         return {
             "prefill_s": 1.0, "decode_s": decode_s, "tokens": out, "draft_s": 0.1, "verify_s": decode_s / 2,
-            "rounds": rounds, "sources": {} if plain else {"guess": [2 * len(rounds), len(rounds)]},
+            "rounds": rounds,
             "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
         }  # fmt: skip
 

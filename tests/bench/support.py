@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgedec.bench.worker import Side
+from edgedec.bench.harness.worker import Side
 
 PROGRAM = Path(__file__).with_name("fake_peer.py")
 

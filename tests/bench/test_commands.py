@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from edgedec.bench import sides
-from edgedec.bench.weights import bytes_per_pass
-from edgedec.cli.bench_options import Shared
+from edgedec.bench.harness import runtimes
+from edgedec.bench.studies.kernels import weight_bytes_per_pass
+from edgedec.cli.bench import STUDIES, Study
+from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.seams import Seams
 from edgedec.export import export_gguf
 from edgedec.models import Store
@@ -75,22 +76,22 @@ def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Pat
 
 def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
-    tied, untied = bytes_per_pass(folder / "bundle"), bytes_per_pass(tmp_path / "untied")
+    tied, untied = weight_bytes_per_pass(folder / "bundle"), weight_bytes_per_pass(tmp_path / "untied")
     assert tied == untied
     assert tied > MATRICES * 34 // 32
 
 
 def test_run_alone_with_prompts_of_a_given_length(folder: Path) -> None:
     args = ["-m", str(folder / "bundle"), "--threads", "1", "--repeat", "2", "--max-tokens", "4"]
-    args += ["--prompts", str(folder / "text.txt"), "--prompt-tokens", "10"]
-    facts = report(bench(folder, "run", *args, "--json"))
+    args += ["--input", str(folder / "text.txt"), "--prompt-tokens", "10"]
+    facts = report(bench(folder, "speed", *args, "--json"))
     assert facts["prompt_tokens"] == [10]
     ours = facts["sides"]["edgedec"]
     assert ours["decode_tokens_per_s"]["median"] > 0
     assert ours["prefill_tokens_per_s"]["median"] > 0
     assert ours["load_s"]["median"] > 0
     assert ours["peak_rss_bytes"] > 10 << 20
-    table = bench(folder, "run", *args).stdout
+    table = bench(folder, "speed", *args).stdout
     assert "decode tok/s" in table
     assert "1 prompts of 10 to 10 tokens" in table
 
@@ -98,28 +99,28 @@ def test_run_alone_with_prompts_of_a_given_length(folder: Path) -> None:
 @pytest.fixture
 def fake_peers(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> Fakes:
     """Every peer of the commands is a fake that takes 1 s for everything."""
-    monkeypatch.setattr(sides, "peer", lambda name, gguf, **settings: fakes.side(name))
+    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
     return fakes
 
 
 def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
     args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
-    args += ["--repeat", "1", "--max-tokens", "3", "--limit", "2", "--peer", ",".join(sides.PEERS)]
+    args += ["--repeat", "1", "--max-tokens", "3", "--limit", "2", "--peer", ",".join(runtimes.OTHERS)]
     if find_spec("matplotlib"):
         args += ["--plot", str(tmp_path / "bars.svg")]
-    facts = report(bench(folder, "run", *args, "--json"))
-    assert list(facts["sides"]) == ["edgedec", *sides.PEERS]
-    assert list(facts["ratios"]) == list(sides.PEERS)
-    for name in sides.PEERS:
+    facts = report(bench(folder, "speed", *args, "--json"))
+    assert list(facts["sides"]) == ["edgedec", *runtimes.OTHERS]
+    assert list(facts["ratios"]) == list(runtimes.OTHERS)
+    for name in runtimes.OTHERS:
         assert facts["sides"][name]["decode_tokens_per_s"]["median"] == 2.0
         assert set(facts["ratios"][name]) == {"decode", "prefill", "load", "peak_rss"}
         assert "memory_bytes" not in facts["sides"][name]
     memory = facts["sides"]["edgedec"]["memory_bytes"]
     assert memory["weights"] >= (folder / "bundle" / "weights.bin").stat().st_size  # whole pages
     assert sum(memory.values()) == facts["sides"]["edgedec"]["peak_rss_bytes"]
-    assert len(fake_peers.asked("generate")) == (1 + 2) * len(sides.PEERS)
-    table = bench(folder, "run", *args).stdout
-    assert all(f"ratio to {name}" in table for name in sides.PEERS)
+    assert len(fake_peers.asked("generate")) == (1 + 2) * len(runtimes.OTHERS)
+    table = bench(folder, "speed", *args).stdout
+    assert all(f"ratio to {name}" in table for name in runtimes.OTHERS)
     assert re.search(
         r"^edgedec: peak [0-9.]+ MB = weights 0\.. MB \+ kv cache 0\.. MB \+ [0-9.]+ MB$", table, re.M
     )
@@ -145,39 +146,39 @@ def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -
 
 def test_faithful(folder: Path) -> None:
     args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
-    args += ["--text", str(folder / "text.txt"), "--tokens", "50", "--window", "32"]
-    facts = report(bench(folder, "faithful", *args, "--json"))
+    args += ["--input", str(folder / "text.txt"), "--tokens", "50", "--window", "32"]
+    facts = report(bench(folder, "accuracy", *args, "--json"))
     ours = facts["sides"]["edgedec"]
     assert ours["positions"] == 50
     assert ours["top1_agreement"] == 1 - ours["disagreements"] / 50 > 0.8
     assert 0 < ours["kl_median"] <= ours["kl_p99"] <= ours["kl_max"]
     assert abs(ours["perplexity"] - ours["reference_perplexity"]) < 0.05 * ours["reference_perplexity"]
-    assert "same top-1" in bench(folder, "faithful", *args).stdout
+    assert "same top-1" in bench(folder, "accuracy", *args).stdout
 
 
 def test_faithful_to_the_cache_in_fp16(folder: Path) -> None:
-    args = ["-m", str(folder / "bundle"), "--threads", "1", "--text", str(folder / "text.txt")]
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--input", str(folder / "text.txt")]
     args += ["--tokens", "50", "--window", "32", "--reference", "fp16"]
-    exact, lossy = (report(bench(folder, "faithful", *args, "--json", "--kv", kv)) for kv in ("fp16", "int8"))
+    exact, lossy = (report(bench(folder, "accuracy", *args, "--json", "--kv", kv)) for kv in ("fp16", "int8"))
     assert exact["sides"]["edgedec"]["kl_max"] == 0.0
     assert 0 < lossy["sides"]["edgedec"]["kl_mean"] < 0.1
-    assert "cache in fp16, perplexity" in bench(folder, "faithful", *args).stdout
+    assert "KV cache in fp16, perplexity" in bench(folder, "accuracy", *args).stdout
 
 
 def test_faithful_with_a_cache_that_is_too_small(folder: Path) -> None:
     """Of windows of 40 tokens the first 24 see all that they should, or of 32 less 8 for a lookahead."""
-    args = ["-m", str(folder / "bundle"), "--threads", "1", "--text", str(folder / "text.txt")]
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--input", str(folder / "text.txt")]
     args += ["--tokens", "78", "--window", "40", "--reference", "fp16", "--json"]
     means = []
     for policy, context in (("slide", 24), ("speckv", 32)):
-        facts = report(bench(folder, "faithful", *args, "--when-full", policy, "--context", str(context)))
+        facts = report(bench(folder, "accuracy", *args, "--when-full", policy, "--context", str(context)))
         found = facts["sides"]["edgedec"]
         assert (facts["when_full"], facts["context"], found["positions"]) == (policy, context, 78)
         assert found["kl_median"] == 0.0
         assert 0 < found["kl_mean"] < found["kl_p99"]
         means.append(found["kl_mean"])
     assert means[0] != means[1]
-    assert bench(folder, "faithful", *args, "--when-full", "slide").exit_code == 2
+    assert bench(folder, "accuracy", *args, "--when-full", "slide").exit_code == 2
 
 
 PEER_MODULES = {
@@ -204,16 +205,16 @@ def without(peer: str) -> list[str]:
         (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
         (["kernels", "--peer", "transformers"], 2, ["transformers cannot take tokens back", "llama.cpp"]),
         (["kernels", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
-        (["run", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: llama.cpp"]),
-        (["run", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp twice"]),
-        (["run", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
-        (["run", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),
-        (["run", "--prompts", "none.jsonl"], 3, ["no such file: none.jsonl"]),
-        (["run", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
-        (["run", "--plot", "bars.bmp"], 2, ["bars.bmp", ".svg"]),
-        (["faithful", "--text", "none.txt", "--peer", "openvino-genai"], 2, ["does not show its logits"]),
-        (["faithful", "--window", "100", "--text", "none.txt"], 3, ["no such file: none.txt"]),
-        (["faithful", "--text", "none.txt", "--window", "257"], 2, ["257", "at most 256"]),
+        (["speed", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: llama.cpp"]),
+        (["speed", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp twice"]),
+        (["speed", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
+        (["speed", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),
+        (["speed", "--input", "none.jsonl"], 3, ["no such file: none.jsonl"]),
+        (["speed", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
+        (["speed", "--plot", "bars.bmp"], 2, ["bars.bmp", ".svg"]),
+        (["accuracy", "--input", "none.txt", "--peer", "openvino-genai"], 2, ["does not give its logits"]),
+        (["accuracy", "--window", "100", "--input", "none.txt"], 3, ["no such file: none.txt"]),
+        (["accuracy", "--input", "none.txt", "--window", "257"], 2, ["257", "at most 256"]),
     ],
 )
 def test_errors_are_one_line(
@@ -223,23 +224,50 @@ def test_errors_are_one_line(
     assert_one_line(bench(folder, *args, "-m", str(folder / "bundle")), status, *words)
 
 
-@pytest.mark.parametrize("peer", sides.PEERS)
+@pytest.mark.parametrize("peer", runtimes.OTHERS)
 def test_a_missing_peer_is_one_line(folder: Path, peer: str) -> None:
     gguf = ["--gguf", str(folder / "tiny.gguf"), "--peer", peer, *without(peer)]
-    result = bench(folder, "run", "-m", str(folder / "bundle"), "--repeat", "1", *gguf)
-    assert_one_line(result, 2, "--peer-python")
+    result = bench(folder, "speed", "-m", str(folder / "bundle"), "--repeat", "1", *gguf)
+    assert_one_line(result, 2, "name a")
 
 
 def test_too_little_text_is_one_line(folder: Path) -> None:
-    args = ["--text", str(folder / "text.txt"), "--tokens", "100000", "--window", "100"]
-    assert_one_line(bench(folder, "faithful", "-m", str(folder / "bundle"), *args), 2, "100000 are wanted")
+    args = ["--input", str(folder / "text.txt"), "--tokens", "100000", "--window", "100"]
+    assert_one_line(bench(folder, "accuracy", "-m", str(folder / "bundle"), *args), 2, "100000 are wanted")
 
 
 def test_interpreters_of_peers() -> None:
-    def given(*pythons: str) -> Shared:
-        return Shared("model", None, None, pythons, None, None, False)
+    def given(*pythons: str) -> runtimes.PeerRun:
+        options = PeerOptions(
+            model="m", threads=None, as_json=False, peers=(), gguf=None, peer_pythons=pythons
+        )
+        return runtimes.PeerRun(Path("m.gguf"), 1, 1, Path("cache"), options.pythons)
 
     one = given("python", "transformers=/a=b/python", "other")
-    assert [one.python(name) for name in sides.PEERS] == ["other", "other", "other", "/a=b/python"]
-    assert given().python("transformers") is None
+    assert [one.python(name) for name in runtimes.OTHERS] == ["other", "other", "other", "/a=b/python"]
+    assert given().python("transformers") == sys.executable
     assert given("/x=y/python").python("llama.cpp") == "/x=y/python"
+
+
+TOY = """
+import click
+
+
+@click.command("toy")
+def command() -> None:
+    click.echo("measured nothing")
+"""
+
+
+def test_a_study_is_added_with_a_file_and_a_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_study.py").write_text(TOY, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(STUDIES, "toy", Study("toy_study", "Measure nothing."))
+    assert "Measure nothing." in bench(folder).stdout
+    assert bench(folder, "toy").stdout == "measured nothing\n"
+
+
+def test_there_are_six_studies() -> None:
+    assert list(STUDIES) == ["speed", "drafts", "kernels", "memory", "accuracy", "batch"]

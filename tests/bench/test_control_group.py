@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench import control_group as groups
-from edgedec.bench.control_group import ControlGroup, control_group
-from edgedec.bench.memory_runs import MemoryReport, MemoryRun
+from edgedec.bench.harness import control_group as groups
+from edgedec.bench.harness.control_group import ControlGroup, control_group
+from edgedec.bench.studies.random_sessions import RandomSession, SessionsReport
 from tests.bench.test_commands import bench
 
 HUNGRY = "x = bytearray(200_000_000); x[::4096] = b'x' * len(x[::4096])"
@@ -110,11 +110,13 @@ def test_the_report_says_why_sessions_were_only_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And sessions of which a process was killed are over their budget, however they ended."""
-    runs = [MemoryRun((), 100, 0, peak=90), MemoryRun((), 100, 10, kills=1)]
-    report = MemoryReport("tiny", "there are no control groups here", runs)
-    monkeypatch.setattr("edgedec.bench.memory_runs.random_runs", lambda *args, **kwargs: report)
-    monkeypatch.setattr("edgedec.cli.bench_common.find_bundle", lambda ctx, model: tmp_path)
-    result = bench(tmp_path, "memory", "--runs", "2")
+    runs = [RandomSession((), 100, 0, peak=90), RandomSession((), 100, 10, kills=1)]
+    report = SessionsReport("tiny", "there are no control groups here", runs)
+    monkeypatch.setattr(
+        "edgedec.bench.studies.random_sessions.random_sessions", lambda *args, **kwargs: report
+    )
+    monkeypatch.setattr("edgedec.cli.bench.inputs.find_bundle", lambda ctx, model: tmp_path)
+    result = bench(tmp_path, "memory", "--repeat", "2")
     assert (
         "2 sessions, each watched, not held, by the kernel: there are no control groups here" in result.stdout
     )
@@ -122,4 +124,4 @@ def test_the_report_says_why_sessions_were_only_watched(
     assert (result.exit_code, "1 of 2 sessions took more" in result.stderr) == (10, True)
     facts = report.as_json()
     assert (facts["enforced"], facts["watched_because"]) == (False, "there are no control groups here")
-    assert MemoryReport("tiny", "").as_json()["enforced"] is True
+    assert SessionsReport("tiny", "").as_json()["enforced"] is True

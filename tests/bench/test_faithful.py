@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.bench import sides
-from edgedec.bench.divergence import Divergence
-from edgedec.bench.faithful import Window, compare, windows_of
+from edgedec.bench.harness import runtimes
+from edgedec.bench.harness.runtimes import OwnRun, PeerRun
+from edgedec.bench.harness.worker import Worker
 from edgedec.bench.peers.numpy_peer import Weights
-from edgedec.bench.worker import Worker
+from edgedec.bench.studies.faithful import Divergence, TextWindow, compare_logits, windows_of
 from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
@@ -67,9 +67,9 @@ def test_windows_cover_the_text_once() -> None:
 
 
 def test_all_sides_see_the_same_windows(fakes: Fakes) -> None:
-    windows = [Window((1, 2, 3), 4), Window((5, 6))]
+    windows = [TextWindow((1, 2, 3), 4), TextWindow((5, 6))]
     both = [fakes.side("same", seconds=3), fakes.side("flat", seconds=1)]
-    report = compare(fakes.side("exact", seconds=3), both, windows, progress=quiet)
+    report = compare_logits(fakes.side("exact", seconds=3), both, windows, quiet)
     asked = [(line["name"], line["tokens"]) for line in fakes.asked("logits")]
     assert asked == [(name, list(w.tokens)) for w in windows for name in ("exact", "same", "flat")]
     assert report.sides["same"].kl_mean == 0.0
@@ -83,17 +83,17 @@ def test_all_sides_see_the_same_windows(fakes: Fakes) -> None:
 def test_logits_that_are_not_numbers_are_an_error(fakes: Fakes) -> None:
     bad = fakes.side("bad", seconds=float("nan"))
     with pytest.raises(BackendError, match="bad gave logits that are not numbers"):
-        compare(fakes.side("exact"), [bad], [Window((1, 2))], progress=quiet)
+        compare_logits(fakes.side("exact"), [bad], [TextWindow((1, 2))], quiet)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3"])
 def test_real_sides_on_random_weights(tmp_path: Path, architecture: str) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", architecture, shape=TinyShape(layers=6), formats="q5_0")
     export_gguf(gguf, tmp_path / "bundle")
-    exact = sides.reference("numpy", gguf, python=None, threads=1, context=32)
-    ours = sides.ours(tmp_path / "bundle", threads=1, context=32)
+    exact = runtimes.reference_side("numpy", PeerRun(gguf, 1, 32, tmp_path))
+    ours = OwnRun(1, context=32).side(tmp_path / "bundle")
     windows = windows_of(TOKENS, 12, bos=None)
-    report = compare(exact, [ours], windows, progress=quiet)
+    report = compare_logits(exact, [ours], windows, quiet)
     divergence = report.sides["edgedec"]
     assert len(divergence.kl) == len(TOKENS)
     assert divergence.top1_agreement >= 0.75
@@ -107,7 +107,7 @@ def test_real_sides_on_random_weights(tmp_path: Path, architecture: str) -> None
 
 def test_the_numpy_reference_says_what_it_does_not_know(tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", "llama", extra={"general.architecture": "rwkv"})
-    with pytest.raises(RuntimeError, match="does not know 'rwkv'; try --reference transformers"):
+    with pytest.raises(RuntimeError, match="does not know 'rwkv'; try transformers"):
         Weights(str(gguf))
 
 
@@ -115,8 +115,8 @@ def test_another_file_than_the_bundles_is_refused(tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf")
     export_gguf(gguf, tmp_path / "bundle")
     manifest = Manifest.load(tmp_path / "bundle")
-    sides.check_source(manifest, gguf)
+    runtimes.check_source(manifest, gguf)
     other = write_tiny(tmp_path / "other.gguf", seed=1)
     assert other.stat().st_size == gguf.stat().st_size
     with pytest.raises(UsageError, match=r"other\.gguf is not the file"):
-        sides.check_source(manifest, other)
+        runtimes.check_source(manifest, other)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.needle import FULL, Found, Trial, measure, prompt_of, trials_of
+from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY
 from edgedec.runtime.loaded_model import LoadedModel, load_model
@@ -47,7 +47,7 @@ def test_facts_stand_at_even_depths(model: LoadedModel) -> None:
 
 
 def test_the_question_comes_last(model: LoadedModel) -> None:
-    trial = Trial(0.5, "Oslo", "12345", "Some text.")
+    trial = NeedleTrial(0.5, "Oslo", "12345", "Some text.")
     ids, preamble = prompt_of(trial, model)
     text = model.tokenizer.decode(ids)
     assert text.index("Some text.") < text.index("What is the secret number of Oslo?")
@@ -55,8 +55,8 @@ def test_the_question_comes_last(model: LoadedModel) -> None:
 
 
 def test_what_counts_as_found() -> None:
-    trials = [Trial(depth, "Oslo", "12345", "") for depth in (0.0, 1.0, 0.0)]
-    found = Found((True, False, False), ("It is 12345.", "1234", ""), 7, 1.25)
+    trials = [NeedleTrial(depth, "Oslo", "12345", "") for depth in (0.0, 1.0, 0.0)]
+    found = NeedleResult((True, False, False), ("It is 12345.", "1234", ""), 7, 1.25)
     facts = found.as_json(trials)
     assert (facts["found"], facts["of"], facts["by_depth"]) == (1, 3, {"0.0": 1, "1.0": 0})
 
@@ -65,14 +65,24 @@ def test_every_trial_begins_anew(folder: Path, model: LoadedModel) -> None:
     trials = trials_of([TEXT], model.tokenizer, 120, depths=2, repeat=1)
     small = load_model(folder / "bundle", threads=1, context=64)
     for way in LOSSY:
-        both = measure(small, way, trials, lambda *step: None)
-        alone = measure(small, way, trials[1:], lambda *step: None)
+        both = find_needles(small, way, trials, lambda *step: None)
+        alone = find_needles(small, way, trials[1:], lambda *step: None)
         assert both.replies[1:] == alone.replies
         assert both.evicted > alone.evicted > 60
 
 
 def test_the_sides_of_a_run(folder: Path) -> None:
-    args = ["needle", "-m", str(folder / "bundle"), "--text", str(folder / "text.txt"), "--threads", "1"]
+    args = [
+        "accuracy",
+        "--task",
+        "needle",
+        "-m",
+        str(folder / "bundle"),
+        "--input",
+        str(folder / "text.txt"),
+        "--threads",
+        "1",
+    ]
     args += ["--tokens", "150", "--context", "64", "--depths", "2", "--repeat", "1"]
     facts = report(bench(folder, *args, "--json"))
     assert list(facts["sides"]) == [FULL, *LOSSY]

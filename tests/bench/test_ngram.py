@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedec.bench.sides import check_drafting_peer, ours_drafting, split_peer
+from edgedec.bench.harness.runtimes import PROGRAMS, WITH_REPLIES, check_peers, split_mode
 from edgedec.core.errors import UsageError
 
-PROGRAM = ours_drafting.__globals__["_PROGRAMS"] / "llama_cpp_peer.py"
+PROGRAM = PROGRAMS / "llama_cpp_peer.py"
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,7 @@ def peer() -> Any:
     """The peer's module, with an empty llama_cpp where there is none."""
     absent = importlib.util.find_spec("llama_cpp") is None
     if absent:
-        sys.modules["llama_cpp"] = fake = ModuleType("llama_cpp")
-        fake.llama_speculative = ModuleType("llama_speculative")  # type: ignore[attr-defined]
+        sys.modules["llama_cpp"] = ModuleType("llama_cpp")
     spec = importlib.util.spec_from_file_location("llama_cpp_peer_tested", PROGRAM)
     assert spec is not None
     assert spec.loader is not None
@@ -52,26 +51,15 @@ def test_its_rules(peer: Any) -> None:
 
 
 def test_defaults_are_those_of_llama_cpp(peer: Any) -> None:
-    assert peer.NGRAM == (12, 48)
+    assert (peer.NGRAM_TOKENS, peer.NGRAM_DRAFTED_TOKENS) == (12, 48)
     ids = np.array([5, *range(100, 170), *range(100, 112)], dtype=np.intc)
-    assert peer._drafter("ngram")(ids).tolist() == list(range(112, 160))
-    assert peer._drafter("ngram:3:8")(ids).tolist() == list(range(112, 120))
-    assert peer._drafter("off")(ids).tolist() == []
+    assert peer.ngram_simple(ids).tolist() == list(range(112, 160))
 
 
 def test_names_of_peers_that_draft() -> None:
-    assert split_peer("llama.cpp") == ("llama.cpp", "off")
-    assert split_peer("llama.cpp-ngram:3:8") == ("llama.cpp", "ngram:3:8")
-    assert split_peer("transformers-lookup") == ("transformers", "lookup")
-    check_drafting_peer("llama.cpp-ngram:3:8")
-    for name in (
-        "llama.cpp-ngram:3",
-        "llama.cpp-ngram:0:8",
-        "llama.cpp-ngram:3:8:1",
-        "llama.cpp:3:8",
-        "lama",
-    ):
-        with pytest.raises(UsageError, match="--peer"):
-            check_drafting_peer(name)
-    with pytest.raises(UsageError, match="takes no part"):
-        check_drafting_peer("openvino-genai")
+    assert split_mode("llama.cpp") == ("llama.cpp", "off")
+    assert split_mode("llama.cpp-ngram") == ("llama.cpp", "ngram")
+    check_peers(["llama.cpp", "llama.cpp-ngram"], WITH_REPLIES, "cannot")
+    for names, words in ((["lama"], "no such"), (["openvino-genai"], "cannot"), (["llama.cpp"] * 2, "twice")):
+        with pytest.raises(UsageError, match=words):
+            check_peers(names, WITH_REPLIES, "cannot")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from edgedec.bench.journal import Answer, Journal
-from edgedec.bench.quality import Paired, Problem, compared, last_number, read_problems
-from edgedec.bench.worker import Worker
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.worker import Worker
+from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, last_number, read_problems
 from edgedec.core.errors import BadFileError
 from edgedec.export import export_gguf
 from tests.bench.test_commands import bench, report
@@ -44,7 +44,7 @@ def test_the_last_number_is_the_answer(text: str, number: str | None) -> None:
 
 def test_the_format_of_gsm8k(tmp_path: Path) -> None:
     found = read_problems(written(tmp_path / "q.jsonl", QUESTIONS))
-    assert found[1] == Problem("2", "And how many of them?", "1234")
+    assert found[1] == MathProblem("2", "And how many of them?", "1234")
     assert [one.answer for one in found] == ["4", "1234", "-7"]
     for line in ("a text", {"question": "Why?"}, {"question": "Why?", "answer": "4"}):
         with pytest.raises(BadFileError, match="line 1: no answer that ends in `#### NUMBER`"):
@@ -58,11 +58,11 @@ def test_mcnemar_is_the_binomial_test() -> None:
     """3 against 11 discordant pairs: 2 * (1 + 14 + 91 + 364) / 2^14."""
     base = [True] * 11 + [False] * 3 + [True] * 40 + [False] * 5
     side = [False] * 11 + [True] * 3 + [True] * 40 + [False] * 5
-    found = Paired.of(base, side)
+    found = PairedCounts.of(base, side)
     assert (found.both, found.base_only, found.side_only, found.neither) == (40, 11, 3, 5)
     assert found.p_value == pytest.approx(2 * 470 / 2**14)
-    assert Paired.of(side, base).p_value == found.p_value
-    assert Paired.of(base, base).p_value == 1.0
+    assert PairedCounts.of(side, base).p_value == found.p_value
+    assert PairedCounts.of(base, base).p_value == 1.0
 
 
 def test_only_questions_that_all_sides_answered_count() -> None:
@@ -73,8 +73,8 @@ def test_only_questions_that_all_sides_answered_count() -> None:
         ("2", "edgedec", [5, end]), ("2", "edgedec+int8", [6]),
         ("3", "edgedec", [7, end]),
     ]:  # fmt: skip
-        journal.add(Answer(question, 0, side, 1, tokens, 0.1, 0.1))
-    problems = [Problem("1", "?", "4"), Problem("2", "?", "6"), Problem("3", "?", "7")]
+        journal.add(SideAnswer(question, 0, side, 1, tokens, 0.1, 0.1))
+    problems = [MathProblem("1", "?", "4"), MathProblem("2", "?", "6"), MathProblem("3", "?", "7")]
 
     def decode(tokens: Sequence[int]) -> str:
         return " ".join(map(str, tokens))
@@ -84,7 +84,7 @@ def test_only_questions_that_all_sides_answered_count() -> None:
     assert count == 2
     base, int8 = found["edgedec"], found["edgedec+int8"]
     assert (base.right, int8.right) == ([True, False], [True, True])
-    assert (int8.paired, int8.identical, int8.cut) == (Paired(1, 0, 1, 0), 1, 1)
+    assert (int8.paired, int8.identical, int8.cut) == (PairedCounts(1, 0, 1, 0), 1, 1)
     assert (base.identical, base.cut) == (2, 0)
 
 
@@ -98,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def arguments(folder: Path, *more: str) -> list[str]:
     model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "8"]
-    return ["quality", *model, "--questions", str(folder / "gsm8k.jsonl"), *more]
+    return ["accuracy", "--task", "quality", *model, "--input", str(folder / "gsm8k.jsonl"), *more]
 
 
 def test_a_run_goes_on_where_it_was_interrupted(
@@ -147,13 +147,6 @@ def test_the_system_message_is_in_every_prompt(folder: Path, tmp_path: Path) -> 
     assert len(hashes) == 2
 
 
-def test_drafts_change_no_answer(folder: Path) -> None:
-    runs = [
-        report(bench(folder, *arguments(folder, "--draft", name, "--json"))) for name in ("off", "lookup")
-    ]
-    assert runs[0] == runs[1]
-
-
 def test_other_conditions_and_long_replies_are_refused(folder: Path, tmp_path: Path) -> None:
     save = ["--save", str(tmp_path / "run.jsonl"), "--kv", "fp16", "--limit", "1"]
     report(bench(folder, *arguments(folder, *save, "--json")))
@@ -163,27 +156,18 @@ def test_other_conditions_and_long_replies_are_refused(folder: Path, tmp_path: P
 
 
 def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
-    policies = ["--when-full", "slide", "--when-full", "drop", "--when-full", "speckv"]
+    policies = ["--when-full", "slide", "--when-full", "speckv"]
     lossy = [*policies, "--context", "32", "--kv", "fp16"]
     save = tmp_path / "run.jsonl"
     facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(save))))
-    assert list(facts["sides"]) == ["fp16", "fp16 slide 32", "fp16 drop 32", "fp16 speckv 32"]
-    exact, slide, drop, speckv = facts["sides"].values()
-    assert (
-        slide["kv_cache_bytes"]
-        == speckv["kv_cache_bytes"]
-        == drop["kv_cache_bytes"]
-        < exact["kv_cache_bytes"]
-    )
+    assert list(facts["sides"]) == ["fp16", "fp16 slide 32", "fp16 speckv 32"]
+    exact, slide, speckv = facts["sides"].values()
+    assert slide["kv_cache_bytes"] == speckv["kv_cache_bytes"] < exact["kv_cache_bytes"]
     assert exact["kv_bytes_per_token"] == slide["kv_bytes_per_token"]
     assert max(slide["identical_replies"], speckv["identical_replies"]) < 3
-    assert drop["cut_replies"] == 3
     lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
     answers = [line["answer"] for line in lines if "answer" in line]
     assert {one["prompt_tokens"] < 32 for one in answers} == {True, False}
-    for one in answers:
-        fits = one["prompt_tokens"] < 32 or "drop" not in one["side"]
-        assert bool(one["tokens"]) is fits
-        assert len(one["tokens"]) <= 32 - one["prompt_tokens"] or not fits or "drop" not in one["side"]
+    assert all(one["tokens"] for one in answers)
     for wrong in (["--when-full", "slide"], ["--context", "24"]):
         assert_one_line(bench(folder, *arguments(folder, *wrong)), 2, "belong together")

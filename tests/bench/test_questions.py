@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.bench.questions import Question, chosen, has_categories, read_questions
+from edgedec.bench.harness.questions import Question, chosen, read_questions
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 
 LINES: list[Any] = [
@@ -28,7 +28,6 @@ def test_the_format_of_spec_bench(tmp_path: Path) -> None:
     questions = read_questions(written(tmp_path / "q.jsonl", LINES))
     assert questions[0] == Question("81", "writing", ("Write.", "Again."))
     assert [one.group for one in questions] == ["mt_bench", "mt_bench", "mt_bench", "rag"]
-    assert has_categories(questions)
 
 
 def test_prompts_without_categories(tmp_path: Path) -> None:
@@ -38,7 +37,6 @@ def test_prompts_without_categories(tmp_path: Path) -> None:
         ("1", "prompts", ("One.",)),
         ("2", "prompts", ("Two.",)),
     ]
-    assert not has_categories(questions)
     assert read_questions(written(tmp_path / "p.jsonl", ["One.", {"prompt": "Two."}])) == questions
 
 

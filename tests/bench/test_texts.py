@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.texts import read_prompts, read_text
+from edgedec.bench.harness.texts import read_prompts, read_text
 from edgedec.core.errors import BadFileError, NotFoundError
 
 

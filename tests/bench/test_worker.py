@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.sides import LLAMA_ADVICE
-from edgedec.bench.worker import Side, Worker
+from edgedec.bench.harness.runtimes import LLAMA_ADVICE
+from edgedec.bench.harness.worker import Side, Worker
 from edgedec.core.errors import BackendError, EdgeDecError, UsageError
 from tests.bench.support import PROGRAM, Fakes
 
@@ -42,7 +42,7 @@ def test_the_process_ends_with_the_context(fakes: Fakes) -> None:
 @pytest.mark.parametrize(
     ("trouble", "kind", "words"),
     [
-        ("missing", UsageError, ["has no module llama_cpp", "--peer-python", "CMAKE_ARGS="]),
+        ("missing", UsageError, ["has no module llama_cpp", "name a Python", "CMAKE_ARGS="]),
         ("crash", BackendError, ["other crashed (SIGSEGV): the last words", "CMAKE_ARGS="]),
         ("killed", BackendError, ["other crashed (SIGKILL)", "too much memory"]),
         ("exit", BackendError, ["other ended with status 3"]),
@@ -60,7 +60,7 @@ def test_trouble_is_one_line(fakes: Fakes, trouble: str, kind: type[EdgeDecError
 def test_an_interpreter_that_cannot_be_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot run .*no-python: No such file") as caught:
         Worker(Side("other", PROGRAM, Path("model"), python=str(tmp_path / "no-python")))
-    assert "--peer-python" in str(caught.value)
+    assert "name another Python" in str(caught.value)
 
 
 def test_unknown_requests_are_refused(fakes: Fakes) -> None:

@@ -1,4 +1,4 @@
-"""``edgedec generate --lines`` and ``edgedec bench conversations``, on a model of random weights."""
+"""``edgedec generate --lines`` and ``edgedec bench batch``, on a model of random weights."""
 
 from __future__ import annotations
 
@@ -176,22 +176,22 @@ def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_p
 
 def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     home.path.mkdir(exist_ok=True)
-    given = ("-m", str(bundle), "--questions", "5", "--max-tokens", "8", "--context", "400", "--threads", "1")
-    options = ("--at-once", "1", "--at-once", "3", "--draft", "lookup", "--draft", "off")
-    facts = json.loads(run(real(home), "bench", "conversations", *given, *options, "--json").stdout)
+    given = ("-m", str(bundle), "--limit", "5", "--max-tokens", "8", "--context", "400", "--threads", "1")
+    options = ("--batch", "1", "--batch", "3", "--draft", "lookup", "--draft", "off")
+    facts = json.loads(run(real(home), "bench", "batch", *given, *options, "--json").stdout)
     found = facts["results"]
-    assert [(one["at_once"], one["draft"]) for one in found] == [
+    assert [(one["batch"], one["draft"]) for one in found] == [
         (1, "lookup"), (3, "lookup"), (1, "off"), (3, "off"),
     ]  # fmt: skip
     assert all(one["differ"] == 0 and one["replies"] == 5 and one["tokens"] > 5 for one in found)
-    assert [one["ratio"] for one in found if one["at_once"] == 1] == [1.0, 1.0]
+    assert [one["ratio"] for one in found if one["batch"] == 1] == [1.0, 1.0]
     assert all(one["peak_rss_bytes"] > 10_000_000 and one["tokens_per_s"] > 0 for one in found)
-    told = run(real(home), "bench", "conversations", *given, *options[:4], "--draft", "off")
+    told = run(real(home), "bench", "batch", *given, *options[:4], "--draft", "off")
     assert told.exit_code == 0, told.output
     assert re.search(r"^ +3 +off +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ MB +0$", told.stdout, re.M)
-    few = run(real(home), "bench", "conversations", *given, "--at-once", "8")
-    assert_one_line(few, 2, "5 questions are not enough for 8")
-    models = run(real(home), "bench", "conversations", *given, "--at-once", "2", "--draft", "smollm2-135m")
+    few = run(real(home), "bench", "batch", *given, "--batch", "8")
+    assert_one_line(few, 2, "5 questions are not enough for a batch of 8")
+    models = run(real(home), "bench", "batch", *given, "--batch", "2", "--draft", "smollm2-135m")
     assert_one_line(models, 2, "cannot draft for a batch")
 
 
@@ -201,7 +201,7 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
     given = (
         "-m",
         str(bundle),
-        "--questions",
+        "--limit",
         "4",
         "--max-tokens",
         "6",
@@ -210,7 +210,7 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
         "--draft",
         "auto",
     )
-    bench = ("bench", "conversations", *given, "--at-once", "1", "--at-once", "4")
+    bench = ("bench", "batch", *given, "--batch", "1", "--batch", "4")
     free = json.loads(run(real(home), *bench, "--memory", "1GB", "--json").stdout)["results"]
     assert [(one["differ"], one["over_budget"], one["memory"]["given_up"]) for one in free] == [
         (0, False, []), (0, False, []),
@@ -222,7 +222,7 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
     assert re.search(
         rf"^ +4 +auto +[\d.]+ +[\d.]+ +[\d.]+ +{number} +{number} +{number} +0$", told.stdout, re.M
     )
-    assert re.search(r"^4 at once, drafts auto: ", told.stdout, re.M)
+    assert re.search(r"^batch of 4, drafts auto: ", told.stdout, re.M)
     small = json.loads(run(real(home), *bench, "--memory", "10MB", "--json").stdout)["results"]
     assert all("10.0 MB" in one["refused"] for one in small)
 
@@ -230,12 +230,12 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
 def test_the_bench_says_when_a_budget_was_not_kept(
     home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgedec.bench.conversations import Measured
+    from edgedec.bench.studies.batch import BatchRow
 
     home.path.mkdir(exist_ok=True)
-    monkeypatch.setattr(Measured, "over", True)
-    given = ("-m", str(bundle), "--questions", "1", "--max-tokens", "4", "--context", "400", "--draft", "off")
-    result = run(real(home), "bench", "conversations", *given, "--at-once", "1", "--memory", "1GB")
+    monkeypatch.setattr(BatchRow, "over", True)
+    given = ("-m", str(bundle), "--limit", "1", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    result = run(real(home), "bench", "batch", *given, "--batch", "1", "--memory", "1GB")
     assert result.exit_code == 10
     assert "1 of 1 took more memory" in result.stderr
 
@@ -243,12 +243,12 @@ def test_the_bench_says_when_a_budget_was_not_kept(
 def test_the_bench_sees_a_reply_that_differs(
     home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgedec.bench import conversations
+    from edgedec.bench.studies import batch
 
     home.path.mkdir(exist_ok=True)
-    alone = conversations._alone
-    monkeypatch.setattr(conversations, "_alone", lambda *args: [[0], *alone(*args)[1:]])
-    given = ("-m", str(bundle), "--questions", "2", "--max-tokens", "4", "--context", "400", "--draft", "off")
-    result = run(real(home), "bench", "conversations", *given, "--at-once", "2", "--json")
+    alone = batch._Alone.replies
+    monkeypatch.setattr(batch._Alone, "replies", lambda *args: [[0], *alone(*args)[1:]])
+    given = ("-m", str(bundle), "--limit", "2", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    result = run(real(home), "bench", "batch", *given, "--batch", "2", "--json")
     assert result.exit_code == 1
     assert [one["differ"] for one in json.loads(result.stdout)["results"]] == [1]

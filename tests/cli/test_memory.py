@@ -91,7 +91,18 @@ def test_a_budget_that_was_named_as_enough_is_enough(home: Home, bundle: Path) -
 def test_random_sessions_keep_to_their_budgets(home: Home, bundle: Path) -> None:
     """A few, of a model that is next to nothing; ``edgedec bench memory`` does it with real ones."""
     report = parsed(
-        home, "bench", "memory", "-m", str(bundle), "--runs", "5", "--longest", "256", "--seed", "4", "--json"
+        home,
+        "bench",
+        "memory",
+        "-m",
+        str(bundle),
+        "--repeat",
+        "5",
+        "--longest",
+        "256",
+        "--seed",
+        "4",
+        "--json",
     )
     assert report["runs"] == 5
     assert (report["over"], report["killed"], report["failed"]) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Files that ``edgedec bench run`` reads: questions, and what an interrupted run has saved."""
+"""Files that ``edgedec bench drafts`` reads: questions, and saved replies of an interrupted study."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import random
 from dataclasses import asdict
 from pathlib import Path
 
-from edgedec.bench.journal import Answer, Journal
-from edgedec.bench.questions import chosen, read_questions
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.questions import chosen, read_questions
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.target import Files
 
@@ -26,9 +26,9 @@ def question_seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 
 def saved_seeds(folder: Path) -> list[tuple[Files, Files]]:
-    answer = Answer(
+    answer = SideAnswer(
         "81", 0, "edgedec+auto", 1, [5, 6, 7], 0.1, 0.2, draft_s=0.01, verify_s=0.1,
-        rounds=[[3, 2, 1], [0, 0, 0]], sources={"lookup": [3, 1]}, drafters={"lookup": 100},
+        rounds=[[3, 1], [0, 0]], drafters={"lookup": 100},
         notices=["a note"], prompt_tokens=9,
     )  # fmt: skip
     lines = [

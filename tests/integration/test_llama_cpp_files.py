@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedec.bench import sides
-from edgedec.bench.faithful import FaithfulReport, compare, windows_of
+from edgedec.bench.harness import runtimes
+from edgedec.bench.studies.faithful import FaithfulReport, compare_logits, windows_of
 from edgedec.export import export_gguf
 from edgedec.export.gguf_source import open_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -47,12 +47,13 @@ def requantise(source: Path, out: Path, kind: str) -> Path:
 def compared(gguf: Path, bundle: Path, tokens: list[int]) -> FaithfulReport:
     """EdgeDec and llama.cpp against float32 from the same file."""
     export_gguf(gguf, bundle)
-    exact = sides.reference("numpy", gguf, python=None, threads=1, context=128)
+    run = runtimes.PeerRun(gguf, 1, 128, bundle.parent, all_rows=True)
+    exact = runtimes.reference_side("numpy", run)
     both = [
-        sides.ours(bundle, threads=1, context=128),
-        sides.peer("llama.cpp", gguf, python=None, threads=1, context=128, all_rows=True),
+        runtimes.OwnRun(1, context=128).side(bundle),
+        runtimes.peer_side("llama.cpp", run),
     ]
-    return compare(exact, both, windows_of(tokens, 128, bos=None), progress=lambda stage, done, total: None)
+    return compare_logits(exact, both, windows_of(tokens, 128, bos=None), lambda stage, done, total: None)
 
 
 def check(report: FaithfulReport, floats: bool) -> None:

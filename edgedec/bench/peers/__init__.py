@@ -1,6 +1,6 @@
 """The programs that run inside the workers of ``edgedec bench``.
 
-``serve.py`` is started by path with the interpreter of one side, which need not have EdgeDec installed; it
-loads one other file of this directory by path. So these files import nothing of EdgeDec (but the one for
-EdgeDec itself, which runs where EdgeDec is installed), and not each other.
+``harness/serve.py`` runs in the interpreter of one side, which need not have EdgeDec installed, and loads one
+file of this folder by path. These files therefore import neither EdgeDec nor each other. The exception is the
+program of EdgeDec itself, which runs where EdgeDec is installed.
 """

@@ -1,36 +1,32 @@
-"""llama.cpp as a side of a comparison, through the low-level functions of llama-cpp-python and with its own
-defaults, which are its best: memory-mapped weights, repacking, automatic flash attention, and logits for the
-last token only.
+"""llama.cpp as a side of a comparison, through the low-level functions of llama-cpp-python.
+
+It runs with its own defaults, which are its fastest: memory-mapped weights, repacking, automatic flash
+attention, and logits for the last token only.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import llama_cpp
 import numpy as np
-from llama_cpp import llama_speculative
 from numpy.typing import NDArray
 
-Drafter = Callable[[NDArray[np.intc]], NDArray[np.intc]]
-"""All tokens so far -> those that may follow."""
-
-BATCH = 512
-NGRAM = (12, 48)
-"""What llama.cpp's tools look for and draft by default (--spec-ngram-size-n, --spec-ngram-size-m)."""
+BATCH_TOKENS = 512
+NGRAM_TOKENS, NGRAM_DRAFTED_TOKENS = 12, 48
+"""Defaults of llama.cpp's own tools: spec-ngram-size-n and spec-ngram-size-m."""
 ROWS_BYTES = 64 << 20
-"""Most bytes of logits rows asked for in one batch."""
+"""Most bytes of logits rows in one batch."""
 
 
 class Peer:
     def open(
         self, model: str, threads: int, context: int, all_rows: bool = False, repack: bool = True
     ) -> dict[str, Any]:
-        """Load the GGUF file ``model``; with ``all_rows`` the context is one that ``logits`` can use.
+        """Load the GGUF file ``model``. ``logits`` needs a context with ``all_rows``.
 
-        ``repack``: weights may be copied into an order that is quicker, as by default.
+        ``repack``: weights are copied into a faster order, as by default.
         """
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, None)
@@ -50,7 +46,7 @@ class Peer:
         return {"version": f"llama-cpp-python {llama_cpp.__version__}", "isa": " ".join(on)}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
-        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
         self._clear()
         started = time.perf_counter()
         self._decode(tokens)
@@ -64,13 +60,11 @@ class Peer:
         return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
 
     def reply(self, tokens: list[int], max_tokens: int, stop: list[int], mode: str) -> dict[str, Any]:
-        """Greedy continuation from an empty cache until one of ``stop``; ``mode`` says who drafts.
+        """Continue greedily from an empty cache until one of ``stop``.
 
-        "off", "lookup" (what llama-cpp-python ships, with its defaults) or "ngram" (what llama.cpp's own
-        tools call ngram-simple), which may be followed by its sizes: "ngram:12:48".
-        ``rounds``: per pass how many tokens were drafted, how deep, and how many of them were right.
+        ``mode``: "off", or "ngram" for drafts as llama.cpp's own tools make them with ngram-simple.
+        ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass.
         """
-        draft = _drafter(mode)
         self._clear()
         started = time.perf_counter()
         self._decode(tokens)
@@ -83,26 +77,26 @@ class Peer:
         rounds = []
         while count < len(ids) and int(ids[count - 1]) not in stop:
             began = time.perf_counter()
-            guess = draft(ids[:count])[: len(ids) - count - 1]
+            guess = (ngram_simple(ids[:count]) if mode == "ngram" else ids[:0])[: len(ids) - count - 1]
             drafted = time.perf_counter()
             found = self._verify(int(ids[count - 1]), guess.tolist(), count - 1, stop)
             draft_s += drafted - began
             verify_s += time.perf_counter() - drafted
             ids[count : count + len(found)] = found
             count += len(found)
-            rounds.append([len(guess), len(guess), len(found) - 1])
+            rounds.append([len(guess), len(found) - 1])
         out = ids[len(tokens) : count].tolist()
         took = {"prefill_s": first - started, "decode_s": time.perf_counter() - first}
         return {**took, "tokens": out, "draft_s": draft_s, "verify_s": verify_s, "rounds": rounds}
 
     def _verify(self, last: int, guess: list[int], position: int, stop: list[int]) -> list[int]:
-        """The tokens of one pass over ``last`` and a chain of guesses; what was wrong leaves the cache."""
+        """Return the tokens of one pass over ``last`` and a chain of guesses. Wrong ones leave the cache."""
         if not guess:
             token = (llama_cpp.llama_token * 1)(last)
             self._run(llama_cpp.llama_batch_get_one(token, 1))
             return [self._best()]
         if self._batch is None:
-            self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+            self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
         _fill(self._batch, [last, *guess], position)
         self._run(self._batch)
         found: list[int] = []
@@ -117,7 +111,7 @@ class Peer:
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
         """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), self._vocab))
-        step = max(1, min(BATCH, ROWS_BYTES // (4 * self._vocab)))
+        step = max(1, min(BATCH_TOKENS, ROWS_BYTES // (4 * self._vocab)))
         batch = llama_cpp.llama_batch_init(step, 0, 1)
         self._clear()
         try:
@@ -133,15 +127,15 @@ class Peer:
         return {"shape": list(rows.shape)}
 
     def fill(self, tokens: list[int]) -> dict[str, Any]:
-        """Make ``tokens`` the ones in the cache."""
+        """Fill the cache with ``tokens``."""
         self._clear()
         self._decode(tokens)
         self._resident = len(tokens)
-        self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+        self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
         return {}
 
     def extend(self, tokens: list[int]) -> dict[str, Any]:
-        """Time in s of a pass over ``tokens`` after those of ``fill``, with all logits; then they go."""
+        """Time a pass over ``tokens`` after those of ``fill``, with all logits, in s; then remove them."""
         _fill(self._batch, tokens, self._resident)
         started = time.perf_counter()
         self._run(self._batch)
@@ -151,7 +145,7 @@ class Peer:
         return {"seconds": took}
 
     def _forget(self, position: int) -> None:
-        """Take the tokens from ``position`` on out of the cache."""
+        """Remove the tokens from ``position`` on from the cache."""
         memory = llama_cpp.llama_get_memory(self._context)
         if not llama_cpp.llama_memory_seq_rm(memory, 0, position, -1):
             raise RuntimeError("llama.cpp cannot take tokens back from the cache of this model")
@@ -160,8 +154,8 @@ class Peer:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
     def _decode(self, tokens: list[int]) -> None:
-        for start in range(0, len(tokens), BATCH):
-            part = tokens[start : start + BATCH]
+        for start in range(0, len(tokens), BATCH_TOKENS):
+            part = tokens[start : start + BATCH_TOKENS]
             array = (llama_cpp.llama_token * len(part))(*part)  # the batch only points to it
             self._run(llama_cpp.llama_batch_get_one(array, len(part)))
 
@@ -174,23 +168,13 @@ class Peer:
         return int(np.ctypeslib.as_array(pointer, (self._vocab,)).argmax())
 
 
-def _drafter(mode: str) -> Drafter:
-    name, *sizes = mode.split(":")
-    if name == "lookup":
-        ships: Drafter = llama_speculative.LlamaPromptLookupDecoding()
-        return ships
-    if name == "ngram":
-        size, most = map(int, sizes) if sizes else NGRAM
-        return lambda ids: ngram_simple(ids, size, most)
-    nothing = np.empty(0, dtype=np.intc)
-    return lambda ids: nothing
+def ngram_simple(
+    ids: NDArray[np.intc], size: int = NGRAM_TOKENS, most: int = NGRAM_DRAFTED_TOKENS
+) -> NDArray[np.intc]:
+    """Return up to ``most`` tokens that followed the latest earlier occurrence of the last ``size`` tokens.
 
-
-def ngram_simple(ids: NDArray[np.intc], size: int, most: int) -> NDArray[np.intc]:
-    """Up to ``most`` tokens that followed the latest earlier place of the last ``size`` of ``ids``.
-
-    As llama.cpp's tools draft with --spec-type ngram-simple: not in texts of at most ``size + most + 1``
-    tokens, never from the very first place, and not when fewer than ``size`` tokens followed.
+    The rules are those of ngram-simple in llama.cpp's tools: no drafts in texts of at most
+    ``size + most + 1`` tokens, none from the very first token, none when fewer than ``size`` tokens followed.
     """
     before = len(ids) - 1  # the newest token is not yet in their history
     none = ids[:0]
@@ -220,16 +204,16 @@ def _model_params(repack: bool) -> Any:
 def _context_params(threads: int, context: int, all_rows: bool) -> Any:
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = context
-    params.n_batch = params.n_ubatch = BATCH
+    params.n_batch = params.n_ubatch = BATCH_TOKENS
     params.n_threads = params.n_threads_batch = threads
     names = [field[0] for field in params._fields_]
     if all_rows and "n_outputs_max_per_seq" in names:
-        params.n_outputs_max_per_seq = 0  # as many as fit
+        params.n_outputs_max_per_seq = 0  # all that fit
     return params
 
 
 def _fill(batch: Any, tokens: list[int], start: int) -> None:
-    """A batch of ``tokens`` at positions from ``start`` on, with logits for every one."""
+    """Fill a batch with ``tokens`` at positions from ``start`` on, with logits for every one."""
     batch.n_tokens = len(tokens)
     for index, token in enumerate(tokens):
         batch.token[index] = token

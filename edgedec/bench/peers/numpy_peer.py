@@ -1,7 +1,7 @@
-"""The reference in NumPy: six architectures in float32 from the dequantised weights of a GGUF file.
+"""A reference in NumPy: six architectures in float32 from the dequantised weights of a GGUF file.
 
-Written from the published definitions of the models (transformers' modeling files). Weights are dequantised a
-few thousand rows at a time for every pass, so memory stays small; a pass takes seconds to a minute.
+Source: the published definitions of the models (transformers' modeling files). Every pass dequantises a few
+thousand rows of weights at a time, so memory stays small; a pass takes seconds to a minute.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _GLOBAL_PERIOD = {"gemma2": 2, "gemma3": 6}
 """Every n-th layer of these has no sliding window."""
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
 _GEMMA2_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-"""Of files that do not say."""
+"""Soft caps of files that name none."""
 
 
 class Peer:
     def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
-        """Map the GGUF file ``model``. The other settings are NumPy's own business."""
+        """Map the GGUF file ``model``. NumPy chooses its threads itself."""
         del threads, context, all_rows
         self._weights = Weights(model)
         return {"version": f"numpy {np.__version__}", "isa": "float32"}
@@ -49,7 +49,7 @@ class Peer:
 
 
 class Weights:
-    """A GGUF file: metadata below the architecture's prefix, vectors, and matrices in pieces of rows."""
+    """Metadata, vectors and matrices of a GGUF file."""
 
     def __init__(self, path: str) -> None:
         self._reader = GGUFReader(path)
@@ -57,16 +57,14 @@ class Weights:
         field = self._reader.get_field("general.architecture")
         self.architecture = str(field.contents()) if field else ""
         if self.architecture not in _ARCHITECTURES:
-            raise RuntimeError(
-                f"the NumPy reference does not know {self.architecture!r}; try --reference transformers"
-            )
+            raise RuntimeError(f"the NumPy reference does not know {self.architecture!r}; try transformers")
 
     def key(self, name: str, default: Any = None) -> Any:
         field = self._reader.get_field(f"{self.architecture}.{name}")
         return default if field is None else field.contents()
 
     def cap(self, name: str) -> float:
-        """A soft cap, 0 for none."""
+        """Return a soft cap, 0 for none."""
         known = _GEMMA2_CAPS if self.architecture == "gemma2" else {}
         return float(self.key(name, known.get(name, 0.0)))
 
@@ -84,7 +82,7 @@ class Weights:
         return self._floats(name, rows)
 
     def pieces(self, name: str) -> Iterator[Array]:
-        """The rows of a matrix, dequantised some at a time."""
+        """Yield the dequantised rows of a matrix, some at a time."""
         step = max(1, _CHUNK_ELEMENTS // int(self.tensors[name].shape[0]))
         for start in range(0, self.rows(name), step):
             yield self._floats(name, slice(start, start + step))
@@ -105,7 +103,7 @@ class Weights:
 
 
 def hidden_states(weights: Weights, tokens: NDArray[np.int64]) -> Array:
-    """Final normalised states f32[T, D] of a causal pass over ``tokens`` from position 0."""
+    """Return the final normalised states f32[T, D] of a causal pass over ``tokens`` from position 0."""
     gemma = weights.gemma
     x = weights.lookup("token_embd.weight", tokens)
     if gemma:
@@ -152,7 +150,7 @@ def _attention(weights: Weights, layer: int, x: Array) -> Array:
 
 
 def _attention_scale(weights: Weights, heads: int, dim: int) -> np.float32:
-    """1 / sqrt(head size); only the Gemmas of 27B, known by their layers, have hidden size / heads."""
+    """Return 1 / sqrt(head size). Gemmas of 27B, known by their layers, use hidden size / heads instead."""
     if weights.key("block_count") == _LAYERS_OF_27B.get(weights.architecture):
         dim = weights.key("embedding_length") // heads
     return np.float32(dim**-0.5)
@@ -167,7 +165,7 @@ def _softmax_attend(q: Array, k: Array, v: Array, window: int, cap: float) -> Ar
 
 
 def _angles(weights: Weights, count: int, dim: int, local: bool) -> NDArray[np.float64]:
-    """Rotation angles f64[T, d/2]."""
+    """Return rotation angles f64[T, d/2]."""
     base = 10000.0 if local else weights.key("rope.freq_base", 10000.0)
     frequencies = base ** (-np.arange(dim // 2) / (dim // 2))
     for name in ("rope_freqs.weight", "rope_factors_short.weight"):
@@ -179,7 +177,7 @@ def _angles(weights: Weights, count: int, dim: int, local: bool) -> NDArray[np.f
 
 
 def _rotate(x: Array, angles: NDArray[np.float64], adjacent: bool) -> Array:
-    """Llama GGUFs keep the pairs (2i, 2i+1), the others (i, i + d/2)."""
+    """Rotate pairs of elements: (2i, 2i+1) in GGUF files of Llama, (i, i + d/2) in others."""
     half = x.shape[2] // 2
     one, two = (slice(0, None, 2), slice(1, None, 2)) if adjacent else (slice(0, half), slice(half, None))
     cos, sin = (f(angles).astype(np.float32)[:, None, :] for f in (np.cos, np.sin))

@@ -1,6 +1,8 @@
-"""ONNX Runtime GenAI as a side of a comparison. It does not read quantised GGUF files, so its own model
-builder makes a model of the dequantised weights, with the settings that its CPU kernels are fastest with:
-int4 in groups of 32, inputs of products rounded to 8 bits, a head for the last token only.
+"""ONNX Runtime GenAI as a side of a comparison.
+
+It does not read quantised GGUF files, so its own model builder makes a model of the dequantised weights. The
+settings are those that its CPU kernels are fastest with: int4 in groups of 32, inputs of products rounded to
+8 bits, a head for the last token only.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Peer:
     def prepare(self, model: str, folder: str) -> dict[str, Any]:
         """Convert the GGUF file ``model`` once; the result stays in ``folder``, which belongs to this file.
 
-        Takes the memory and the room on the disk of the float32 weights, and gives both back.
+        Needs memory and disk space for the float32 weights until it is done.
         """
         made = Path(folder) / f"onnxruntime-genai-{onnxruntime_genai.__version__}-{NAME}"
         if not made.is_dir():
@@ -36,7 +38,7 @@ class Peer:
                 _build(work / "floats", work / "model", work / "scratch")
                 os.replace(work / "model", made)
             except (LookupError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-                # What the builder says of architectures that it does not know; few of its words name them.
+                # Errors of the builder for architectures that it does not know.
                 raise RuntimeError(
                     f"its model builder cannot convert {Path(model).name} ({type(error).__name__}: {error})"
                 ) from error
@@ -54,7 +56,7 @@ class Peer:
         return {"version": f"onnxruntime-genai {onnxruntime_genai.__version__}", "isa": NOTE}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
-        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
         params = onnxruntime_genai.GeneratorParams(self._model)
         total = len(tokens) + max_tokens
         # the least length is reached by passing over end tokens
@@ -74,7 +76,7 @@ def _next(generator: Any) -> int:
 
 
 def _save_floats(gguf: Path, out: Path) -> None:
-    """The weights of a GGUF file as float32, in the form that the builder reads."""
+    """Write the weights of a GGUF file as float32, in the form that the builder reads."""
     import torch
     import transformers
 

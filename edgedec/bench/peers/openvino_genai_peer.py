@@ -1,5 +1,6 @@
-"""OpenVINO GenAI as a side of a comparison: its pipeline reads the GGUF file itself (llama and qwen2), with
-its own defaults but one. The same prompts come again, so it may not keep what it computed for them.
+"""OpenVINO GenAI as a side of a comparison. Its pipeline reads the GGUF file itself (llama and qwen2).
+
+It runs with its own defaults, but without prefix caching: the same prompts come again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import openvino_genai
 
 
 class _Watch(openvino_genai.StreamerBase):  # type: ignore[misc]
-    """Notes when the first token comes out."""
+    """Records when the first token comes out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +31,7 @@ class _Watch(openvino_genai.StreamerBase):  # type: ignore[misc]
 
 class Peer:
     def open(self, model: str, threads: int, context: int, all_rows: bool = False) -> dict[str, Any]:
-        """Load the GGUF file ``model``; its weights stay quantised. It grows its cache as it needs to."""
+        """Load the GGUF file ``model``; its weights stay quantised, and its cache grows on demand."""
         del context, all_rows
         scheduler = openvino_genai.SchedulerConfig()
         scheduler.enable_prefix_caching = False
@@ -42,7 +43,7 @@ class Peer:
         return {"version": f"openvino-genai {openvino_genai.__version__}", "isa": str(name)}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
-        """Greedy continuation by exactly ``max_tokens`` tokens from an empty cache, and both times in s."""
+        """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
         config = openvino_genai.GenerationConfig()
         config.max_new_tokens = config.min_new_tokens = max_tokens
         config.ignore_eos, config.do_sample = True, False

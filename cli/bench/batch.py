@@ -1,0 +1,164 @@
+"""``edgedec bench batch``: tokens per second of several conversations in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
+from edgedec.core.errors import MemoryBudgetError, UsageError
+from edgedec.core.units import size
+from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.bench.studies.batch import BatchRow, BatchStudy
+    from edgedec.memory import KvType
+
+_CONTEXT_TOKENS = 1024
+"""Context of each conversation that has no memory budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions(StudyOptions):
+    sizes: tuple[int, ...]
+    drafts: tuple[str, ...]
+    file: Path | None
+    limit: int
+    max_tokens: int
+    context: int | None
+    memory: int | None
+    kv: KvType
+    temperature: float
+    seed: int
+
+
+@click.command(
+    "batch",
+    short_help="Tokens per second of conversations in a batch.",
+    epilog=opt.examples(
+        "edgedec bench batch -m qwen2.5-coder-1.5b --batch 1 --batch 2 --batch 4 --batch 8",
+        "edgedec bench batch --batch 4 --draft auto --draft off --max-tokens 200 --json",
+        "edgedec bench batch --batch 4 --batch 8 --memory 400MB",
+    ),
+)
+@opt.model_option
+@click.option(
+    "--batch", "sizes", multiple=True, type=click.IntRange(1, 16), metavar="N", default=(1, 2, 4, 8),
+    help="Conversations in a batch; may be given several times (default: 1, 2, 4 and 8).",
+)  # fmt: skip
+@click.option(
+    "--draft", "drafts", multiple=True, metavar="NAMES", default=("auto", "off"),
+    help="A way to draft, as --draft of generate; may be given several times (default: auto and off).",
+)  # fmt: skip
+@input_option("One question per line; .jsonl: a string or an object with prompt, question, text or turns.")
+@count_option("--limit", "Ask the first N questions.", 16)
+@count_option("--max-tokens", "Longest reply, in tokens.", 64)
+@opt.memory_option
+@click.option(
+    "--context", type=click.IntRange(min=2), metavar="N",
+    help=f"Tokens of context for each conversation (default: {_CONTEXT_TOKENS}; with --memory, what fits).",
+)  # fmt: skip
+@opt.kv_option
+@click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
+@click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
+@last_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Answer questions with several conversations in one batch, and compare.
+
+    Tokens per second count all replies and all time, prompts included. Ratios are to a batch of one with the
+    same drafts. Every reply is compared, token for token, with the one that plain decoding makes alone; where
+    one differs, the exit status is 1.
+
+    Every batch size and every way to draft has a process of its own, and so a peak of its own. With --memory
+    each process has that budget for all its conversations together; replies are compared with those made in a
+    KV cache of the same size. The exit status is 10 when one took more.
+    """
+    from edgedec.bench.studies.batch import measure_batches
+    from edgedec.core.manifest import Manifest
+
+    options = BatchOptions(**given)
+    texts = _texts(options)
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
+    study = _study(ctx, options, bundle, texts)
+    inputs.check_context(manifest, study.run.context or 0)
+    with inputs.steps() as progress:
+        found = measure_batches(study, progress)
+    if options.as_json:
+        facts = {"model": manifest.name, "threads": study.run.threads, "questions": len(texts)}
+        facts |= {"memory": options.memory, "max_tokens": options.max_tokens, "kv": options.kv}
+        screen.show_json({**facts, "results": [one.as_json() for one in found]})
+    else:
+        click.echo(f"{manifest.name}, {study.run.threads} threads, {len(texts)} questions\n")
+        _show(found, options.memory)
+    if over := sum(one.over for one in found):
+        raise MemoryBudgetError(f"{over} of {len(found)} took more memory than --memory")
+    if any(one.differ for one in found):
+        ctx.exit(1)
+
+
+def _texts(options: BatchOptions) -> list[str]:
+    from edgedec.bench.harness.texts import QUESTIONS, read_prompts
+
+    texts = list(read_prompts(options.file) if options.file else QUESTIONS)[: options.limit]
+    if len(texts) < max(options.sizes):
+        raise UsageError(
+            f"{len(texts)} questions are not enough for a batch of {max(options.sizes)}",
+            hint="give more with --input, or a smaller --batch",
+        )
+    return texts
+
+
+def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Sequence[str]) -> BatchStudy:
+    from edgedec.bench.harness.memory_levels import Level
+    from edgedec.bench.harness.runtimes import OwnRun
+    from edgedec.bench.studies.batch import BatchStudy
+    from edgedec.runtime.drafting import Drafting
+    from edgedec.session.conversations import check_drafts
+
+    for draft in options.drafts:
+        check_drafts(Drafting(draft))
+    level = Level("size", options.memory, size(options.memory)) if options.memory else None
+    run = OwnRun(
+        threads=options.chosen_threads,
+        home=inputs.home(ctx),
+        context=options.context or (None if level else _CONTEXT_TOKENS),
+        kv=options.kv,
+        level=level,
+        sampling=SamplingParams(temperature=options.temperature, seed=options.seed),
+        max_tokens=options.max_tokens,
+    )
+    return BatchStudy(bundle, texts, run, options.sizes, options.drafts)
+
+
+def _show(found: Sequence[BatchRow], memory: int | None) -> None:
+    planned = ("planned", "budget") if memory else ()
+    heads = ("batch", "drafts", "tokens/s", "each", "ratio", "peak memory", *planned, "differ")
+    click.echo("".join(f"{head:>13}" for head in heads))
+    for one in found:
+        if one.refused:
+            click.echo(f"{one.batch:>13}{one.draft:>13}  {one.refused}")
+            continue
+        plan = (size(one.memory["planned_bytes"]), size(one.memory["budget_bytes"])) if one.memory else ()
+        cells = (
+            one.batch,
+            one.draft,
+            f"{one.tokens_per_s:.1f}",
+            f"{one.each_tokens_per_s:.1f}",
+            "-" if one.ratio is None else f"{one.ratio:.2f}",
+            size(one.peak_rss_bytes),
+            *plan,
+            one.differ,
+        )
+        click.echo("".join(f"{cell:>13}" for cell in cells))
+    for one in found:
+        for line in one.memory["given_up"] if one.memory else ():
+            click.echo(f"batch of {one.batch}, drafts {one.draft}: {line}")

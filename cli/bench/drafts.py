@@ -1,0 +1,278 @@
+"""``edgedec bench drafts``: ways to draft by kind of question, also within memory budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.bench.harness.runtimes import WITH_REPLIES, OwnRun, split_mode
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import (
+    PeerOptions,
+    count_option,
+    input_option,
+    last_options,
+    levels_option,
+    peer_options,
+    save_option,
+)
+from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
+from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.bench.harness.questions import Question
+    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
+    from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.speed_within_budgets import BudgetRow
+    from edgedec.core.manifest import Manifest
+    from edgedec.memory import KvType
+
+CHAT = "chat"
+"""Value of ``--context``: the model's own limit, which is given up before anything else."""
+
+
+class ContextTokens(click.ParamType[int | str]):
+    """A count of tokens, or "chat"."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return CHAT if value == CHAT else click.IntRange(min=2).convert(value, param, ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftOptions(PeerOptions):
+    file: Path | None
+    drafts: tuple[str, ...]
+    limit: int | None
+    max_tokens: int
+    categories: str | None
+    per_category: int | None
+    turns: int | None
+    temperature: float
+    top_p: float
+    seed: int
+    levels: tuple[Level, ...]
+    context: int | str | None
+    kv: KvType
+    save: Path | None
+    plot: Path | None
+
+    @property
+    def sampling(self) -> SamplingParams:
+        return SamplingParams(temperature=self.temperature, top_p=self.top_p, seed=self.seed)
+
+    @property
+    def ways(self) -> list[str]:
+        """Ways to draft, each once; within budgets "off" too."""
+        return [way for way in dict.fromkeys(self.drafts or ("auto",)) if way != "off" or self.levels]
+
+    @property
+    def all_levels(self) -> list[Level]:
+        """No limit, then the memory levels asked for; empty without any."""
+        return list(dict.fromkeys((FULL, *self.levels))) if self.levels else []
+
+    def check(self) -> None:
+        """Raise UsageError for options that contradict each other."""
+        from edgedec.bench.plots.figure import check_plot
+        from edgedec.runtime.drafting import Drafting
+
+        if self.plot:
+            check_plot(self.plot)
+            if not self.levels:
+                raise UsageError("--plot draws speed over memory", hint="add --memory curve")
+        if self.context and not self.levels:
+            raise UsageError("--context goes with --memory", hint="add --memory full, for example")
+        if self.levels and any(len(Drafting(way).models) > 1 for way in self.ways):
+            raise UsageError("only one model can draft within --memory")
+        if self.peers and self.temperature > 0:
+            raise UsageError("other runtimes decode greedily here", hint="leave out --peer or --temperature")
+
+    def questions(self) -> list[Question]:
+        from edgedec.bench.harness.questions import chosen, plain_questions, read_questions
+        from edgedec.bench.harness.texts import PROMPTS
+
+        found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
+        categories = [name.strip() for name in self.categories.split(",")] if self.categories else []
+        picked = chosen(found, categories=categories, per_category=self.per_category, turns=self.turns)
+        return picked[: self.limit]
+
+
+@click.command(
+    "drafts",
+    short_help="Ways to draft, by kind of question and by memory.",
+    epilog=opt.examples(
+        "edgedec bench drafts --input spec_bench.jsonl --per-category 4 --draft lookup --draft auto",
+        "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
+        "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
+        "edgedec bench drafts --input spec_bench.jsonl --memory curve --plot curve.png",
+    ),
+)
+@opt.model_option
+@input_option("Questions in the format of Spec-Bench (.jsonl with turns), or one prompt per line.")
+@click.option(
+    "--draft", "drafts", multiple=True, metavar="NAMES",
+    help="A way to draft, as --draft of generate; may be given several times (default: auto).",
+)  # fmt: skip
+@count_option("--limit", "Ask the first N questions.")
+@count_option("--max-tokens", "Longest reply, in tokens.", 64, least=2)
+@levels_option
+@click.option(
+    "--context", type=ContextTokens(), metavar="N",
+    help="With --memory: tokens of context (default: those that the questions need), or chat: the model's "
+    "own limit, which budgets shorten before they take anything else.",
+)  # fmt: skip
+@peer_options(WITH_REPLIES)
+@opt.plot_option
+@save_option
+@click.option("--categories", metavar="NAMES", help="Ask the questions of these categories, by comma.")
+@count_option("--per-category", "Ask the first N questions of each category.")
+@count_option("--turns", "Ask the first N turns of each question.")
+@click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
+@click.option("--top-p", type=float, default=1.0, metavar="P", help="As in generate.")
+@click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
+@opt.kv_option
+@last_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Answer every turn of the questions with plain decoding and with every way to draft, and compare.
+
+    The sides take turns on each turn of a question. Speed-ups are medians over pairs of neighbouring replies,
+    and ratios of all tokens by all time, by category. Drafters keep what they learn during the study. Every
+    reply of EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram
+    drafts like ngram-simple of llama.cpp's tools.
+
+    With --memory every way to draft answers within each budget, in a process per budget, and once without a
+    limit, to which speeds are compared. "generation" is the planned memory without weights and the loaded
+    process: KV cache, scratch, rows, tables, draft model, slack. "measured" is the peak without the process
+    as loaded and resident weights; "+ process" adds the process to "generation". Where a context is shorter,
+    the oldest turns are dropped as in a chat; prompts that do not fit at all are counted, not compared. The
+    exit status is 10 if a side takes more than its budget. --plot draws speed over generation memory.
+    """
+    from edgedec.bench.harness.journal import Journal, digest
+    from edgedec.bench.harness.replies import collect_replies
+    from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.speed_within_budgets import budget_rows
+    from edgedec.cli.bench.drafts_tables import show
+    from edgedec.core.manifest import Manifest
+    from edgedec.telemetry.machine import describe
+
+    options = DraftOptions(**given)
+    options.check()
+    names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
+    models = inputs.find_draft_models(ctx, options.ways)
+    questions = options.questions()
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
+    study, longest = _study(bundle, manifest, questions, options)
+    run = OwnRun(options.chosen_threads, inputs.home(ctx), longest, options.kv, draft_models=models)
+    sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
+    conditions = _conditions(options, manifest, longest)
+    journal = Journal.resume(conditions, options.save)
+    with inputs.steps() as progress:
+        collect_replies(sides, study, journal, progress)
+    report = DraftsReport(questions, sides, journal)
+    rows = budget_rows(report)
+    title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
+    if options.plot:
+        _draw(report, rows, options.plot, title)
+    if options.as_json:
+        facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
+        budgets = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
+        screen.show_json({"model": manifest.name, **facts, **report.as_json(), **budgets})
+    else:
+        show(report, rows, f"{title}: at most {options.max_tokens} tokens each")
+    _judge(report, rows)
+
+
+def _study(
+    bundle: Path, manifest: Manifest, questions: Sequence[Question], options: DraftOptions
+) -> tuple[ReplyStudy, int]:
+    """Return the study, and the tokens that the longest conversation can have."""
+    from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
+    from edgedec.bench.harness.replies import ReplyStudy
+
+    tokenizer, template = inputs.load_text_parts(bundle, manifest)
+    ends = tuple(manifest.spec.eos_ids)
+
+    def script() -> ChatPrompts:
+        return ChatPrompts(tokenizer, template, ends)
+
+    longest = max(longest_prompt(one.turns, script(), options.max_tokens) for one in questions)
+    context = longest + options.max_tokens
+    inputs.check_context(manifest, context)
+    return ReplyStudy(tuple(questions), script, options.max_tokens, ends), context
+
+
+def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySide]:
+    """Plain decoding first. All ways to draft share its process, or have one for each memory level."""
+    from dataclasses import replace
+
+    from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide
+
+    arguments = {"sampling": asdict(options.sampling)}
+    own = run.side(bundle)
+    sides = [ReplySide(PLAIN, own, OFF, arguments)]
+    if not options.levels:
+        return sides + [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
+    context = options.context if isinstance(options.context, int) else None
+    if options.context is None:
+        context = run.context
+    run = replace(run, context=context, sampling=options.sampling)
+    for way in options.ways:
+        for level in options.all_levels:
+            name = f"{PLAIN}+{way} at {level.name}"
+            process = replace(run, draft=way, level=level).side(bundle, name)
+            sides.append(ReplySide(name, process, way, arguments, level))
+    return sides
+
+
+def _peers(
+    ctx: click.Context, options: DraftOptions, manifest: Manifest, names: list[str], context: int
+) -> list[ReplySide]:
+    """Peers. Those of one runtime share a process."""
+    from edgedec.bench.harness.replies import OFF, ReplySide
+
+    split = {name: split_mode(name) for name in names}
+    drafting = any(mode != OFF for _, mode in split.values())
+    runtimes = list(dict.fromkeys(runtime for runtime, _ in split.values()))
+    found = inputs.peer_sides(ctx, options, manifest, runtimes, context=context, all_rows=drafting)
+    hosts = dict(zip(runtimes, found, strict=True))
+    return [ReplySide(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
+
+
+def _conditions(options: DraftOptions, manifest: Manifest, longest: int) -> dict[str, Any]:
+    """Return all that one reply depends on. The choice of questions and sides is not part of it."""
+    return {
+        **inputs.conditions(options, manifest, options.file),
+        "max_tokens": options.max_tokens,
+        "sampling": asdict(options.sampling),
+        "kv": options.kv,
+        **({"memory_context": options.context or longest} if options.levels else {}),
+    }
+
+
+def _draw(report: DraftsReport, rows: Sequence[BudgetRow], path: Path, title: str) -> None:
+    from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
+    from edgedec.bench.studies.speed_within_budgets import plain_ratio
+
+    plain = {draft: plain_ratio(report, draft) for draft in report.full}
+    draw_speed_over_memory(rows, plain, path, title=title)
+
+
+def _judge(report: DraftsReport, rows: Sequence[BudgetRow]) -> None:
+    """Raise EdgeDecError when replies differ, MemoryBudgetError when a budget was not kept."""
+    lossy = [row.side for row in rows if not row.exact]
+    bad = {side: found for side, found in report.differing().items() if found.replies and side not in lossy}
+    if bad:
+        counts = ", ".join(f"{side} in {found.replies} of {found.of}" for side, found in bad.items())
+        raise EdgeDecError(f"replies differ from plain decoding: {counts}", hint="this is a bug of EdgeDec")
+    if over := [row.side for row in rows if row.over]:
+        raise MemoryBudgetError(f"budgets were not kept: {', '.join(over)}")

@@ -1,0 +1,151 @@
+"""Tables of ``edgedec bench drafts``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgedec.bench.harness.replies import PLAIN
+from edgedec.bench.studies.drafts import BASES, PARTS
+from edgedec.cli.bench.tables import megabytes, new_table, number, percent, quartiles, wide_console
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.speed_within_budgets import BudgetRow
+
+
+def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
+    """Print all tables on standard output."""
+    console = wide_console()
+    turns = sum(len(one.turns) for one in report.questions)
+    console.print(f"{title}, {len(report.questions)} questions, {turns} turns", soft_wrap=True)
+    console.print(
+        "\nDecoding; median (quartiles) over replies, total: all tokens by all time; ms per pass: drafting,"
+        " the model's pass, all but the model's pass",
+        soft_wrap=True,
+    )
+    console.print(_sides(report))
+    console.print(
+        f"\nSpeed-up over plain {PLAIN}: median of neighbouring replies (total); and tokens per pass"
+    )
+    console.print(_categories(report))
+    if rows:
+        _show_budgets(console, rows)
+    _show_facts(console, report)
+
+
+def _sides(report: DraftsReport) -> Table:
+    bases = [base for base in BASES if base in report.sides]
+    headings = ["", "tok/s", "total"]
+    for base in bases:
+        headings += [f"x {base}", "total"]
+    table = new_table([*headings, "tokens/pass", "accepted", "ms drafting", "model", "all else"])
+    for side in report.without_budget:
+        score = report.score(side)
+        values = score.as_json()["tokens_per_s"]
+        cells = [f"{values['median']:.1f} ({values['low']:.1f}-{values['high']:.1f})" if values else "-"]
+        cells.append(number(score.total_rate, 1))
+        for base in bases:
+            ratio = score.ratio(base)
+            cells += [quartiles(ratio.pairs if ratio else None), number(ratio.total if ratio else None, 2)]
+        cells += [number(score.block_efficiency, 2), percent(score.acceptance_rate)]
+        table.add_row(side, *cells, *(number(score.per_round_ms(part), 3) for part in PARTS))
+    return table
+
+
+def _categories(report: DraftsReport) -> Table:
+    """Make a line per category: tokens/s of plain decoding; speed-up and tokens per pass of the others."""
+    others = [side for side in report.without_budget if side != PLAIN]
+    headings = [heading for side in others for heading in (side, "tokens/pass")]
+    table = new_table(["", "replies", f"{PLAIN} tok/s", *headings])
+    for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
+        plain = report.score(PLAIN, questions)
+        cells = [str(len(plain.answers)), number(plain.total_rate, 1)]
+        for side in others:
+            score = report.score(side, questions)
+            ratio = score.ratio(PLAIN)
+            cells.append(f"{ratio.pairs.median:.2f} ({ratio.total:.2f})" if ratio else "-")
+            cells.append(number(score.block_efficiency, 2))
+        table.add_row(name if name in report.groups or name == "all" else f"  {name}", *cells)
+    return table
+
+
+def _show_facts(console: Console, report: DraftsReport) -> None:
+    console.print()
+    for side, found in report.differing().items():
+        if side in report.without_budget:
+            count = found.replies or "none"
+            console.print(f"{side}: {count} of {found.of} replies differ from plain decoding")
+    for name, peak in report.peaks().items():
+        sides = [side for side in report.without_budget if report.processes[side] == name]
+        facts = report.opened.get(name, {})
+        shared = f", shared by {', '.join(sides)}" if len(sides) > 1 else ""
+        version = f"{name}: {facts.get('version', '')}, {facts.get('isa', '')}"
+        if sides:
+            console.print(f"{version}; peak {size(peak)}{shared}", soft_wrap=True)
+    for side in report.without_budget:
+        if held := report.drafter_bytes(side):
+            parts = ", ".join(f"{name} {size(count)}" for name, count in held.items())
+            console.print(f"{side}: memory of drafters: {parts}", soft_wrap=True)
+    if report.runs > 1:
+        console.print(f"measured in {report.runs} runs; drafters began each without what they had learned")
+    apart = sum(ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN)))
+    if apart:
+        console.print(f"{apart} ratios are of replies that were measured in different runs")
+    for line in report.notices():
+        console.print(line, soft_wrap=True)
+
+
+def _show_budgets(console: Console, rows: Sequence[BudgetRow]) -> None:
+    console.print(
+        "\nWithin memory budgets. x full: decoding to the unconstrained side with the same drafts, median"
+        " (quartiles) of neighbouring replies,\ntotal, and total with prompts; generation: all but weights"
+        " and the loaded process",
+        soft_wrap=True,
+    )
+    table = new_table(
+        ("", "budget", "planned", "peak", "generation", "measured", "+ process", "tok/s", "x full", "total",
+         "with prompts", "tokens/pass", "differ")
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(*(_cells(row) if row.choice else [row.side, *["-"] * 12]))
+    console.print(table)
+    for row in rows:
+        for line in _notes(row):
+            console.print(f"{row.side}: {line}", soft_wrap=True)
+
+
+def _cells(row: BudgetRow) -> list[str]:
+    differing, ratio = row.differing, row.ratio
+    sizes = (row.planned, row.peak, row.generation, row.measured, row.generation + row.process)
+    return [
+        row.side,
+        "-" if row.budget is None else megabytes(row.budget),
+        *map(megabytes, sizes),
+        number(row.rate, 1),
+        quartiles(ratio.pairs if ratio else None),
+        number(ratio.total if ratio else None, 2),
+        number(row.whole_ratio, 2),
+        number(row.block_efficiency, 2),
+        f"{differing.replies} of {differing.of}" if differing else "-",
+    ]
+
+
+def _notes(row: BudgetRow) -> list[str]:
+    if row.choice is None:
+        return [row.refused]
+    lines = [f"gave up {', '.join(row.given_up)}"] if row.given_up else []
+    counts = {
+        "prompts too long for its context": row.unanswered,
+        "prompts without the oldest turns": row.dropped,
+        "replies that ended with the context": row.cut,
+    }
+    lines += [f"{count} {meaning}" for meaning, count in counts.items() if count]
+    if row.over:
+        lines.append(f"took {megabytes(row.peak - (row.budget or 0))} more than its budget")
+    return lines

@@ -1,0 +1,191 @@
+"""Files that studies need, the sides they start, and progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli.progress import reporter
+from edgedec.cli.seams import fetch_drafts, seams
+from edgedec.core.errors import UsageError
+from edgedec.core.progress import Progress
+
+if TYPE_CHECKING:
+    from edgedec.bench.harness.runtimes import PeerRun
+    from edgedec.bench.harness.worker import Side
+    from edgedec.cli.bench.options import PeerOptions, StudyOptions
+    from edgedec.core.manifest import Manifest
+    from edgedec.text.template import ChatTemplate
+    from edgedec.text.tokenizer import Tokenizer
+
+
+def find_bundle(ctx: click.Context, model: str) -> Path:
+    """Return the bundle of a model as ``-m`` names it; pull or export it first where it is missing."""
+    with reporter() as report:
+        return seams(ctx).store().ensure(model, progress=report)
+
+
+def home(ctx: click.Context) -> str:
+    """Return the folder that keeps models and pass costs."""
+    return str(seams(ctx).store().home)
+
+
+def find_draft_models(ctx: click.Context, drafts: Sequence[str]) -> dict[str, str]:
+    """Return the bundles of all draft models in ``drafts``. Raises UsageError for unknown drafters."""
+    from edgedec.runtime.drafting import Drafting
+
+    found: dict[str, str] = {}
+    for names in drafts:
+        found |= {name: str(path) for name, path in fetch_drafts(ctx, Drafting(names)).items()}
+    return found
+
+
+def peer_run(
+    ctx: click.Context, options: PeerOptions, manifest: Manifest, context: int, *, all_rows: bool = False
+) -> PeerRun:
+    """Return how other runtimes run the model's GGUF file, which is verified."""
+    from edgedec.bench.harness.runtimes import PeerRun
+
+    gguf = _find_gguf(options, manifest)
+    cache = seams(ctx).store().home / "peers" / str(manifest.source["sha256"])[:16]
+    return PeerRun(gguf, options.chosen_threads, context, cache, options.pythons, all_rows)
+
+
+def peer_sides(
+    ctx: click.Context,
+    options: PeerOptions,
+    manifest: Manifest,
+    names: Sequence[str],
+    *,
+    context: int,
+    all_rows: bool = False,
+) -> list[Side]:
+    """Return the sides of these peers, if there are any."""
+    from edgedec.bench.harness import runtimes
+
+    if not names:
+        return []
+    run = peer_run(ctx, options, manifest, context, all_rows=all_rows)
+    return [runtimes.peer_side(name, run) for name in names]
+
+
+def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
+    from edgedec.bench.harness.runtimes import check_source
+
+    path = options.gguf or (Path(options.model) if options.model.endswith(".gguf") else None)
+    if path is None:
+        raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE")
+    size = path.stat().st_size if path.is_file() else 0
+    done = 0
+    with reporter() as report:
+
+        def step(count: int) -> None:
+            nonlocal done
+            done += count
+            report("verify", done, size)
+
+        check_source(manifest, path, step)
+    return path
+
+
+def check_context(manifest: Manifest, context: int) -> None:
+    """Raise UsageError when a model was not made for ``context`` tokens."""
+    if context > manifest.spec.context_length:
+        raise UsageError(
+            f"a context of {context} tokens is more than {manifest.name} was made for",
+            hint=f"at most {manifest.spec.context_length}",
+        )
+
+
+def load_text_parts(bundle: Path, manifest: Manifest) -> tuple[Tokenizer, ChatTemplate | None]:
+    """Load a bundle's tokenizer, and its chat template if it has one."""
+    from edgedec.runtime.loaded_model import load_template
+    from edgedec.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    return tokenizer, load_template(bundle, tokenizer, manifest)
+
+
+def prompt_ids(
+    bundle: Path, manifest: Manifest, texts: Sequence[str], length: int | None
+) -> list[tuple[int, ...]]:
+    """Return prompts of one user turn each, repeated or cut to ``length`` tokens unless that is None.
+
+    A model without chat template gets the texts as they are.
+    """
+    from edgedec.session.prompt import Message, Prompts
+
+    builder = Prompts(*load_text_parts(bundle, manifest))
+    ids = [tuple(builder.build([Message("user", text)]).ids) for text in texts]
+    if length is None:
+        return ids
+    return [(one * (length // len(one) + 1))[:length] for one in ids]
+
+
+def conditions(options: StudyOptions, manifest: Manifest, file: Path | None) -> dict[str, Any]:
+    """Return the conditions of every saved reply: program, model, machine, questions."""
+    from edgedec import __version__
+    from edgedec.backends.open import runtime_of
+    from edgedec.core.files import sha256_of
+    from edgedec.core.manifest import WEIGHTS
+    from edgedec.telemetry.machine import describe
+
+    return {
+        "version": __version__,
+        "model": manifest.name,
+        "weights": manifest.files[WEIGHTS].sha256[:16],
+        "cpu": describe().cpu,
+        "isa": runtime_of(manifest),
+        "threads": options.chosen_threads,
+        "input": sha256_of(file)[:16] if file else "built in",
+    }
+
+
+@contextmanager
+def steps() -> Iterator[Progress]:
+    """Show bars that count steps on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    bars = StepBars()
+    try:
+        yield bars
+    finally:
+        bars.close()
+
+
+class StepBars:
+    """One bar per stage; a new stage replaces the bar."""
+
+    def __init__(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            refresh_per_second=2,  # drawing takes time from the measurement
+        )
+        self._bars.start()
+        self._task: Any = None
+        self._stage = ""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            if self._task is not None:
+                self._bars.remove_task(self._task)
+            self._task, self._stage = self._bars.add_task(stage, total=total), stage
+        self._bars.update(self._task, completed=done, total=total)
+
+    def close(self) -> None:
+        self._bars.stop()

@@ -1,0 +1,152 @@
+"""``edgedec bench kernels``: cost of a pass over k tokens."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.bench.harness.runtimes import EDGEDEC, WITH_PASSES
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import PeerOptions, count_option, last_options, peer_options
+from edgedec.cli.seams import seams
+from edgedec.core.errors import UsageError
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.bench.studies.kernels import KernelReport
+    from edgedec.memory import KvType
+
+TOKENS = "1,2,4,8,16,32,128"
+_LEAST_CONTEXT_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelOptions(PeerOptions):
+    tokens: str
+    resident: int
+    repeat: int
+    kv: KvType
+    isa: str | None
+    plot: Path | None
+
+    @property
+    def counts(self) -> list[int]:
+        """Tokens of each pass. Raises UsageError."""
+        try:
+            counts = [int(part) for part in self.tokens.split(",")]
+        except ValueError:
+            counts = [0]
+        if min(counts) < 1:
+            hint = f"for example {TOKENS}"
+            raise UsageError(f"--tokens {self.tokens} is not a list of numbers above 0", hint=hint)
+        return counts
+
+
+@click.command(
+    "kernels",
+    short_help="Cost of a pass over k tokens.",
+    epilog=opt.examples(
+        "edgedec bench kernels -m qwen2.5-coder-1.5b",
+        "edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --isa avx2 --json",
+        "edgedec bench kernels -m gemma3-270m --plot passes.svg",
+        "edgedec bench kernels -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python",
+    ),
+)
+@opt.model_option
+@click.option("--tokens", default=TOKENS, show_default=True, metavar="LIST", help="Tokens per pass.")
+@count_option("--resident", "Tokens in the KV cache before a pass.", 128, least=0)
+@count_option("--repeat", "Rounds; every round times each number of tokens once.", 15)
+@peer_options(WITH_PASSES)
+@opt.plot_option
+@opt.kv_option
+@click.option("--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`).")
+@last_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Time whole passes of a model over 1, 2, 4, ... tokens, with logits of all of them.
+
+    A pass over k tokens verifies k - 1 drafted ones. Its cost relative to one token tells how much drafts can
+    gain. A peer's passes have the same numbers of tokens and take turns with EdgeDec's in the same rounds.
+    The bandwidth fraction compares the weights that passes over one token read per second with the speed at
+    which this machine can read memory. Figures are medians; the table has quartiles.
+    """
+    from edgedec.bench.plots.figure import check_plot
+    from edgedec.bench.plots.kernels import draw_pass_costs
+
+    options = KernelOptions(**given)
+    counts = options.counts
+    if options.plot:
+        check_plot(options.plot)
+    if options.isa:
+        os.environ["EDGEDEC_ISA"] = options.isa
+    report = _measure(ctx, options, counts)
+    if options.plot:
+        draw_pass_costs(report, options.plot)
+    if options.as_json:
+        screen.show_json(report.as_json())
+    else:
+        _show(report)
+
+
+def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
+    from edgedec.bench.harness.worker import Worker
+    from edgedec.bench.studies import kernels
+    from edgedec.telemetry.bandwidth import measure
+
+    given = seams(ctx)
+    names = options.peer_names(WITH_PASSES, "cannot take tokens back after a pass")
+    bundle = inputs.find_bundle(ctx, options.model)
+    context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))
+    loaded = given.load(bundle, threads=options.threads, context=context, kv=options.kv)
+    peers = inputs.peer_sides(ctx, options, loaded.manifest, names, context=context, all_rows=True)
+    before = measure(given.bandwidth, [loaded.threads])
+    study = kernels.PassStudy(counts, options.resident, options.repeat)
+    with ExitStack() as stack:
+        progress = stack.enter_context(inputs.steps())
+        workers = [stack.enter_context(Worker(peer)) for peer in peers]
+        versions = {worker.side.name: worker.open()["version"] for worker in workers}
+        times = kernels.measure_passes(loaded.forward, workers, study, progress)
+    # Read twice; the better one counts, because disturbances only make a reading smaller.
+    readings = before + measure(given.bandwidth, [loaded.threads])
+    ours = times[EDGEDEC]
+    return kernels.KernelReport(
+        loaded.manifest.name, loaded.isa, loaded.threads, options.resident,
+        kernels.weight_bytes_per_pass(bundle), max(reading.gb_per_s for reading in readings),
+        kernels.pass_costs(ours), {name: kernels.peer_costs(times[name], ours) for name in names}, versions,
+        loaded.kv,
+    )  # fmt: skip
+
+
+def _show(report: KernelReport) -> None:
+    from edgedec.cli.bench.tables import new_table, quartiles, wide_console
+
+    headings = ["tokens", "ms", "quartiles", "relative", "per token"]
+    for name in report.peers:
+        headings += [f"{name} ms", "relative", "its time by ours"]
+    table = new_table(headings)
+    for index, cost in enumerate(report.passes):
+        cells = [str(cost.tokens), f"{cost.ms.median:.2f}", f"{cost.ms.low:.2f} - {cost.ms.high:.2f}"]
+        cells += [f"{cost.relative.median:.2f}", f"{cost.relative.median / cost.tokens:.2f}"]
+        for costs in report.peers.values():
+            theirs, ratio = costs[index].cost, costs[index].ratio
+            cells += [f"{theirs.ms.median:.2f}", f"{theirs.relative.median:.2f}", quartiles(ratio)]
+        table.add_row(*cells)
+    console = wide_console()
+    console.print(
+        f"{report.model}, {report.isa}, {report.threads} threads, {report.resident} tokens resident"
+        + (f" in {report.kv}" if report.kv else "")
+    )
+    console.print(table)
+    console.print(
+        f"{size(report.weight_bytes)} of weights per pass: {report.bandwidth_fraction:.0%} of"
+        f" {report.bandwidth_gb_s:.1f} GB/s"
+    )
+    for name, version in report.versions.items():
+        console.print(f"{name}: {version}")

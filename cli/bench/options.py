@@ -1,0 +1,169 @@
+"""Options that the studies share, and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from edgedec.bench.harness.memory_levels import CURVE, FULL, Level
+from edgedec.cli import options as opt
+from edgedec.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgedec.memory import KvType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """Options of every study."""
+
+    model: str
+    threads: int | None
+    as_json: bool
+
+    @property
+    def chosen_threads(self) -> int:
+        """Threads of every side: as many as EdgeDec would choose."""
+        from edgedec.telemetry.machine import physical_cores
+
+        return self.threads or physical_cores()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerOptions(StudyOptions):
+    """Options of studies that other runtimes can take part in."""
+
+    peers: tuple[str, ...]
+    gguf: Path | None
+    peer_pythons: tuple[str, ...]
+
+    @property
+    def pythons(self) -> dict[str, str]:
+        """Interpreters by runtime; "" is the one for all others."""
+        from edgedec.bench.harness.runtimes import OTHERS
+
+        found: dict[str, str] = {}
+        for given in self.peer_pythons:
+            name, _, path = given.partition("=")
+            found |= {name: path} if name in OTHERS else {"": given}
+        return found
+
+    def peer_names(self, able: tuple[str, ...], lack: str) -> list[str]:
+        """Return the peers named. Raises UsageError for one that is not among those ``able``."""
+        from edgedec.bench.harness.runtimes import check_peers
+
+        names = [name.strip() for given in self.peers for name in given.split(",")]
+        check_peers(names, able, lack)
+        return names
+
+
+class Levels(click.ParamType[tuple[Level, ...]]):
+    """A size, a share to take away, or the name of one memory level or several."""
+
+    name = "levels"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Level, ...]:
+        text = str(value).strip().lower()
+        if text in ("full", "least"):
+            return (FULL,) if text == "full" else (Level("least"),)
+        if text == "curve":
+            return CURVE
+        if found := re.fullmatch(r"-(\d{1,2}(?:\.\d+)?)%", text):
+            return (Level("cut", float(found[1]) / 100) if float(found[1]) else FULL,)
+        return (Level("size", opt.Size().convert(value, param, ctx), str(value).strip()),)
+
+
+def _flat(
+    ctx: click.Context, param: click.Parameter, given: Sequence[tuple[Level, ...]]
+) -> tuple[Level, ...]:
+    return tuple(level for some in given for level in some)
+
+
+levels_option = click.option(
+    "--memory", "levels", type=Levels(), multiple=True, callback=_flat, metavar="SIZE",
+    help="Memory budget; may be given several times. A size as for chat; -65%: generation memory less 65 % "
+    "of it; full: no limit; least: the smallest that keeps the context; curve: full, -30%, -50%, -65%, -75%, "
+    "-85%, least.",
+)  # fmt: skip
+
+save_option = click.option(
+    "--save", type=click.Path(path_type=Path), metavar="FILE",
+    help="Append every reply as it comes; the same command continues from there.",
+)  # fmt: skip
+
+
+def input_option(text: str, *, multiple: bool = False) -> Callable[[F], F]:
+    """Make the option for a file of prompts, texts or questions."""
+    name = "files" if multiple else "file"
+    return click.option(
+        "--input", name, type=click.Path(path_type=Path), multiple=multiple, metavar="FILE", help=text
+    )
+
+
+def count_option(name: str, text: str, default: int | None = None, least: int = 1) -> Callable[[F], F]:
+    """Make the option for a count: ``--limit``, ``--repeat``, ``--max-tokens`` and others."""
+    shown = default is not None
+    return click.option(
+        name, type=click.IntRange(min=least), default=default, show_default=shown, metavar="N", help=text
+    )
+
+
+def peer_options(peers: Sequence[str]) -> Callable[[F], F]:
+    """Make the options for these other runtimes."""
+    return _stacked(
+        click.option(
+            "--peer", "peers", multiple=True, metavar="NAME",
+            help=f"Other runtimes, by comma or one by one: {', '.join(peers)}.",
+        ),
+        click.option(
+            "--gguf", type=click.Path(path_type=Path), metavar="FILE",
+            help="The GGUF file the model was made of (default: -m, if that is one).",
+        ),
+        click.option(
+            "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH",
+            help="Python that has the other runtimes, or the one of this name (default: this one).",
+        ),
+    )  # fmt: skip
+
+
+study_options = (opt.threads_option, opt.json_option)
+"""Last options of every study."""
+
+
+def _stacked(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+last_options = _stacked(*study_options)
+
+
+def check_task(ctx: click.Context, task: str, used: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for an option of another task. ``used`` has the names of options that tasks use."""
+    others = {name for names in used.values() for name in names} - set(used[task])
+    for param in ctx.command.params:
+        given = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if given and param.name in others:
+            raise UsageError(f"{param.opts[0]} does not belong to {task}")
+
+
+def kv_types(text: str, default: tuple[KvType, ...]) -> Callable[[F], F]:
+    """Make the option for several types of KV cache."""
+    return click.option(
+        "--kv", "kinds", type=click.Choice(["fp16", "int8"]), multiple=True, default=default,
+        metavar="KIND", help=text,
+    )  # fmt: skip

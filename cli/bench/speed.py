@@ -1,0 +1,130 @@
+"""``edgedec bench speed``: plain decoding, prefill, load and memory beside other runtimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.bench.harness.runtimes import OTHERS
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_options
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.bench.studies.speed import SideSpeed, SpeedReport
+    from edgedec.memory import KvType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedOptions(PeerOptions):
+    file: Path | None
+    limit: int
+    prompt_tokens: int | None
+    max_tokens: int
+    repeat: int
+    kv: KvType
+    plot: Path | None
+
+
+@click.command(
+    "speed",
+    short_help="Plain decoding, prefill, load and memory, beside peers.",
+    epilog=opt.examples(
+        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
+        "edgedec bench speed -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python --threads 4",
+        "edgedec bench speed -m model.gguf --peer transformers,openvino-genai --plot speed.png",
+        "edgedec bench speed -m a.gguf --peer onnxruntime-genai --peer-python onnxruntime-genai=~/og/python",
+        "edgedec bench speed --input prompts.jsonl --limit 20 --max-tokens 128 --json",
+    ),
+)
+@opt.model_option
+@input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
+@count_option("--limit", "Most prompts.", 8)
+@count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
+@count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
+@peer_options(OTHERS)
+@opt.plot_option
+@opt.kv_option
+@count_option("--prompt-tokens", "Repeat or cut every prompt to so many tokens.")
+@last_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Measure plain greedy decoding and prefill, alone or beside other runtimes in the same run.
+
+    All sides get the same weights, token ids and threads, run in processes of their own and take turns on
+    every prompt. Ratios are medians over neighbouring measurements, with quartiles. Load time includes a
+    runtime's imports and is measured in fresh processes.
+
+    The model builder of onnxruntime-genai quantises the weights again, once. It needs memory for them as
+    float32; its version 0.18 cannot convert gemma3. The result is kept in EDGEDEC_HOME/peers.
+    """
+    from edgedec.bench.harness.runtimes import OwnRun
+    from edgedec.bench.harness.texts import PROMPTS, read_prompts
+    from edgedec.bench.plots.figure import check_plot
+    from edgedec.bench.plots.speed import draw_speed
+    from edgedec.bench.studies.speed import SpeedStudy, measure_speed
+    from edgedec.core.manifest import Manifest
+
+    options = SpeedOptions(**given)
+    if options.plot:
+        check_plot(options.plot)
+    names = options.peer_names(OTHERS, "cannot take part")
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest, threads = Manifest.load(bundle), options.chosen_threads
+    texts = read_prompts(options.file) if options.file else PROMPTS
+    ids = inputs.prompt_ids(bundle, manifest, texts[: options.limit], options.prompt_tokens)
+    context = max(map(len, ids)) + options.max_tokens
+    inputs.check_context(manifest, context)
+    sides = [OwnRun(threads, inputs.home(ctx), context, options.kv).side(bundle)]
+    sides += inputs.peer_sides(ctx, options, manifest, names, context=context)
+    study = SpeedStudy(tuple(ids), options.max_tokens, options.repeat)
+    with inputs.steps() as progress:
+        report = measure_speed(sides, study, progress)
+    if options.plot:
+        draw_speed(report, options.plot, model=manifest.name, threads=threads)
+    if options.as_json:
+        screen.show_json({"model": manifest.name, "threads": threads, "kv": options.kv, **report.as_json()})
+    else:
+        _show(report, manifest.name, threads)
+
+
+def _show(report: SpeedReport, model: str, threads: int) -> None:
+    from edgedec.bench.harness.pairing import spread
+    from edgedec.cli.bench.tables import new_table, quartiles, wide_console
+
+    table = new_table(("", "decode tok/s", "prefill tok/s", "load s", "peak RSS"))
+    for name, side in report.sides.items():
+        rates = quartiles(spread(side.decode), 1), quartiles(spread(side.prefill), 0)
+        table.add_row(name, *rates, f"{spread(side.load_s).median:.2f}", size(side.peak_rss_bytes))
+    for name, ratios in report.ratios().items():
+        rates = quartiles(ratios.decode), quartiles(ratios.prefill)
+        table.add_row(f"ratio to {name}", *rates, f"{ratios.load.median:.2f}", f"{ratios.peak_rss:.2f}")
+    console = wide_console()
+    lengths = [len(prompt) for prompt in report.study.prompts]
+    console.print(
+        f"{model}, {threads} threads, {len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens,"
+        f" {report.study.max_tokens} tokens each, {report.study.repeat} rounds; median (quartiles)",
+        soft_wrap=True,
+    )
+    console.print(table)
+    for name, side in report.sides.items():
+        console.print(f"{name}: {side.version}, {side.isa}", soft_wrap=True)
+        if side.planned_bytes:
+            console.print(_memory_parts(name, side), soft_wrap=True)
+    console.print("peak RSS: VmHWM of each side's process, interpreter and mapped files included")
+
+
+def _memory_parts(name: str, side: SideSpeed) -> str:
+    from edgedec.cli.bench.tables import megabytes
+
+    planned = " + ".join(
+        f"{part.replace('_', ' ')} {megabytes(count)}" for part, count in side.planned_bytes.items()
+    )
+    above = side.surplus_bytes
+    rest = f"+ {megabytes(above)}" if above >= 0 else f"- {megabytes(-above)} (not all were touched)"
+    return f"{name}: peak {megabytes(side.peak_rss_bytes)} = {planned} {rest}"

@@ -1,0 +1,166 @@
+"""Replies in a file, one line of JSON each. A study that was interrupted continues from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.files import storage_errors
+
+Key = tuple[str, int, str]
+"""Question, turn (from 0), side."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideAnswer:
+    """One side's reply to one turn of a question, with its times in seconds.
+
+    - ``prefill_s``: the pass over the prompt, which gives the first token. Next to nothing where another side
+      of the same process had read the prompt.
+    - ``draft_s``, ``verify_s``: parts of ``decode_s``, for drafting and for the model's passes.
+    - ``rounds``: [drafted tokens, accepted tokens] of each later pass.
+    - ``drafters``: bytes that each drafter holds.
+    - ``run``: number of the start of a resumed study.
+    - ``dropped``: turns that no longer fitted the context.
+    - ``cut``: the context ended the reply.
+    - ``refused``: the reason why there is no reply.
+    - ``weights_rss_bytes``: weights that were resident afterwards.
+    """
+
+    question: str
+    turn: int
+    side: str
+    run: int
+    tokens: list[int]
+    prefill_s: float
+    decode_s: float
+    draft_s: float | None = None
+    verify_s: float | None = None
+    rounds: list[list[int]] = field(default_factory=list)
+    drafters: dict[str, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    prompt_tokens: int = 0
+    peak_rss_bytes: int = 0
+    weights_rss_bytes: int = 0
+    dropped: int = 0
+    cut: bool = False
+    refused: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.question, self.turn, self.side
+
+    @property
+    def decoded(self) -> int:
+        """Tokens that ``decode_s`` was spent on."""
+        return len(self.tokens) - 1
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens decoded per second; None for a reply of one token."""
+        return self.decoded / self.decode_s if self.decoded > 0 and self.decode_s > 0 else None
+
+
+class Journal:
+    """Answers by key, and facts about sides. With a file, each is appended when it is added.
+
+    The first line of the file holds ``conditions``, all that a measurement depends on, and their hash.
+    """
+
+    def __init__(self, conditions: Mapping[str, Any], path: Path | None = None) -> None:
+        self.answers: dict[Key, SideAnswer] = {}
+        self.opened: dict[str, dict[str, Any]] = {}
+        self.run = 1
+        self._path = path
+        self._conditions = dict(conditions)
+
+    @classmethod
+    def resume(cls, conditions: Mapping[str, Any], path: Path | None) -> Self:
+        """Read the answers that ``path`` holds, if it exists. An incomplete last line is dropped.
+
+        Raises UsageError for a file made under other conditions, BadFileError for a damaged one, StorageError
+        for one that cannot be written.
+        """
+        journal = cls(conditions, path)
+        if path is not None:
+            with storage_errors(str(path)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.exists() and path.stat().st_size:
+                    journal._read(path)
+                else:
+                    journal._append({"conditions": journal._conditions, "hash": digest(conditions)})
+        return journal
+
+    def add(self, answer: SideAnswer) -> None:
+        self.answers[answer.key] = answer
+        self._append({"answer": asdict(answer)})
+
+    def add_opened(self, side: str, facts: Mapping[str, Any]) -> None:
+        """Keep the facts that a side reported when it loaded its model."""
+        self.opened[side] = dict(facts)
+        self._append({"opened": side, "facts": dict(facts)})
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        if self._path is not None:
+            with storage_errors(str(self._path)), self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _read(self, path: Path) -> None:
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        try:
+            first, *lines = [json.loads(line) for line in whole.splitlines()]
+            self._check(first["conditions"], path)
+            for line in lines:
+                if "answer" in line:
+                    answer = _answer(line["answer"])
+                    self.answers[answer.key] = answer
+                    self.run = max(self.run, answer.run + 1)
+                else:
+                    self.opened[str(line["opened"])] = dict(line["facts"].items())
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BadFileError(
+                f"{path} holds no saved replies, or is damaged", hint="name another file"
+            ) from error
+        if len(whole) < len(data):  # the study was stopped in the middle of a line
+            with path.open("r+b") as file:
+                file.truncate(len(whole))
+
+    def _check(self, found: Mapping[str, Any], path: Path) -> None:
+        different = [name for name, value in self._conditions.items() if found.get(name) != value]
+        if different or len(found) != len(self._conditions):
+            shown = ", ".join(f"{name} {found.get(name)}" for name in different) or "others"
+            raise UsageError(
+                f"{path} was measured under other conditions: {shown}",
+                hint="give the same options, or name another file",
+            )
+
+
+def _answer(fields: Mapping[str, Any]) -> SideAnswer:
+    """Read an answer. Raises TypeError or ValueError for a field that is missing, unknown or mistyped."""
+    answer = SideAnswer(**fields)
+    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, draft_s=0.0, verify_s=0.0)
+    for name, value in asdict(answer).items():
+        kind = type(getattr(like, name))
+        if not isinstance(value, (float, int, type(None)) if kind is float else kind):
+            raise TypeError(f"{name} is a {type(value).__name__}")
+    rows: list[Any] = [
+        answer.tokens,
+        list(answer.drafters.values()),
+        *answer.rounds,
+    ]
+    if not all(isinstance(number, int) for row in rows for number in row):
+        raise ValueError("a count is no number")
+    if any(len(row) != 2 for row in answer.rounds):
+        raise ValueError("a round has other counts")
+    return answer
+
+
+def digest(conditions: Mapping[str, Any]) -> str:
+    text = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

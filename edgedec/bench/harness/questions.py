@@ -1,0 +1,94 @@
+"""Questions with categories, in the format of Spec-Bench (Xia et al. 2024)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgedec.bench.harness.texts import read_prompts
+from edgedec.core.errors import BadFileError, UsageError
+from edgedec.text.tokenizer import valid_text
+
+MT_BENCH = "mt_bench"
+_OF_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+NO_CATEGORY = "prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One conversation: the texts of the user, turn by turn."""
+
+    key: str
+    category: str
+    turns: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        """The group of Spec-Bench's own tables that the category belongs to."""
+        return MT_BENCH if self.category in _OF_MT_BENCH else self.category
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Return the questions of a ``.jsonl`` file, or the prompts of any other file without category.
+
+    Raises NotFoundError, BadFileError.
+    """
+    texts = read_prompts(path)  # also makes sure that every line is an object or a string that has a prompt
+    if path.suffix != ".jsonl":
+        return plain_questions(texts)
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    questions = [
+        _question(json.loads(line), text, number, f"{path}, line {number}")
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
+    ]
+    if len({question.key for question in questions}) < len(questions):
+        raise BadFileError(f"{path} has a question_id twice")
+    return questions
+
+
+def plain_questions(texts: Sequence[str]) -> list[Question]:
+    """Make questions of prompts: no category, one turn each."""
+    return [Question(str(number), NO_CATEGORY, (text,)) for number, text in enumerate(texts, 1)]
+
+
+def _question(value: Any, text: str, number: int, where: str) -> Question:
+    fields = value if isinstance(value, dict) else {}
+    turns = fields.get("turns", [text])
+    category = fields.get("category", NO_CATEGORY)
+    if not isinstance(turns, list) or not all(isinstance(turn, str) and turn for turn in turns):
+        raise BadFileError(f"{where}: its turns are not texts")
+    if not isinstance(category, str) or not category.isprintable():
+        raise BadFileError(f"{where}: its category is no name")
+    key = fields.get("question_id", number)
+    if not isinstance(key, str | int) or not str(key).isprintable():
+        raise BadFileError(f"{where}: its question_id is neither number nor name")
+    return Question(str(key), category, tuple(valid_text(turn) for turn in turns))
+
+
+def chosen(
+    questions: Sequence[Question],
+    *,
+    categories: Collection[str] = (),
+    per_category: int | None = None,
+    turns: int | None = None,
+) -> list[Question]:
+    """Choose questions: those of ``categories`` or groups, the first ``per_category``, cut to ``turns``.
+
+    No ``categories`` means all of them. Raises UsageError for a category that no question has.
+    """
+    known = dict.fromkeys(name for one in questions for name in (one.category, one.group))
+    for name in categories:
+        if name not in known:
+            raise UsageError(f"no question is of the category {name}", hint=f"there are {', '.join(known)}")
+    taken: dict[str, int] = {}
+    found = []
+    for question in questions:
+        if categories and question.category not in categories and question.group not in categories:
+            continue
+        taken[question.category] = taken.get(question.category, 0) + 1
+        if per_category is None or taken[question.category] <= per_category:
+            found.append(replace(question, turns=question.turns[:turns]))
+    return found

@@ -1,0 +1,159 @@
+"""The runtimes that can be compared, and how a process of each is started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
+from edgedec.bench.harness.memory_levels import Level
+from edgedec.bench.harness.worker import Side
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.files import sha256_of
+from edgedec.core.manifest import Manifest
+from edgedec.core.when_full import WhenFull
+from edgedec.memory import KvType
+from edgedec.sampling import SamplingParams
+
+PROGRAMS = Path(__file__).parents[1] / "peers"
+EDGEDEC = "edgedec"
+OTHERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
+WITH_LOGITS = ("llama.cpp", "transformers")
+"""Runtimes that give whole rows of logits."""
+WITH_PASSES = ("llama.cpp",)
+"""Runtimes that run a pass over given tokens and take them back."""
+WITH_REPLIES = ("llama.cpp", "llama.cpp-ngram")
+"""Runtimes that reply until an end token, plain or with drafts; see ``split_mode``."""
+REFERENCES = ("numpy", "transformers")
+_CONVERTING = ("onnxruntime-genai",)
+
+_OR_ANOTHER = "or name a Python that has it"
+LLAMA_ADVICE = f"install it with `{INSTALL}`, {_OR_ANOTHER}; {REBUILD}"
+_ADVICE = {
+    "llama.cpp": LLAMA_ADVICE,
+    "onnxruntime-genai": "install it and the needs of its model builder with `pip install onnxruntime-genai"
+    f" onnx_ir gguf 'edgedec[bench]'`, {_OR_ANOTHER}",
+    "transformers": f"install it with `pip install 'edgedec[bench]'`, {_OR_ANOTHER}",
+    "openvino-genai": f"install it with `pip install openvino-genai`, {_OR_ANOTHER}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """How a process of EdgeDec runs a model. Goes to it as JSON.
+
+    - ``context``: tokens of the KV cache; None: the model's own limit, shorter within a budget.
+    - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
+    - ``sinks``: tokens that eviction keeps at the beginning.
+    - ``draft_models``: bundles of draft models by name.
+    - ``sampling``: the memory plan has room for it.
+    - ``conversations``: most sequences in a batch; None: no batch.
+    - ``home``: folder that keeps pass costs.
+    """
+
+    threads: int
+    home: str = ""
+    context: int | None = None
+    kv: KvType = "fp16"
+    draft: str = "off"
+    draft_models: Mapping[str, str] = field(default_factory=dict)
+    level: Level | None = None
+    when_full: WhenFull | None = None
+    sinks: int = 0
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int = 256
+    conversations: int | None = None
+
+    def side(self, bundle: Path, name: str = EDGEDEC) -> Side:
+        """Return the side that runs the bundle so."""
+        return Side(name, PROGRAMS / "edgedec_peer.py", bundle, settings={"run": asdict(self)})
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what ``side`` wrote."""
+        level = Level(**fields["level"]) if fields["level"] else None
+        return cls(**{**fields, "level": level, "sampling": SamplingParams(**fields["sampling"])})
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRun:
+    """How processes of other runtimes run a GGUF file.
+
+    - ``pythons``: interpreters by runtime; "" is the one for all others.
+    - ``cache``: folder for models made of this file and no other.
+    - ``all_rows``: whether logits of all tokens of a pass are needed.
+    """
+
+    gguf: Path
+    threads: int
+    context: int
+    cache: Path
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    all_rows: bool = False
+
+    def python(self, name: str) -> str:
+        return self.pythons.get(name) or self.pythons.get("") or sys.executable
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"threads": self.threads, "context": self.context, "all_rows": self.all_rows}
+
+
+def peer_side(name: str, run: PeerRun) -> Side:
+    """Return the side of another runtime, one of ``OTHERS``."""
+    return Side(
+        name=name,
+        program=PROGRAMS / f"{name.replace('.', '_').replace('-', '_')}_peer.py",
+        model=run.gguf,
+        python=run.python(name),
+        settings=run.settings,
+        advice=_ADVICE[name],
+        environment={"HF_HUB_OFFLINE": "1"},
+        cache=run.cache if name in _CONVERTING else None,
+    )
+
+
+def reference_side(name: str, run: PeerRun) -> Side:
+    """Return the side of the float32 model: "transformers", or "numpy" in this interpreter."""
+    if name == "transformers":
+        side = peer_side(name, run)
+        side.settings["exact"] = True
+        return side
+    return Side(name, PROGRAMS / "numpy_peer.py", run.gguf, settings=run.settings)
+
+
+def split_mode(name: str) -> tuple[str, str]:
+    """Split a name of ``WITH_REPLIES`` into the runtime and its way to draft, "off" for plain decoding."""
+    runtime, _, mode = name.partition("-")
+    return runtime, mode or "off"
+
+
+def check_peers(names: list[str], able: tuple[str, ...], lack: str) -> None:
+    """Raise UsageError for a name that is unknown, given twice, or not among those ``able``."""
+    for index, name in enumerate(names):
+        if name not in (*OTHERS, *able):
+            raise UsageError(f"peer {name}: no such peer", hint=f"known: {', '.join(able)}")
+        if name in names[:index]:
+            raise UsageError(f"peer {name} is named twice")
+        if name not in able:
+            raise UsageError(f"{name} {lack}", hint=f"these do: {', '.join(able)}")
+
+
+def check_source(manifest: Manifest, gguf: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Make sure that the bundle was made of exactly this file.
+
+    Raises NotFoundError when there is no such file, UsageError when it is another one.
+    """
+    if not gguf.is_file():
+        raise NotFoundError(f"no such file: {gguf}")
+    wanted = manifest.source.get("sha256")
+    if not isinstance(wanted, str):
+        raise BadFileError("the bundle does not say which file it was made of", hint="export it again")
+    if gguf.stat().st_size != manifest.source.get("bytes", 0) or sha256_of(gguf, progress) != wanted:
+        raise UsageError(
+            f"{gguf} is not the file that {manifest.name} was made of",
+            hint=f"that was {manifest.source.get('file', 'a GGUF file')}, SHA-256 {wanted[:16]}...",
+        )

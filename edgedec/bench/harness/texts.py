@@ -1,0 +1,76 @@
+"""Prompts and texts from files of plain text or JSON lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgedec.core.errors import BadFileError, NotFoundError
+
+PROMPTS = (
+    "Explain to a child why the sky is blue during the day and red in the evening.",
+    "Write a Python function that returns the longest palindrome in a string, with docstring and tests.",
+    "A train leaves at 9:40 and arrives at 13:05 after two stops of 7 minutes each. How long did it move?",
+    "Summarise the causes of the First World War in five sentences, then name the most disputed one.",
+)
+"""Prompts of studies that get no file: different kinds of work, a few sentences each."""
+QUESTIONS = (
+    *PROMPTS,
+    "Write a letter to a landlord about a broken heating, politely but firmly.",
+    "List the planets of the solar system with one fact about each.",
+    "Explain the difference between a list and a tuple in Python, with an example of each.",
+    "A shop sells pens at 3 for 2 euros. What do 27 pens cost? Show every step.",
+    "Translate into French: The library opens at nine and closes at six, except on Sundays.",
+    "Describe how bread is baked, as a numbered list of steps.",
+    "Write a short story that begins with: The last train had already left.",
+    "Give five arguments for and five against working from home.",
+    "Write a SQL query that finds the ten customers with the highest revenue in 2023.",
+    "What happens in the body when we sleep? Answer in a few sentences.",
+    "Name ten animals that live in the sea and say what each of them eats.",
+    "Correct this text and repeat it: Their going too the libary tomorow, becouse its rainning.",
+)
+"""Prompts of studies that need more of them."""
+_FIELDS = ("prompt", "question", "instruction", "text", "turns")
+
+
+def read_prompts(path: Path) -> list[str]:
+    """Return one prompt for each line of a ``.jsonl`` file, or each non-empty line of any other file.
+
+    Raises NotFoundError, BadFileError when it has none or a line is not understood.
+    """
+    lines = [line for line in _text(path).splitlines() if line.strip()]
+    if path.suffix == ".jsonl":
+        lines = [_prompt(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    if not lines:
+        raise BadFileError(f"{path} has no prompts in it")
+    return lines
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file. Prompts of a ``.jsonl`` file are separated by empty lines."""
+    return "\n\n".join(read_prompts(path)) if path.suffix == ".jsonl" else _text(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file: {path}") from error
+    except UnicodeDecodeError as error:
+        raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
+
+
+def _prompt(line: str, where: str) -> str:
+    """Return a string, or the first known field of an object: a string or a list that begins with one."""
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadFileError(f"{where}: not JSON") from error
+    if isinstance(value, dict):
+        value = next((value[name] for name in _FIELDS if name in value), None)
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, str) or not value:
+        raise BadFileError(f"{where}: no prompt in it", hint=f"known fields: {', '.join(_FIELDS)}")
+    return value

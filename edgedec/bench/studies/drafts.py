@@ -1,0 +1,245 @@
+"""Ways to draft beside plain decoding and other runtimes: scores by category of question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.memory_levels import FULL
+from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spread
+from edgedec.bench.harness.questions import Question
+from edgedec.bench.harness.replies import PLAIN, ReplySide
+from edgedec.core.errors import one_line
+
+LLAMA = "llama.cpp"
+BASES = (PLAIN, LLAMA)
+"""Sides that the others are compared with."""
+PARTS = ("draft", "verify", "own")
+
+
+@dataclass(frozen=True, slots=True)
+class RateRatio:
+    """Decoding rate of a side divided by that of ``base``.
+
+    ``pairs``: ratios of neighbouring replies. ``total``: ratio of all tokens by all time. ``apart``: count of
+    pairs that were measured in different runs of a resumed study.
+    """
+
+    base: str
+    pairs: Spread
+    total: float
+    count: int
+    apart: int
+
+    def as_json(self) -> dict[str, Any]:
+        values = {**self.pairs.as_json(), "total": rounded(self.total)}
+        return {**values, "pairs": self.count, "pairs_of_different_runs": self.apart}
+
+
+class Score:
+    """One side on some of the replies."""
+
+    def __init__(
+        self, answers: Sequence[SideAnswer], bases: Mapping[str, Mapping[tuple[str, int], SideAnswer]]
+    ) -> None:
+        self.answers = answers
+        self._bases = bases
+
+    @property
+    def rates(self) -> list[float]:
+        """Tokens per second of each reply of two tokens or more."""
+        return [rate for answer in self.answers if (rate := answer.rate) is not None]
+
+    @property
+    def total_rate(self) -> float | None:
+        """All tokens by all time, in tokens per second."""
+        return _total(self.answers)
+
+    @property
+    def decoded(self) -> int:
+        return sum(answer.decoded for answer in self.answers)
+
+    @property
+    def rounds(self) -> int:
+        return sum(len(answer.rounds) for answer in self.answers)
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per pass without the prompt's (Spec-Bench: mean accepted length)."""
+        return _divided(self.decoded, self.rounds)
+
+    @property
+    def drafted(self) -> int:
+        return sum(drafted for answer in self.answers for drafted, _ in answer.rounds)
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Share of the drafted tokens that were accepted."""
+        return _divided(sum(right for answer in self.answers for _, right in answer.rounds), self.drafted)
+
+    def ratio(self, base: str) -> RateRatio | None:
+        """Compare with ``base`` on the same replies; None where there are none."""
+        known = self._bases.get(base, {})
+        pairs = [
+            (answer, other)
+            for answer in self.answers
+            if (other := known.get(answer.key[:2])) is not None and answer.rate and other.rate
+        ]
+        if not pairs:
+            return None
+        mine, theirs = ([pair[index] for pair in pairs] for index in (0, 1))
+        return RateRatio(
+            base,
+            spread((a.rate or 0.0) / (b.rate or 1.0) for a, b in pairs),
+            (_total(mine) or 0.0) / (_total(theirs) or 1.0),
+            len(pairs),
+            sum(a.run != b.run for a, b in pairs),
+        )
+
+    def per_round_ms(self, part: str) -> float | None:
+        """Return the mean ms per round of "draft", "verify" or "own": decoding without the model's passes."""
+        known = [a for a in self.answers if a.verify_s is not None and a.draft_s is not None]
+        seconds = {
+            "draft": sum(a.draft_s or 0.0 for a in known),
+            "verify": sum(a.verify_s or 0.0 for a in known),
+            "own": sum(a.decode_s - (a.verify_s or 0.0) for a in known),
+        }[part]
+        return _divided(1e3 * seconds, sum(len(a.rounds) for a in known))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "replies": len(self.answers),
+            "decoded_tokens": self.decoded,
+            "tokens_per_s": spread(self.rates).as_json() if self.rates else None,
+            "total_tokens_per_s": rounded_or_none(self.total_rate),
+            "speed_up": {base: ratio.as_json() for base in BASES if (ratio := self.ratio(base))},
+            "rounds": self.rounds,
+            "block_efficiency": rounded_or_none(self.block_efficiency),
+            "drafted_tokens": self.drafted,
+            "acceptance_rate": rounded_or_none(self.acceptance_rate),
+            **{f"{part}_ms_per_round": rounded_or_none(self.per_round_ms(part)) for part in PARTS},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """Count of replies that differ from plain decoding, and of replies compared."""
+
+    replies: int
+    of: int
+
+
+class DraftsReport:
+    """Scores by side and category, read from a journal."""
+
+    def __init__(self, questions: Sequence[Question], sides: Sequence[ReplySide], journal: Journal) -> None:
+        self.questions = questions
+        self.sides = [one.name for one in sides]
+        self.processes = {one.name: one.process.name for one in sides}
+        self.ours = [one.name for one in sides if one.ours]
+        self.with_level = [one for one in sides if one.level]
+        self.full = {one.mode: one.name for one in self.with_level if one.level == FULL}
+        """Unconstrained side by way to draft, where there are memory levels."""
+        self.without_budget = [one.name for one in sides if one.level in (None, FULL)]
+        self.opened = journal.opened
+        self._answers = journal.answers
+
+    def answers(self, side: str, questions: Iterable[Question] | None = None) -> list[SideAnswer]:
+        asked = self.questions if questions is None else questions
+        keys = [(one.key, turn, side) for one in asked for turn in range(len(one.turns))]
+        return [self._answers[key] for key in keys]
+
+    def score(self, side: str, questions: Sequence[Question] | None = None) -> Score:
+        """Score one side on these questions, or on all."""
+        bases = {
+            base: {answer.key[:2]: answer for answer in self.answers(base, questions)}
+            for base in (*BASES, *self.full.values())
+            if base in self.sides
+        }
+        return Score(self.answers(side, questions), bases)
+
+    def categories(self) -> dict[str, list[Question]]:
+        """Return questions by group of Spec-Bench, each group followed by its categories."""
+        found: dict[str, list[Question]] = {}
+        for group in self.groups:
+            members = [one for one in self.questions if one.group == group]
+            found[group] = members
+            for name in dict.fromkeys(one.category for one in members):
+                found[name] = [one for one in members if one.category == name]
+        return found
+
+    @property
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys(one.group for one in self.questions))
+
+    def differing(self) -> dict[str, Differing]:
+        """Count replies of EdgeDec's sides that differ from plain decoding of the same prompt.
+
+        A reply that the context cut is compared up to its end.
+        """
+        truth = self.answers(PLAIN)
+        found = {}
+        for side in self.ours:
+            pairs = zip(self.answers(side), truth, strict=True)
+            same = [_same(mine, other) for mine, other in pairs if not mine.dropped and not mine.refused]
+            found[side] = Differing(same.count(False), len(same))
+        return {side: differing for side, differing in found.items() if side != PLAIN}
+
+    def peaks(self) -> dict[str, int]:
+        """Return the peak of physical memory of each process, in bytes."""
+        peaks: dict[str, int] = {}
+        for side in self.sides:
+            most = max(answer.peak_rss_bytes for answer in self.answers(side))
+            name = self.processes[side]
+            peaks[name] = max(most, peaks.get(name, 0))
+        return peaks
+
+    def drafter_bytes(self, side: str) -> dict[str, int]:
+        """Return the most bytes that each drafter of a side held."""
+        found: dict[str, int] = {}
+        for answer in self.answers(side):
+            for name, count in answer.drafters.items():
+                found[name] = max(count, found.get(name, 0))
+        return found
+
+    @property
+    def runs(self) -> int:
+        """Starts of the study that the answers come from."""
+        return len({answer.run for side in self.sides for answer in self.answers(side)})
+
+    def notices(self) -> list[str]:
+        """Return the notices of all sides, each line once."""
+        lines = [(side, line) for side in self.sides for a in self.answers(side) for line in a.notices]
+        return list(dict.fromkeys(one_line(f"{side}: {line}") for side, line in lines))
+
+    def as_json(self) -> dict[str, Any]:
+        peaks = self.peaks()
+        return {
+            "questions": len(self.questions),
+            "turns": sum(len(one.turns) for one in self.questions),
+            "sides": {side: {"process": self.processes[side],
+                             "drafter_bytes": self.drafter_bytes(side)} for side in self.sides},
+            "processes": {name: {**self.opened.get(name, {}), "peak_rss_bytes": peak}
+                          for name, peak in peaks.items()},
+            "differing_replies": {side: {"replies": d.replies, "of": d.of}
+                                  for side, d in self.differing().items()},
+            "notices": self.notices(),
+            "groups": self.groups,
+            "categories": {name: {side: self.score(side, asked).as_json() for side in self.sides}
+                           for name, asked in self.categories().items()},
+            "overall": {side: self.score(side).as_json() for side in self.sides},
+        }  # fmt: skip
+
+
+def _same(answer: SideAnswer, truth: SideAnswer) -> bool:
+    return answer.tokens == (truth.tokens[: len(answer.tokens)] if answer.cut else truth.tokens)
+
+
+def _total(answers: Sequence[SideAnswer]) -> float | None:
+    return _divided(sum(one.decoded for one in answers), sum(one.decode_s for one in answers))
+
+
+def _divided(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,158 @@
+"""Right answers to GSM8K questions with settings that change replies, beside the exact setting.
+
+Sources:
+
+- Questions: Cobbe et al. 2021, "Training Verifiers to Solve Math Word Problems". Each line is a JSON object
+of
+  ``question`` and ``answer``; the last line of the answer is ``#### N``.
+- Reading of replies: lm-evaluation-harness, task ``gsm8k``, filter ``flexible-extract``. The last number
+counts,
+  without commas, dollar signs and a full stop at its end, compared as text.
+- Comparison of sides: McNemar's exact test (McNemar 1947), a sign test over the questions that one side alone
+  got right.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.pairing import rounded
+from edgedec.bench.harness.texts import read_prompts
+from edgedec.core.errors import BadFileError
+
+_NUMBER = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
+_MARK = "####"
+
+
+@dataclass(frozen=True, slots=True)
+class MathProblem:
+    """A question and the number that answers it."""
+
+    key: str
+    text: str
+    answer: str
+
+
+def read_problems(path: Path) -> list[MathProblem]:
+    """Read a file in the format of GSM8K. Raises NotFoundError, BadFileError."""
+    texts = read_prompts(path)
+    if path.suffix != ".jsonl":
+        raise BadFileError(
+            f"{path} is not in the format of GSM8K", hint="a .jsonl file of question and answer"
+        )
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        MathProblem(str(number), text, _expected(json.loads(line), f"{path}, line {number}"))
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
+    ]
+
+
+def _expected(value: object, where: str) -> str:
+    answer = value.get("answer") if isinstance(value, dict) else None
+    if not isinstance(answer, str) or (found := last_number(answer.partition(_MARK)[2])) is None:
+        raise BadFileError(f"{where}: no answer that ends in `{_MARK} NUMBER`")
+    return found
+
+
+def last_number(text: str) -> str | None:
+    """Return the last number of a text in the form that is compared; None if there is none."""
+    found = [match.group() for match in _NUMBER.finditer(text)]
+    return re.sub(r"\.$", "", re.sub(r"[,$]", "", found[-1])) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCounts:
+    """Counts of questions that both sides got right, the base alone, the other alone, and neither."""
+
+    both: int
+    base_only: int
+    side_only: int
+    neither: int
+
+    @classmethod
+    def of(cls, base: Sequence[bool], side: Sequence[bool]) -> PairedCounts:
+        pairs = list(zip(base, side, strict=True))
+        kinds = ((True, True), (True, False), (False, True), (False, False))
+        return cls(*(pairs.count(kind) for kind in kinds))
+
+    @property
+    def p_value(self) -> float:
+        """Probability of a split at least as uneven if neither side were better; two-sided, exact."""
+        total = self.base_only + self.side_only
+        tail = sum(comb(total, count) for count in range(min(self.base_only, self.side_only) + 1))
+        return min(2 * tail / (1 << total), 1.0)
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "both_right": self.both,
+            "only_base_right": self.base_only,
+            "only_this_right": self.side_only,
+            "neither_right": self.neither,
+            "mcnemar_p": rounded(self.p_value),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SideQuality:
+    """One side, and its comparison with the base, over the questions that all sides answered.
+
+    ``identical`` counts replies with the base's tokens; ``cut`` replies without an end token.
+    """
+
+    right: list[bool]
+    paired: PairedCounts
+    identical: int
+    cut: int
+
+    def as_json(self) -> dict[str, object]:
+        count = len(self.right)
+        return {
+            "right": sum(self.right),
+            "accuracy": rounded(sum(self.right) / count) if count else None,
+            **self.paired.as_json(),
+            "identical_replies": self.identical,
+            "cut_replies": self.cut,
+        }
+
+
+def compared(
+    problems: Sequence[MathProblem],
+    journal: Journal,
+    sides: Sequence[str],
+    *,
+    decode: Callable[[Sequence[int]], str],
+    ends: Sequence[int],
+) -> tuple[int, dict[str, SideQuality]]:
+    """Compare ``sides`` with the first one on the questions that all answered; return their count too.
+
+    ``ends`` are the tokens that end a reply.
+    """
+    asked = [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
+    answers = {side: [journal.answers[one.key, 0, side] for one in asked] for side in sides}
+    right = {
+        side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, said, strict=True)]
+        for side, said in answers.items()
+    }
+    base = sides[0]
+    return len(asked), {
+        side: SideQuality(
+            right[side],
+            PairedCounts.of(right[base], right[side]),
+            sum(one.tokens == other.tokens for one, other in zip(answers[base], answers[side], strict=True)),
+            sum(not answer.tokens or answer.tokens[-1] not in ends for answer in answers[side]),
+        )
+        for side in sides
+    }
+
+
+def _is_right(
+    problem: MathProblem, answer: SideAnswer, decode: Callable[[Sequence[int]], str], ends: Sequence[int]
+) -> bool:
+    text = decode([token for token in answer.tokens if token not in ends])
+    return last_number(text) == problem.answer

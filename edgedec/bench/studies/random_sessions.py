@@ -1,0 +1,162 @@
+"""Random sessions within random memory budgets, each in a process that the kernel watches.
+
+Peaks are compared with budgets and plans.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from edgedec.bench.harness.control_group import ControlGroup, control_group
+from edgedec.bench.harness.texts import PROMPTS
+from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
+from edgedec.core.progress import Progress
+from edgedec.memory.plan import LEAST_CONTEXT
+
+_REFUSED, _TOO_LONG = MemoryBudgetError.exit_code, ContextFullError.exit_code
+_FILLED = 0.9
+"""Share of the context. Sessions that used more of it tell whether plans are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSession:
+    """One session: its options, budget, plan and peak, in bytes.
+
+    ``used`` is the share of the context that tokens took in the end; ``kills`` counts its processes that the
+    kernel ended because of the budget.
+    """
+
+    options: tuple[str, ...]
+    budget: int
+    status: int
+    planned: int = 0
+    peak: int = 0
+    used: float = 0.0
+    given_up: tuple[str, ...] = ()
+    kills: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.peak > self.budget
+
+    @property
+    def killed(self) -> bool:
+        return self.status == -signal.SIGKILL or self.kills > 0
+
+
+@dataclass(slots=True)
+class SessionsReport:
+    """All sessions. ``watched``: the reason why the kernel could not enforce budgets; "" if it did."""
+
+    model: str
+    watched: str
+    sessions: list[RandomSession] = field(default_factory=list)
+
+    @property
+    def ratios(self) -> list[float]:
+        """Measured by planned peak of the sessions that filled their context, smallest first."""
+        return sorted(run.peak / run.planned for run in self.sessions if run.planned and run.used >= _FILLED)
+
+    def as_json(self) -> dict[str, Any]:
+        ratios = self.ratios
+        return {
+            "model": self.model,
+            "enforced": not self.watched,
+            "watched_because": self.watched or None,
+            "runs": len(self.sessions),
+            "over": sum(run.over for run in self.sessions),
+            "killed": sum(run.killed for run in self.sessions),
+            "refused": sum(run.status == _REFUSED for run in self.sessions),
+            "too_long": sum(run.status == _TOO_LONG for run in self.sessions),
+            "failed": sum(run.status not in (0, _REFUSED, _TOO_LONG) for run in self.sessions),
+            "filled": len(ratios),
+            "measured_over_planned": [ratios[0], ratios[len(ratios) // 2], ratios[-1]] if ratios else None,
+            "sessions": [asdict(run) for run in self.sessions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsStudy:
+    """Sessions to run: model, drafters to choose from, count, seed, tokens of the longest context."""
+
+    model: str
+    drafts: Sequence[str]
+    repeat: int
+    seed: int = 0
+    longest: int = 1024
+
+
+def random_sessions(study: SessionsStudy, progress: Progress) -> SessionsReport:
+    """Run sessions with random budgets, contexts, prompts, drafters and sampling.
+
+    Each is ``edgedec generate`` in a process of its own, in a control group with its budget where one can be
+    made. Raises BackendError when the model cannot be planned for.
+    """
+    dice = random.Random(study.seed)
+    missing: list[str] = []
+    with control_group(missing=missing.append) as group:
+        report = SessionsReport(study.model, "".join(missing))
+        stones = _plan(study.model)["milestones"]
+        smallest, largest = stones[0]["bytes"], stones[-1]["bytes"]
+        for number in range(study.repeat):
+            progress("sessions", number, study.repeat)
+            budget = int(dice.uniform(0.98 * smallest, 1.02 * largest))
+            context = dice.randint(2 * LEAST_CONTEXT, study.longest)
+            prompt = _prompt(dice, dice.randint(1, context // 2))
+            options = _options(dice, study.drafts, context)
+            report.sessions.append(_run(study.model, budget, options, prompt, group))
+        progress("sessions", study.repeat, study.repeat)
+    return report
+
+
+def _options(dice: random.Random, drafts: Sequence[str], context: int) -> tuple[str, ...]:
+    options = ["--draft", dice.choice(drafts), "--max-tokens", str(context)]
+    if dice.random() < 0.8:
+        options += ["--context", str(context)]
+    if dice.random() < 0.5:
+        options += ["--temperature", "1", "--seed", str(dice.randrange(1000))]
+    return tuple(options)
+
+
+def _prompt(dice: random.Random, words: int) -> str:
+    known = " ".join(PROMPTS).split()
+    return " ".join(dice.choice(known) for _ in range(words))
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "edgedec.cli.main", *arguments]
+
+
+def _plan(model: str) -> dict[str, Any]:
+    done = subprocess.run(
+        _command("plan", "-m", model, "--json"), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BackendError(f"no plan for {model}: {done.stderr.strip()}")
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def _run(
+    model: str, budget: int, options: tuple[str, ...], prompt: str, group: ControlGroup | None
+) -> RandomSession:
+    given = ("generate", "-m", model, "--raw", "-p", prompt, "--json", "--memory", str(budget), *options)
+    if group:
+        group.limit(budget)
+    enter, before = (group.enter, group.kills()) if group else (None, 0)
+    done = subprocess.run(_command(*given), capture_output=True, text=True, check=False, preexec_fn=enter)
+    kills = group.kills() - before if group else 0
+    if done.returncode:
+        return RandomSession(options, budget, done.returncode, kills=kills)
+    stats = json.loads(done.stdout)["stats"]
+    memory = stats["memory"]
+    used = (stats["prompt_tokens"] + stats["completion_tokens"]) / stats["context"]
+    planned, given_up = memory["planned_bytes"], tuple(memory["given_up"])
+    return RandomSession(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up, kills)

@@ -1,0 +1,167 @@
+"""``edgedec bench drafts --memory``: sides within budgets, on a model of random weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.bench.harness.chat_prompts import ChatPrompts
+from edgedec.bench.harness.memory_levels import CURVE, FULL, Level, drafts_end, generation
+from edgedec.bench.harness.questions import Question
+from edgedec.cli.bench.options import Levels
+from edgedec.core.manifest import Manifest
+from edgedec.core.model_spec import ModelSpec
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
+from edgedec.memory.plan import planned
+from edgedec.runtime.loaded_model import load_template
+from edgedec.text.tokenizer import Tokenizer
+from tests.bench.test_commands import bench, report
+from tests.bench.test_questions import written
+from tests.cli.support import assert_one_line
+from tests.fixtures.tiny_models import tiny_bundle
+
+MB = 1_000_000
+QUESTIONS: list[Any] = [
+    {"question_id": 1, "category": "writing", "turns": ["The cat sat on the mat. " * 3, "And the dog? " * 3]},
+    {"question_id": 2, "category": "qa", "turns": ["Who sat on the mat, the cat or the dog?"]},
+]
+SPEC = ModelSpec(
+    name="m", architecture="llama", n_layers=4, n_heads=4, n_kv_heads=2, head_dim=64, hidden_size=256,
+    vocab_size=1000, context_length=2048, ffn_size=512,
+)  # fmt: skip
+KNOWN = MemoryFacts(ModelMemory(SPEC, 100 * MB, 2), process=80 * MB)
+WANTED = MemoryChoice(context=1500, tables=3 * MB)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("within")
+    tiny_bundle(folder).rename(folder / "bundle")
+    written(folder / "questions.jsonl", QUESTIONS)
+    return folder
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "10"]
+    return ["drafts", *model, "--input", str(folder / "questions.jsonl"), *more]
+
+
+def test_levels_are_budgets() -> None:
+    parts = footprint(KNOWN, WANTED)
+    given = 180 * MB
+    assert sum(parts.values()) - generation(parts) == given
+    assert Level("size", 200.0 * MB).budget(KNOWN, WANTED) == 200 * MB
+    assert Level("cut", 0.25).budget(KNOWN, WANTED) == pytest.approx(given + 0.75 * generation(parts), abs=2)
+    least = Level("least").budget(KNOWN, WANTED)
+    kept = planned(KNOWN, WANTED, least, elastic=False).choice
+    assert (kept.context, kept.drafted, kept.kv) == (1500, 0, "int8")
+    assert planned(KNOWN, WANTED, least - 1, elastic=False).choice.context < 1500
+    assert planned(KNOWN, WANTED, FULL.budget(KNOWN, WANTED), elastic=False).given_up == ()
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_where_drafts_end(elastic: bool) -> None:
+    end = drafts_end(KNOWN, WANTED, elastic=elastic)
+    assert end is not None
+    budget = end + 180 * MB
+    assert planned(KNOWN, WANTED, budget, elastic=elastic).choice.drafted > 0
+    assert planned(KNOWN, WANTED, budget - 1, elastic=elastic).choice.drafted == 0
+    assert drafts_end(KNOWN, replace(WANTED, drafted=0, tables=0), elastic=elastic) is None
+
+
+def test_names_of_levels() -> None:
+    read = Levels().convert
+    assert [level.name for level in read("-65%", None, None)] == ["-65%"]
+    assert read("-0%", None, None) == read("full", None, None) == (FULL,)
+    assert read("curve", None, None) == CURVE
+    (size,) = read("1.5GB", None, None)
+    assert (size.name, size.amount) == ("1.5GB", 1.5e9)
+
+
+def test_every_level_answers_or_says_why_not(folder: Path, tmp_path: Path) -> None:
+    levels = ["--memory", "full", "--memory", "-20%", "--memory", "1MB"]
+    save = ["--save", str(tmp_path / "run.jsonl")]
+    plot = ["--plot", str(tmp_path / "curve.svg")] if find_spec("matplotlib") else []
+    facts = report(bench(folder, *arguments(folder, *levels, *save, *plot, "--json")))
+    full, cut, none = (facts["within"][f"edgedec+auto at {name}"] for name in ("full", "-20%", "1MB"))
+    assert next(iter(facts["overall"])) == "edgedec"
+    assert "does not fit 1.0 MB: it needs" in none["refused"]
+    assert full["given_up"] == []
+    assert full["budget_bytes"] is None
+    assert full["speed"]["median"] == 1.0
+    assert cut["given_up"]
+    assert cut["generation_bytes"] <= cut["generation_allowed_bytes"]
+    assert cut["generation_allowed_bytes"] == pytest.approx(0.8 * full["generation_bytes"], rel=0.01)
+    for side in (full, cut):
+        assert 0 < side["generation_measured_bytes"] < side["generation_and_process_bytes"]
+        assert side["differing_replies"] == 0
+        assert not side["over_budget"]
+        assert side["too_long"] == 0
+    assert not plot or "drafts" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    again = report(bench(folder, *arguments(folder, *levels, *save, "--json")))
+    assert again["within"] == facts["within"]  # nothing was measured a second time
+
+
+def test_sessions_as_a_chat_has_them_want_more_context_than_the_questions(folder: Path) -> None:
+    least, chat = (
+        report(bench(folder, *arguments(folder, "--memory", "full", *more, "--json")))["within"]
+        for more in ((), ("--context", "chat"))
+    )
+    asked, wanted = (one["edgedec+auto at full"]["generation_bytes"] for one in (least, chat))
+    assert wanted > asked
+    assert_one_line(bench(folder, *arguments(folder, "--context", "chat")), 2, "--memory")
+    assert_one_line(bench(folder, *arguments(folder, "--memory", "full", "--context", "talk")), 2, "talk")
+
+
+def test_a_context_too_short_is_counted_and_old_turns_are_dropped(folder: Path) -> None:
+    longest = 128
+    given = ["--memory", "full", "--context", str(longest), "--draft", "off"]
+    facts = report(bench(folder, *arguments(folder, *given, "--json")))
+    side = facts["within"]["edgedec+off at full"]
+    assert side["choice"]["context"] == longest
+    assert (side["with_dropped_turns"], side["too_long"], side["differing_replies"]) == (1, 0, 0)
+    given = ["--memory", "full", "--context", "32", "--draft", "off"]
+    result = bench(folder, *arguments(folder, *given, "--categories", "writing"))
+    assert result.exit_code == 0, result.output
+    assert "edgedec+off at full: 2 prompts too long for its context" in result.stdout
+
+
+def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:
+    bundle = folder / "bundle"
+    manifest = Manifest.load(bundle)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    template = load_template(bundle, tokenizer, manifest)
+    question = Question("1", "qa", ("The cat sat on the mat. " * 2, "And the dog? " * 2, "Where?"))
+    free, bound = (
+        ChatPrompts(
+            tokenizer,
+            template,
+            (),
+        )
+        for _ in range(2)
+    )
+    lengths = []
+    for turn in question.turns:
+        lengths.append((len(free.prompt(turn)), len(bound.prompt(turn, 128, 8)), bound.dropped))
+        for one in (free, bound):
+            one.add_reply([40] * 8)
+    assert lengths[0][0] == lengths[0][1]
+    assert [dropped for *_, dropped in lengths][-1] >= 1
+    assert lengths[-1][1] <= 128 < lengths[-1][0]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--memory", "much"], ["is not a size"]),
+        (["--memory", "-200%"], ["is not a size"]),
+        (["--draft", "auto", "--context", "64"], ["--context", "--memory"]),
+        (["--context", "64"], ["--context", "--memory"]),
+    ],
+)
+def test_errors_are_one_line(folder: Path, args: list[str], words: list[str]) -> None:
+    assert_one_line(bench(folder, *arguments(folder, *args)), 2, *words)

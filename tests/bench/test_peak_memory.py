@@ -1,0 +1,90 @@
+"""``edgedec bench memory --peer``: a tiny model beside a runtime that computes nothing and takes memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgedec.bench.harness import runtimes
+from edgedec.export import export_gguf
+from tests.bench.support import Fakes
+from tests.bench.test_commands import bench, report
+from tests.cli.support import assert_one_line
+from tests.fixtures.tiny_gguf import write_tiny
+
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("peers")
+    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
+    return folder
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    files = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf")]
+    return ["memory", *files, "--threads", "1", "--prompt-tokens", "40", "--max-tokens", "8", *more]
+
+
+def test_each_side_is_measured_alone(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"llama.cpp": fakes.side("llama.cpp", megabytes=400), "transformers": fakes.side("transformers")}
+    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: made[name])
+    given = ["--peer", "llama.cpp", "--peer", "transformers", "--memory", "300MB", "--context", "100"]
+    facts = report(bench(folder, *arguments(folder, *given, "--json")))
+    found = facts["sides"]
+    assert list(found) == [
+        "edgedec", "edgedec+auto", "edgedec+auto at 300MB",
+        "llama.cpp", "llama.cpp as mapped", "transformers",
+    ]  # fmt: skip
+    assert (facts["context"], facts["prompt_tokens"], facts["max_tokens"]) == (100, 40, 8)
+    for side in found.values():
+        assert 0 < side["loaded_peak_rss_bytes"] <= side["peak_rss_bytes"]
+        assert side["mapped_bytes"] + side["private_bytes"] <= 1.01 * side["peak_rss_bytes"]
+    heavy = found["llama.cpp"]
+    assert heavy["private_bytes"] > 400 * MB
+    ratio = heavy["peak_rss_bytes"] / found["edgedec"]["peak_rss_bytes"]
+    assert heavy["peak_by_edgedec"] == pytest.approx(ratio, abs=1e-3)
+    assert ratio > 3
+    assert found["edgedec"]["peak_by_edgedec"] == 1.0
+    groups = {side["group_peak_bytes"] is None for side in found.values()}
+    assert len(groups) == 1
+    if groups == {False}:
+        assert heavy["group_peak_bytes"] > 400 * MB > found["edgedec"]["group_peak_bytes"]
+    opened = fakes.asked("open")
+    assert [line.get("repack") for line in opened] == [None, None, False, False, None, None]
+    prompts = [line["tokens"] for line in fakes.asked("generate")]
+    assert [len(prompt) for prompt in prompts] == [40] * 3
+
+
+def test_the_table(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name, megabytes=400))
+    told = bench(folder, *arguments(folder, "--peer", "transformers")).stdout
+    assert "1 threads: 40 + 8 tokens, a context of 48" in told
+    rows = [line.split() for line in told.splitlines()]
+    assert [row[0] for row in rows[2:5]] == ["edgedec", "edgedec+auto", "transformers"]
+    assert float(rows[4][3]) > 3.0
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (["--peer", "llama.cpp", "--repeat", "3"], 2, ["--repeat", "run with --peer"]),
+        ([], 2, ["--threads does not belong to random sessions"]),
+        (["--chat", "--peer", "llama.cpp"], 2, ["--chat and --peer"]),
+        (["--peer", "crystal-ball"], 2, ["no such peer"]),
+        (["--peer", "transformers", "--memory", "1MB"], 10, ["does not fit 1.0 MB"]),
+        (["--peer", "transformers", "--context", "9999"], 2, ["9999"]),
+    ],
+)
+def test_errors_are_one_line(
+    folder: Path,
+    fakes: Fakes,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    status: int,
+    words: list[str],
+) -> None:
+    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
+    assert_one_line(bench(folder, *arguments(folder, *args)), status, *words)
