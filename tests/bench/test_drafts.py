@@ -67,7 +67,7 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
 
 def test_turns_go_on_from_the_reply_as_it_was_drawn(folder: Path, tmp_path: Path) -> None:
     save = tmp_path / "run.jsonl"
-    choice = ["--per-category", "1", "--categories", "mt_bench"]
+    choice = ["--per-category", "1", "--categories", "mt_bench", "--draft", "off"]
     report(bench(folder, *arguments(folder, *choice, "--save", str(save), "--json")))
     lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
     first, second = (line["answer"] for line in lines if "answer" in line)

@@ -71,7 +71,7 @@ def test_the_table(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) 
     ("args", "status", "words"),
     [
         (["--peer", "llama.cpp", "--repeat", "3"], 2, ["--repeat", "run with --peer"]),
-        ([], 2, ["--threads does not belong to random sessions"]),
+        ([], 2, ["does not belong to random sessions"]),
         (["--chat", "--peer", "llama.cpp"], 2, ["--chat and --peer"]),
         (["--peer", "crystal-ball"], 2, ["no such peer"]),
         (["--peer", "transformers", "--memory", "1MB"], 10, ["does not fit 1.0 MB"]),
