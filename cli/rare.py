@@ -10,9 +10,11 @@ RARE = frozenset(
         "calibrate",
         "draft_tokens",
         "history",
+        "isa",
         "keep_source",
         "kv",
         "min_p",
+        "peer_pythons",
         "repetition_penalty",
         "top_n_sigma",
     }

@@ -27,6 +27,7 @@ from edgedec.cli.bench.options import (
     peer_options,
     save_option,
 )
+from edgedec.cli.rare import Command
 from edgedec.cli.seams import open_model
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -88,6 +89,7 @@ class AccuracyOptions(PeerOptions):
 
 @click.command(
     "accuracy",
+    cls=Command,
     short_help="Agreement, right answers and facts found.",
     epilog=opt.examples(
         "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",

@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
+from edgedec.cli.rare import Command
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
@@ -41,6 +42,7 @@ class BatchOptions(StudyOptions):
 
 @click.command(
     "batch",
+    cls=Command,
     short_help="Tokens per second of conversations in a batch.",
     epilog=opt.examples(
         "edgedec bench batch -m qwen2.5-coder-1.5b --batch 1 --batch 2 --batch 4 --batch 8",

@@ -23,6 +23,7 @@ from edgedec.cli.bench.options import (
     peer_options,
     save_option,
 )
+from edgedec.cli.rare import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
@@ -107,6 +108,7 @@ class DraftOptions(PeerOptions):
 
 @click.command(
     "drafts",
+    cls=Command,
     short_help="Ways to draft, by kind of question and by memory.",
     epilog=opt.examples(
         "edgedec bench drafts --input spec_bench.jsonl --per-category 4 --draft lookup --draft auto",

@@ -15,6 +15,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, last_options, peer_options
+from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -51,6 +52,7 @@ class KernelOptions(PeerOptions):
 
 @click.command(
     "kernels",
+    cls=Command,
     short_help="Cost of a pass over k tokens.",
     epilog=opt.examples(
         "edgedec bench kernels -m qwen2.5-coder-1.5b",

@@ -27,6 +27,7 @@ from edgedec.cli.bench.options import (
     levels_option,
     peer_options,
 )
+from edgedec.cli.rare import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.core.units import size
 from edgedec.sampling import SamplingParams
@@ -75,6 +76,7 @@ class MemoryOptions(PeerOptions):
 
 @click.command(
     "memory",
+    cls=Command,
     short_help="Peaks of random sessions, a long chat and peers.",
     epilog=opt.examples(
         "edgedec bench memory --repeat 200",

@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_options
+from edgedec.cli.rare import Command
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class SpeedOptions(PeerOptions):
 
 @click.command(
     "speed",
+    cls=Command,
     short_help="Plain decoding, prefill, load and memory, beside peers.",
     epilog=opt.examples(
         "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,11 @@ import pytest
 
 from edgedec.bench.harness.chat_prompts import ChatPrompts
 from edgedec.bench.harness.memory_levels import CURVE, FULL, Level, drafts_end, generation
+from edgedec.bench.harness.pairing import Spread
 from edgedec.bench.harness.questions import Question
+from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
+from edgedec.bench.studies.drafts import RateRatio
+from edgedec.bench.studies.speed_within_budgets import BudgetRow
 from edgedec.cli.bench.options import Levels
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
@@ -104,6 +109,16 @@ def test_every_level_answers_or_says_why_not(folder: Path, tmp_path: Path) -> No
     assert not plot or "drafts" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
     again = report(bench(folder, *arguments(folder, *levels, *save, "--json")))
     assert again["within"] == facts["within"]  # nothing was measured a second time
+
+
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
+def test_plain_decoding_far_above_all_others_fits_into_the_picture(tmp_path: Path) -> None:
+    pairs = RateRatio("base", Spread(1.0, 0.9, 1.1), 1.0, 1, 0)
+    row = BudgetRow("edgedec+auto at full", "auto", "full", "", generation=10 * MB, choice={}, ratio=pairs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_speed_over_memory([row], {"auto": 40.0}, tmp_path / "curve.svg", title="far above")
+    assert (tmp_path / "curve.svg").stat().st_size > 1000
 
 
 def test_sessions_as_a_chat_has_them_want_more_context_than_the_questions(folder: Path) -> None:

@@ -1,5 +1,6 @@
-"""A new command takes one file and one line. Drafters and backends show the same beside their rooms:
-``tests/draft/test_a_new_drafter.py``, ``tests/backends/test_open.py``.
+"""A new command, or a new study of the bench, takes one file and one line.
+
+Drafters and backends show the same in ``tests/draft/test_a_new_drafter.py``, ``tests/backends/test_open.py``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgedec.cli.app import COMMANDS, app
+from edgedec.cli.bench import STUDIES, Study
 
 
 def file_of(name: str, command: click.Command) -> ModuleType:
@@ -31,3 +33,15 @@ def test_a_command_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(COMMANDS, "greet", "Greet a model.")
     assert "Greet a model." in CliRunner().invoke(app, ["--help"]).output
     assert CliRunner().invoke(app, ["greet"]).output == "hello\n"
+
+
+def test_a_study_of_the_bench_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command("coin", short_help="Toss a coin.")
+    def coin() -> None:
+        """Toss a coin."""
+        click.echo("heads")
+
+    monkeypatch.setitem(sys.modules, "edgedec.cli.bench.coin", file_of("edgedec.cli.bench.coin", coin))
+    monkeypatch.setitem(STUDIES, "coin", Study("edgedec.cli.bench.coin", "Toss a coin."))
+    assert "Toss a coin." in CliRunner().invoke(app, ["bench", "--help"]).output
+    assert CliRunner().invoke(app, ["bench", "coin"]).output == "heads\n"

@@ -21,7 +21,7 @@ SYSTEM_PROBES = {
     "edgedec/backends/onnx/kv_pages.py",
     "edgedec/backends/llama_cpp/binding.py",
     "edgedec/bench/peers/onnxruntime_genai_peer.py",
-    "edgedec/bench/peers/serve.py",
+    "edgedec/bench/harness/serve.py",
     "edgedec/telemetry/machine.py",
     "export/interrupt.py",
 }

@@ -290,5 +290,5 @@ class Peer:
         self.model = replace(self.model, kv=budget.plan.choice.kv)
         self._drafting = budget.drafting(asked)
         wanted = {"kv": budget.wanted.kv, "context": budget.wanted.context}
-        end = drafts_end(budget.facts, budget.wanted, elastic=self.run.context is None)
+        end = drafts_end(budget.known, budget.wanted, elastic=self.run.context is None)
         return {"memory": {**budget.as_json(), "wanted": wanted}, "drafts_end": end}
