@@ -14,8 +14,9 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import guard_messages, split_special
 from edgedec.text.limits import TextLimits
-from edgedec.text.pieces import SPACE, PieceRule, piece_rule, spellings
-from edgedec.text.tokenizer_guard import check_steps, most_shrinking
+from edgedec.text.pieces import SPACE, PieceRule, piece_rule
+from edgedec.text.token_lengths import BYTE_OF, CHAR_OF, TokenLengths
+from edgedec.text.tokenizer_guard import check_steps
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -27,6 +28,8 @@ _AGAIN = "export or pull the model again"
 
 _SHORT_CHARS = 8_192
 """Length up to which a text is encoded whole; nothing about cutting is found out for it."""
+_LONG_PIECE_CHARS = 70_000
+"""Length from which a piece is one that could not be cut; its tokens are estimated before it is encoded."""
 _ENCODING_BYTES = 160
 """Memory that encoding takes for each byte of text, at most, as measured."""
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -51,6 +54,7 @@ class Tokenizer:
         }
         self._special_ids = {text: i for i, (text, special) in self._added.items() if special}
         self._adds_space = _adds_space(backend)
+        self._lengths = TokenLengths(backend, info.kind)
         self._pieces: dict[int, bytes] = {}
 
     @classmethod
@@ -135,7 +139,7 @@ class Tokenizer:
 
     def most_bytes(self, tokens: int) -> int:
         """Bytes of UTF-8 beyond which a text is certainly more than ``tokens`` tokens."""
-        return tokens * self._longest_bytes * most_shrinking(self._backend)
+        return self._lengths.most_bytes(tokens)
 
     def token_text(self, token: int) -> str:
         """Return a token as the vocabulary spells it, ``<|im_end|>`` or ``Ġthe``; '' for no token."""
@@ -153,7 +157,7 @@ class Tokenizer:
     def id_of(self, piece: bytes) -> int | None:
         """Find the token that adds exactly ``piece`` to a text; None if there is none."""
         if self.info.kind == "bpe":
-            spellings = ["".join([_CHAR_OF[byte] for byte in piece])]
+            spellings = ["".join([CHAR_OF[byte] for byte in piece])]
         else:
             spellings = [piece.decode("utf-8", "replace").replace(" ", SPACE)]
             if len(piece) == 1:
@@ -212,6 +216,8 @@ class Tokenizer:
                 ids += self._encode_piece(piece, parse_special)
                 continue
             limits.check(len(ids))
+            if len(piece) > _LONG_PIECE_CHARS:
+                limits.check(len(ids) + self._lengths.fewest(piece))
             with limits.lease(_ENCODING_BYTES * len(piece.encode("utf-8", "surrogatepass"))):
                 ids += self._encode_piece(piece, parse_special)
         return ids
@@ -249,15 +255,6 @@ class Tokenizer:
     def _piece_rule(self) -> PieceRule | None:
         return piece_rule(self._backend, adds_space=self._adds_space)
 
-    @cached_property
-    def _longest_bytes(self) -> int:
-        """Bytes of the longest token."""
-        added = max((len(text.encode()) for text, _ in self._added.values()), default=1)
-        if self.info.kind == "bpe":  # a character stands for a byte
-            return max(added, max(map(len, spellings(self._backend)), default=1))
-        texts = (text.replace(SPACE, " ") for text in spellings(self._backend))
-        return max(added, max((len(text.encode()) for text in texts), default=1))
-
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self.info.bos_id
         return ids if bos is None or ids[:1] == [bos] else [bos, *ids]
@@ -268,7 +265,7 @@ class Tokenizer:
             return b"" if special else text.encode()
         text = self.token_text(token)
         if self.info.kind == "bpe":
-            return b"".join(_BYTE_OF.get(char, b"") or char.encode() for char in text)
+            return b"".join(BYTE_OF.get(char, b"") or char.encode() for char in text)
         if match := _BYTE.fullmatch(text):
             return bytes([int(match[1], 16)])
         return text.replace(SPACE, " ").encode()
@@ -306,18 +303,3 @@ def _adds_space(backend: Backend) -> bool:
     if cutter is not None:
         text = "".join(piece for piece, _ in cutter.pre_tokenize_str(text))
     return text == f"{SPACE}a"
-
-
-def _byte_alphabet() -> dict[str, bytes]:
-    """Make the table of the characters that stand for the 256 bytes in byte-level BPE.
-
-    Printable Latin-1 stands for itself; the other bytes are characters from U+0100 on.
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(256) if byte not in printable]
-    table = {chr(byte): bytes([byte]) for byte in printable}
-    return table | {chr(0x100 + n): bytes([byte]) for n, byte in enumerate(others)}
-
-
-_BYTE_OF = _byte_alphabet()
-_CHAR_OF = {piece[0]: char for char, piece in _BYTE_OF.items()}

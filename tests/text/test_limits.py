@@ -14,8 +14,10 @@ import pytest
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
 from edgedec.text.limits import TextLimits
 from edgedec.text.template import ChatTemplate
+from edgedec.text.token_lengths import TokenLengths
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
+from tests.text.multilingual import hard_texts, mixtures
 
 WORDS = {"▁": -1.0, "a": -2.0, "▁a": -0.5, "é": -3.0}
 
@@ -109,6 +111,26 @@ def test_encoding_books_its_memory_piece_by_piece(bpe: Tokenizer) -> None:
     assert held == 0
     with pytest.raises(MemoryBudgetError):
         bpe.encode("w" * 500_000, limits=TextLimits(10**6, lease))
+
+
+def test_a_text_that_cannot_be_cut_is_not_encoded_if_its_letters_make_too_many_tokens(bpe: Tokenizer) -> None:
+    watched = watch(bpe)
+    limits = TextLimits(50_000)
+    text = "z" * 300_000
+    assert len(text) < bpe.most_bytes(limits.most_tokens)
+    with pytest.raises(ContextFullError, match="more than 50000 tokens"):
+        bpe.encode(text, limits=limits)
+    assert not watched.texts
+
+
+def test_no_text_has_fewer_tokens_than_its_bytes_say(bpe: Tokenizer, tmp_path: Path) -> None:
+    spm = built(tmp_path, spm_metadata(WORDS, add_space_prefix=True))
+    for tokenizer in (bpe, spm):
+        lengths = TokenLengths(tokenizer._backend, tokenizer.info.kind)
+        every = [tokenizer.token_bytes(token).decode("utf-8", "ignore") for token in range(tokenizer.size)]
+        for text in [*mixtures(300, seed=8), *hard_texts(), *(text * 50 for text in every)]:
+            assert lengths.fewest(text) <= len(tokenizer.encode(text, add_bos=False)), text
+        assert lengths.fewest("the hello " * 100) > 50
 
 
 class Slow(Watched):
