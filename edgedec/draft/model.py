@@ -1,10 +1,10 @@
-"""Drafting with a smaller model.
+"""Drafting with a smaller model, the draft model.
 
-Its cache follows the committed tokens lazily: missing tokens are fed when a draft is asked for, and rejected
-ones are forgotten then. Every further token of a draft costs a pass of the small model; the
-runners-up of each position come with it, and a close runner-up shares the next pass (a tree of two), so that
-its continuation is known too. Where to stop: EAGLE-2 (Li et al. 2024) and DySpec (Xiong et al. 2024) keep
-the most probable paths; AdaEDL (Agrawal et al. 2024) ends a draft by the entropy of the last step.
+Its cache follows the committed tokens lazily: a query feeds the missing tokens and forgets the rejected ones.
+Every further token of a draft costs a pass of the draft model. The runners-up of each position come with it,
+and a close runner-up shares the next pass (a tree of two), so that its continuation is known too. Where to
+stop: EAGLE-2 (Li et al. 2024) and DySpec (Xiong et al. 2024) keep the most probable paths; AdaEDL (Agrawal et
+al. 2024) ends a draft by the entropy of the last step.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
 from edgedec.sampling import Occurred, SamplingParams
 
-_MOST_READ = 128
+_MOST_READ_TOKENS = 128
 """Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began
 there: reading all of a long prompt can take longer than drafts save, and lookup covers the distant past.
 """
-_LEAST = 0.02
+_LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
-_UNSURE = 4.0
-"""Nats; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
+_UNSURE_NATS = 4.0
+"""Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
 _NO_ROWS = Rows(indices=())
 _CLOSE = 0.5
 """A runner-up at least this probable beside the first shares its pass, which costs about a third more."""
@@ -67,12 +67,12 @@ class ModelDrafter(Drafter):
         ids = self._bridge.read()
         if not ids or limit < 1:
             return EMPTY
-        sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST))
+        sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST_REACH))
         return self._bridge.said(sketch).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
-        """See ``Foreseeing``: greedily, a chain. Drafts of ``propose`` also depend on earlier queries (only
-        the end of a text that grew much is read), so the end is read anew here.
+        """Greedily, a chain. Reads the end of the text anew: drafts of ``propose`` also depend on earlier
+        queries, since only the end of a text that grew much is read.
         """
         self.begin(tokens, 0)
         self._forward.rewind(0)
@@ -92,12 +92,12 @@ class ModelDrafter(Drafter):
         return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
 
     def _catch_up(self, ids: list[int]) -> HeadRows:
-        """Make the cache hold ``ids``, or their end; the answer to the last of them, which is always fed.
+        """Make the cache hold ``ids``, or their end; returns the answer to the last of them, always fed.
 
-        Feeds in passes as long as the model takes, at most ``_MOST_READ`` tokens; where more is missing, and
-        where next to nothing is left of what was read, it starts anew with the end of the text.
+        Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Starts anew with the
+        end of the text where more tokens are missing, and where hardly any of those read remain.
         """
-        most = min(max(self._forward.capacity // 2, 1), _MOST_READ)
+        most = min(max(self._forward.capacity // 2, 1), _MOST_READ_TOKENS)
         known = ids[self._skipped :]
         same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
         same = self._forward.reachable(max(same, 0))
@@ -153,7 +153,7 @@ class ModelDrafter(Drafter):
 
     def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int) -> list[int]:
         """Add tokens that may follow ``node``; return those that can be followed in turn, best first."""
-        if head.entropy[row] > _UNSURE:
+        if head.entropy[row] > _UNSURE_NATS:
             return []
         path = sketch.path(node)
         reach = 1.0 if node == ROOT else sketch.reach[node]
