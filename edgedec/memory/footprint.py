@@ -7,7 +7,8 @@ Symbols: n tokens of context; T tokens of a prompt in one pass; g drafted tokens
 P = max(T, 1 + g); D and F the widths of hidden state and MLP; Q the width of query, key and value together;
 H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r bytes of a row.
 
-    process    resident bytes once the models are loaded, weights apart: measured, not modelled
+    process    resident bytes once the models are loaded, weights apart: measured, not modelled. The most
+               that the process for an unknown chat template takes is added
     weights    all bytes of the file, for a pass reads them all. A table of embeddings that the head does not
                share does not count: passes copy its rows from the file
     kv_cache   2 L H_kv ceil(n r / page) page: the rows of a head lie together, and pages are committed as

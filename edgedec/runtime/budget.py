@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from edgedec.runtime.loaded_model import LoadedModel
 
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What fits, the ledger in which all of it is leased, and the leases of what was there before."""
@@ -92,7 +93,7 @@ def within(
     resident = rss_bytes() or peak_rss_bytes()
     known = MemoryFacts(
         _weighty(model),
-        process=max(resident - mapped_rss_bytes(WEIGHTS), 0),
+        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(model),
         drawing=drawing,
         drafter=_weighty(drafter) if drafter else None,
         kinds=model.forward.caps.kv_kinds,
@@ -120,6 +121,11 @@ def within(
     for lease in held:
         lease.take()
     return Budget(known, wanted, plan, ledger, tuple(held))
+
+
+def _template_bytes(model: LoadedModel) -> int:
+    """Return the memory of the process that renders the model's chat template; 0 if it needs none."""
+    return 0 if model.template is None else model.template.process_bytes
 
 
 def _weighty(model: LoadedModel) -> ModelMemory:

@@ -1,7 +1,7 @@
-"""Chat templates: Jinja programs that come with a model, and are not to be trusted.
+"""Renders chat templates: Jinja programs that come with a model and are not trusted.
 
-They run sandboxed: no attribute tricks, no changing of the messages, and bounds on steps and sizes. Templates
-that are not in ``known_templates`` run in a process of their own besides, under limits of time and memory.
+- All templates run in a sandbox: no access to internals, no changes to messages, bounds on steps and sizes.
+- Templates that are not in ``known_templates`` also run in a process with limits of time and memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any, Protocol
 
 from edgedec.core.errors import BadFileError, Remedy, TemplateError
 from edgedec.text.known_templates import KNOWN_TEMPLATES
-from edgedec.text.template_process import PROCESS_BYTES, TemplateProcess
 
 FILE_NAME = "chat_template.jinja"
 MAX_CHARS = 1_000_000
-"""Most characters of the result, and of any text on the way, beyond those of the messages themselves."""
+"""Most characters of the result, and of any intermediate text, beyond four times those of the messages."""
 
 
 class _Renderer(Protocol):
@@ -27,10 +26,10 @@ class _Renderer(Protocol):
 
 
 class ChatTemplate:
-    """A template. ``bos`` and ``eos`` are the texts it sees as ``bos_token`` and ``eos_token``.
+    """A chat template; ``bos`` and ``eos`` are the texts that it sees as ``bos_token`` and ``eos_token``.
 
-    It is compiled when it is first needed: raw prompts neither wait for that nor fail with it. Threads that
-    render at the same time take turns.
+    It is compiled at first use, so that raw prompts neither wait for that nor fail with it. Several threads
+    may render; they take turns.
     """
 
     def __init__(self, source: str, *, bos: str, eos: str) -> None:
@@ -42,7 +41,10 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, bundle_dir: Path, *, bos: str, eos: str) -> ChatTemplate | None:
-        """The bundle's template, or None for a model without one. BadFileError when it cannot be read."""
+        """Read the bundle's template; return None for a model without one.
+
+        Raises BadFileError when it cannot be read.
+        """
         path = bundle_dir / FILE_NAME
         try:
             source = path.read_text(encoding="utf-8")
@@ -56,23 +58,25 @@ class ChatTemplate:
 
     @property
     def known(self) -> bool:
-        """True for a template in ``known_templates``, which runs in this process."""
+        """True for a template in ``known_templates``, which is rendered in this process."""
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest() in KNOWN_TEMPLATES
 
     @property
     def process_bytes(self) -> int:
-        """Most memory of the process that renders the template; 0 for a known one."""
+        """Most memory, in bytes, of the process that renders the template; 0 for a known one."""
+        from edgedec.text.template_process import PROCESS_BYTES
+
         return 0 if self.known else PROCESS_BYTES
 
     def compile(self) -> None:
-        """Raises TemplateError, naming the line, when the source is not valid Jinja."""
+        """Compile the template now. Raises TemplateError, naming the line, if it is not valid Jinja."""
         with self._lock, _hinted():
             self._ready()
 
     def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
-        """The prompt for ``messages`` (each with ``role`` and ``content``).
+        """Return the prompt for ``messages``, each with ``role`` and ``content``.
 
-        Raises TemplateError, naming the line, when the template is not valid, fails, refuses the messages (in
+        Raises TemplateError, naming the line, if the template is not valid, fails, refuses the messages (in
         its own words), or exceeds its bounds.
         """
         variables = {
@@ -95,6 +99,8 @@ class ChatTemplate:
 
                 self._renderer = CompiledTemplate(self.source)
             else:
+                from edgedec.text.template_process import TemplateProcess
+
                 self._renderer = TemplateProcess(self.source)
         return self._renderer
 

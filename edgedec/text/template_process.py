@@ -37,7 +37,7 @@ class TemplateProcess:
     def __init__(self, source: str) -> None:
         self._source = source
         self._process: subprocess.Popen[bytes] | None = None
-        self._lines: list[list[int]] = []
+        self._lines: list[list[int]] | None = None
         self._start()
 
     def render(self, variables: Mapping[str, Any], max_chars: int) -> str:
@@ -66,7 +66,7 @@ class TemplateProcess:
         except OSError as error:
             raise TemplateError(f"cannot start a process for the chat template: {error}") from error
         weakref.finalize(self, _end, self._process)
-        self._lines = []
+        self._lines = None
         self._lines = self._ask({"source": self._source})["lines"]
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -86,22 +86,24 @@ class TemplateProcess:
         raise self._ended(answer.decode("utf-8", "replace"))
 
     def _ended(self, dump: str) -> TemplateError:
-        """Say why the process ended, from the stack that it wrote as it did."""
+        """Say why the process ended, by the stack that it wrote before."""
         slow = dump.startswith("Timeout")
-        if not self._lines:
+        if self._lines is None:
             how = "takes too long to compile" if slow else "crashes the compiler"
             return TemplateError(f"the chat template is broken: it {how}")
         reason = "it takes too long" if slow else "it crashed its process"
         frame = _FRAME.search(dump)
-        where = f" in line {self._template_line(int(frame[1]))}" if frame else ""
+        where = f" in line {_line(int(frame[1]), self._lines)}" if frame else ""
         return TemplateError(f"the chat template failed{where}: {reason}")
 
-    def _template_line(self, code_line: int) -> int:
-        return next((line for line, first in reversed(self._lines) if first <= code_line), 1)
+
+def _line(code_line: int, lines: list[list[int]]) -> int:
+    """Return the line of the template that became the line ``code_line`` of Python."""
+    return next((line for line, first in reversed(lines) if first <= code_line), 1)
 
 
 def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> bytes:
-    """One line of answer, or everything the process wrote if it ended instead."""
+    """Return one line of answer, or everything that the process wrote if it ended instead."""
     assert process.stdin is not None
     assert process.stdout is not None
     message = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
@@ -119,7 +121,7 @@ def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> byte
 
 
 def _import_path(name: str) -> str:
-    """The folder from which Python imports the package ``name``."""
+    """Return the folder from which Python imports the package ``name``."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise TemplateError(f"the chat template needs the package {name}, which is not installed")

@@ -50,6 +50,8 @@ def main() -> None:
 
 
 class _Worker:
+    """Compiles and renders one template under the limits of this module."""
+
     def __init__(self) -> None:
         faulthandler.dump_traceback_later(REQUEST_S, exit=True, file=sys.stdout)
         faulthandler.cancel_dump_traceback_later()  # the stack of its thread is now part of the count
@@ -97,7 +99,7 @@ class _Worker:
 
 
 def _address_space() -> int | None:
-    """Bytes of address space in use; None on systems that do not limit it (all but Linux)."""
+    """Return the bytes of address space in use; None on systems that do not limit it (all but Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     import resource

@@ -17,6 +17,8 @@ from edgedec.runtime.drafting import DRAFTERS, Drafting
 from edgedec.runtime.loaded_model import LoadedModel, load_model
 from edgedec.sampling import SamplingParams, drawing_bytes
 from edgedec.session.reply import Settings
+from edgedec.text.template import ChatTemplate
+from edgedec.text.template_process import PROCESS_BYTES
 from tests.fixtures.tiny_models import session_of, tiny_bundle
 from tests.session.parrot import load_parrot
 
@@ -73,6 +75,17 @@ def test_the_reply_is_the_same_within_every_budget_that_keeps_the_cache_in_fp16(
         if choice.kv == "fp16":
             assert text == expected
     assert seen >= {("fp16", True), ("fp16", False)}
+
+
+def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Path) -> None:
+    model, known = fitted(bundle, PLENTY)
+    other = replace(
+        load_model(bundle, threads=1, context=256), template=ChatTemplate("unknown", bos="", eos="")
+    )
+    unknown = within(PLENTY, other, Drafting(), elastic=True, drawing=drawing_bytes(SAMPLED))
+    assert model.template is not None
+    assert known.plan.parts["process"] == RESIDENT
+    assert unknown.plan.parts["process"] == RESIDENT + PROCESS_BYTES
 
 
 def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
