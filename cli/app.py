@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from edgedec import __version__
 from edgedec.cli import screen
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
+from edgedec.core.version import __version__
 
 COMMANDS = {
     "chat": "Talk with a model.",

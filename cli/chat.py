@@ -13,17 +13,17 @@ from edgedec.cli import errors, screen, slash, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to, terminated
-from edgedec.cli.opening import Opened, open_for_replies
+from edgedec.cli.opening import open_model, run_config, say_overrun
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
 from edgedec.cli.session_file import Kept
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.when_full import DROP, WHEN_FULL
-from edgedec.session.saved_session import ModelId
+from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
 
 if TYPE_CHECKING:
-    from edgedec.session.chat import Session
+    from edgedec.api import Model
+    from edgedec.session.chat import Chat
 
 
 @click.command(
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @opt.reply_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, model: str, session_file: Path | None, when_full: str, **options: Any
+    ctx: click.Context, /, model: str, session_file: Path | None, when_full: WhenFull, **options: Any
 ) -> None:
     """Talk with a model.
 
@@ -78,133 +78,114 @@ def command(
     newest tokens and a draft of what follows attend to (a model that drafts says what follows, see --draft,
     or else what followed before), in place of what is newest.
     """
-    from edgedec.sampling import MOST_DRAWING
-    from edgedec.session.chat import Session
-    from edgedec.session.reply import Settings
-
-    settings = Settings(opt.take_params(options), options["max_tokens"], options["stops"])
-    drafting = opt.take_drafting(options)
-    opened = open_for_replies(
-        ctx,
-        model,
-        drafting,
-        options,
-        drawing=MOST_DRAWING,
-        when_full=when_full,
-    )
-    loaded = opened.model
-    if loaded.template is None:
-        screen.dim(f"note: {loaded.manifest.name} is a base model without a chat template; it continues text")
+    opened = open_model(ctx, model, run_config(options, when_full=when_full))
+    if (template := opened.loaded.template) is None:
+        screen.dim(f"note: {opened.name} is a base model without a chat template; it continues text")
     else:
-        loaded.template.compile()  # a broken one shows now, not after the first turn was typed
-    system = options["system"] if loaded.template is not None else None
-    session = Session(
-        loaded.forward,
-        loaded.tokenizer,
-        loaded.template,
-        settings,
-        system=system,
-        speculation=opened.speculation,
-        when_full=when_full,
-        notice=screen.dim,
-    )
-    kept = Kept(session_file, session, ModelId.of(loaded.manifest)) if session_file else None
+        template.compile()  # a broken one shows now, not after the first turn was typed
+    system = options["system"] if template is not None else None
+    chat = opened.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    kept = Kept(session_file, chat) if session_file else None
     if kept:
-        kept.restore(opt.chosen_over(ctx, settings.params))
-    chat = Chat(session, opened, kept)
+        kept.restore(opt.chosen_over(ctx, chat.settings.params))
+    window = ChatWindow(opened, chat, kept)
     with kept.to_the_end() if kept else nullcontext():
         if seams(ctx).interactive():
-            _converse(chat, ctx)
+            _converse(window, ctx)
         else:
-            _answer(chat, ctx)
+            _answer(window, ctx)
 
 
-def _converse(chat: Chat, ctx: click.Context) -> None:
+def _converse(window: ChatWindow, ctx: click.Context) -> None:
     from edgedec.cli.terminal import typed_turns
 
-    chat.greet()
+    window.greet()
     try:
         for text in typed_turns(seams(ctx).store().home / "chat_history"):
             try:
-                chat.turn(text)
+                window.turn(text)
             except EdgeDecError as error:
                 errors.show(error.message, hint_of(error))
             except KeyboardInterrupt:
-                chat.session.recover()
+                window.chat.recover()
                 screen.dim("stopped at once; the next reply reads the conversation again")
+            verification.check(ctx)
             if terminated():
                 break
-            verification.check(ctx)
     except slash.Quit:
         return
 
 
-def _answer(chat: Chat, ctx: click.Context) -> None:
+def _answer(window: ChatWindow, ctx: click.Context) -> None:
     from edgedec.cli.text_input import piped_turns
 
     try:
-        for text in piped_turns(chat.session.prompts):
-            chat.turn(text)
+        for text in piped_turns(window.chat.prompts):
+            window.turn(text)
             verification.check(ctx)
-            if chat.session.last is not None and chat.session.last.finish_reason == "interrupted":
+            if window.chat.last is not None and window.chat.last.finish_reason == "interrupted":
                 raise KeyboardInterrupt
     except slash.Quit:
         return
 
 
-class Chat:
-    """One line in, everything that it leads to out."""
+class ChatWindow:
+    """Takes one line, and shows everything that it leads to."""
 
-    def __init__(self, session: Session, opened: Opened, kept: Kept | None = None) -> None:
-        self.session = session
+    def __init__(self, model: Model, chat: Chat, kept: Kept | None = None) -> None:
+        self.chat = chat
         self.kept = kept
-        self._loaded = opened.model
-        self._opened = opened
+        self.traced = False
+        """Whether replies are shown with the drafters of their tokens."""
+        self.model = model
 
     def greet(self) -> None:
-        name, forward = self._loaded.manifest.name, self._loaded.forward
-        screen.dim(f"{name}, {forward.capacity} tokens of context, {self._loaded.isa} kernels; /help helps")
-        if self.session.messages and self.kept:
-            screen.dim(f"continuing {self.kept.path}: {slash.turns(self.session)}")
+        model = self.model
+        screen.dim(
+            f"{model.name}, {model.context} tokens of context, {model.loaded.isa} kernels; /help helps"
+        )
+        if self.chat.messages and self.kept:
+            screen.dim(f"continuing {self.kept.path}: {slash.turns(self.chat)}")
 
     def turn(self, text: str) -> None:
         """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
         if text.startswith("/"):
             kept = self.kept.path if self.kept else None
-            slash.run(text, slash.Context(self.session, self._loaded, screen.dim, kept))
+            slash.run(text, slash.Context(self, screen.dim, kept))
         else:
             self._answer(text)
-        self._opened.say_overrun()
-        if self.session.policy and (news := self.session.policy.news()):
+        say_overrun(self.model)
+        if self.chat.policy and (news := self.chat.policy.news()):
             screen.dim(news)
         if self.kept:
             self.kept.try_to_save()
 
     def _answer(self, text: str) -> None:
-        before, ends_line = self.session.last, False
-        palette = tracing.Palette() if self.session.traced and tracing.coloured() else None
+        before, ends_line = self.chat.last, False
+        palette = tracing.Palette() if self.traced and tracing.coloured() else None
         try:
-            with interrupts_to(self.session):
-                for piece in self.session.reply(text):
-                    tracing.show(piece, self.session.last, palette)
+            with interrupts_to(self.chat):
+                reply = self.chat.reply(text)
+                for piece in reply:
+                    tracing.show(piece, reply, palette)
                     ends_line = piece.endswith("\n")
         finally:
-            if self.session.last is not before and not ends_line:
+            if self.chat.last is not before and not ends_line:
                 click.echo()
-        if self.session.traced and self.session.last is not None:
-            tracing.conclude(self.session.last.trace(), palette)
+        if self.traced and self.chat.last is not None:
+            tracing.conclude(self.chat.last.trace(), palette)
         self._summary()
 
     def _summary(self) -> None:
-        reply = self.session.last
+        reply = self.chat.last
         if reply is None or not sys.stderr.isatty():
             return
-        missing = self.session.policy.missing if self.session.policy else 0
-        line = reply.stats.summary(None if missing else self._loaded.forward.capacity)
+        missing = self.chat.policy.missing if self.chat.policy else 0
+        line = reply.stats.summary(None if missing else self.model.context)
         notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
         note = notes.get(reply.finish_reason or "")
         if missing:
             line += f" | lossy: {missing} tokens have left the cache"
-        if (drafts := self.session.speculation) and (per_pass := drafts.tally.block_efficiency):
+        if (drafts := self.chat.speculation) and (per_pass := drafts.tally.block_efficiency):
             line += f" | {per_pass:.2f} tokens a pass"
         screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

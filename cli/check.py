@@ -11,7 +11,9 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.seams import open_draft, open_model
+from edgedec.cli.opening import fetch_bundles, run_config
+from edgedec.cli.seams import seams
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.units import size
@@ -53,15 +55,17 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     """
     from edgedec.runtime.pairing import paired, require
 
-    theirs = open_model(ctx, target, threads=threads, context=None)
-    if not theirs.forward.caps.trees or not theirs.forward.caps.exact:
+    config = run_config({"threads": threads, "draft": draft})
+    bundles = fetch_bundles(ctx, target, config)
+    models = seams(ctx).load(bundles.target, bundles.drafts, config.threads)
+    theirs, mine = models.target, next(iter(models.drafts.values()))
+    if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
         raise UnsupportedError(
-            f"nothing can draft for {theirs.manifest.name}: it has no passes over trees of tokens",
+            f"nothing can draft for {theirs.name}: it has no passes over trees of tokens",
             hint="bundles made with optimum run without drafts",
         )
-    mine = open_draft(ctx, theirs, draft)
     pairing = paired(theirs.tokenizer, mine.tokenizer)
-    require(pairing, theirs.manifest.name, mine.manifest.name)
+    require(pairing, theirs.name, mine.name)
     report = _report(theirs, mine, pairing)
     if as_json:
         screen.show_json(report)
@@ -71,14 +75,16 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
 
 
 def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
-    seconds = [_pass_seconds(model.forward) for model in (target, draft)]
+    theirs = target.backend.forward(CacheConfig())
+    mine = draft.backend.forward(CacheConfig(min(theirs.capacity, draft.spec.context_length)))
+    seconds = [_pass_seconds(forward) for forward in (theirs, mine)]
     ratio = seconds[1] / seconds[0]
     return {
-        "target": _model(target, seconds[0]),
-        "draft": _model(draft, seconds[1]),
+        "target": _model(target, theirs, seconds[0]),
+        "draft": _model(draft, mine, seconds[1]),
         **_vocabularies(target, draft, pairing),
-        "draft_bytes": sum(draft.forward.nbytes().values()),
-        "trees": draft.forward.caps.trees,
+        "draft_bytes": sum(mine.nbytes().values()),
+        "trees": draft.backend.caps.trees,
         "pass_ratio": round(ratio, 4),
         "verdict": _verdict(ratio),
     }
@@ -99,11 +105,11 @@ def _vocabularies(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> 
     }
 
 
-def _model(model: LoadedModel, seconds: float) -> dict[str, Any]:
+def _model(model: LoadedModel, forward: Forward, seconds: float) -> dict[str, Any]:
     return {
-        "name": model.manifest.name,
+        "name": model.name,
         "tokens": model.tokenizer.size,
-        "context": model.forward.capacity,
+        "context": forward.capacity,
         "bytes": model.manifest.files[WEIGHTS].bytes,
         "pass_s": round(seconds, 6),
     }

@@ -13,10 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgedec import __version__
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.core.verification import Verification
+from edgedec.core.version import __version__
 from edgedec.telemetry import bandwidth, machine
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from edgedec.core.errors import UsageError
+from edgedec.core.units import parse_size
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
 
@@ -38,11 +39,10 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", str(value).strip().lower())
-        if not found or found[2] in ("i", "ib"):
-            self.fail(f"{value!r} is not a size; 600MB, 1.5GB and 512MiB are", param, ctx)
-        factor = 1024 if "i" in found[2] else 1000
-        return int(float(found[1]) * factor ** " kmgt".index((found[2] or " ")[0].replace("b", " ")))
+        try:
+            return parse_size(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 memory_option = click.option(
@@ -101,6 +101,11 @@ draft_option = click.option(
     "(lookup, recycling) and models, by name or path. The reply stays the same.",
 )  # fmt: skip
 
+draft_tokens_option = click.option(
+    "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
+    help="Most tokens drafted for one pass.",
+)  # fmt: skip
+
 _RUNTIME = (
     click.option(
         "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
@@ -116,10 +121,7 @@ _RUNTIME = (
     kv_option,
     memory_option,
     draft_option,
-    click.option(
-        "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
-        help="Most tokens drafted for one pass.",
-    ),
+    draft_tokens_option,
     click.option(
         "--history/--no-history", default=False, show_default=True,
         help="Keep what drafters learned for the next session: that is text of prompts and replies.",
@@ -130,6 +132,14 @@ _RUNTIME = (
 def reply_options(command: F) -> F:
     """Everything that says how a reply is drawn and computed."""
     for option in reversed((*_RUNTIME, *_SAMPLING)):
+        command = option(command)
+    return command
+
+
+def plan_options(command: F) -> F:
+    """Add those of ``reply_options`` that change how much memory a run takes."""
+    size = (threads_option, context_option, kv_option, memory_option, draft_option, draft_tokens_option)
+    for option in reversed((*size, *_SAMPLING[:-1])):
         command = option(command)
     return command
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +10,17 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.opening import within_memory
+from edgedec.cli.opening import fetch_bundles, run_config
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import fetch_drafts, open_model, seams
+from edgedec.cli.seams import seams
 from edgedec.core.units import size
-from edgedec.core.when_full import STOP, WHEN_FULL
+from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
 
 if TYPE_CHECKING:
     from edgedec.control import CostCurve
     from edgedec.runtime.budget import Budget
+    from edgedec.runtime.config import RunConfig
     from edgedec.runtime.loaded_model import LoadedModel
 
 WHY = {
@@ -34,7 +34,6 @@ WHY = {
     "drafter": "weights, cache and scratch of the model that drafts",
     "slack": "what a session comes to need besides",
 }
-_UNLIMITED = 1 << 50
 
 
 @click.command(
@@ -50,14 +49,14 @@ _UNLIMITED = 1 << 50
     ),
 )
 @opt.model_option
-@opt.reply_options
+@opt.plan_options
 @click.option(
-    "--at-once", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="Plan for so many conversations at once, as generate --lines has them.",
+    "--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Plan for N conversations that share each pass, as generate --input has them.",
 )  # fmt: skip
 @click.option(
-    "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="WHAT",
-    help="Plan for what happens when the context is full: see chat.",
+    "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="POLICY",
+    help="Plan for this way to go on when the context is full; see chat.",
 )  # fmt: skip
 @opt.json_option
 @opt.plot_option
@@ -66,90 +65,79 @@ def command(
     ctx: click.Context,
     /,
     model: str,
-    at_once: int,
-    when_full: str,
+    batch: int,
+    when_full: WhenFull,
     as_json: bool,
     plot: Path | None,
     **options: Any,
 ) -> None:
-    """Say what a session with these options takes, and what fits into --memory.
+    """Say what a run with these options takes, and what fits into --memory.
 
-    The options are those of chat and generate. Without --memory nothing is given up. The model is loaded, for
-    what it holds then is measured and the rest computed, but nothing is read or generated.
+    The options are those of chat and generate that change memory. Without --memory nothing is given up. The
+    model is loaded, and what the process holds then is measured; the rest is computed. Nothing is generated.
 
     --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds are
-    predicted from what passes cost on this machine, which the first reply with drafts measures and keeps;
-    where nothing was measured, none are drawn. With drafts they lie between one token a pass and all drafts
-    right.
+    predicted from pass costs on this machine, which the first reply with drafts measures and keeps. With
+    drafts they lie between one token a pass and all drafts right.
     """
     from edgedec.bench.plots.figure import check_plot
-    from edgedec.sampling import drawing_bytes
-    from edgedec.session.conversations import check_several
+    from edgedec.runtime.batch import check_batch
+    from edgedec.runtime.budget import plan_memory
 
     if plot:
         check_plot(plot)
-    params = opt.take_params(options)
-    drafting = opt.take_drafting(options)
-    fetch_drafts(ctx, drafting)
-    loaded = open_model(ctx, model, threads=options["threads"], context=options["context"], kv=options["kv"])
-    if at_once > 1:
-        check_several(loaded, at_once, drafting)
-    memory = options["memory"]
-    budget, _ = within_memory(
-        ctx,
-        _UNLIMITED if memory is None else memory,
-        loaded,
-        drafting,
-        elastic=options["context"] is None,
-        drawing=drawing_bytes(params),
-        conversations=at_once,
-        when_full=when_full,
-    )
+    config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
+    bundles = fetch_bundles(ctx, model, config)
+    models = seams(ctx).load(bundles.target, bundles.drafts, config.threads)
+    if batch > 1:
+        check_batch(models.target, batch, config.drafting)
+    budget = plan_memory(models, config)
     if plot:
-        _draw(ctx, model, loaded, budget, options, plot)
+        _draw(ctx, model, models.target, budget, config, plot)
     if as_json:
         report = budget.as_json()
-        if memory is None:
+        if config.memory is None:
             del report["budget_bytes"]
-        screen.show_json({"model": loaded.manifest.name, **report, "milestones": _milestones(budget)})
+        screen.show_json({"model": models.target.name, **report, "milestones": _milestones(budget)})
         return
-    _show(loaded.manifest.name, budget, memory)
+    _show(models.target.name, budget, options["memory"])
 
 
 def _milestones(budget: Budget) -> list[dict[str, object]]:
     from edgedec.memory.plan import least, milestones
 
-    known, wanted = budget.known, budget.wanted
+    facts, wanted = budget.facts, budget.wanted
     return [
-        {"bytes": least(known, wanted), "below": "nothing fits"},
-        *({"bytes": nbytes, "below": what} for nbytes, what in milestones(known, wanted)),
+        {"bytes": least(facts, wanted), "below": "nothing fits"},
+        *({"bytes": nbytes, "below": what} for nbytes, what in milestones(facts, wanted)),
     ]
 
 
 def _draw(
-    ctx: click.Context, given: str, model: LoadedModel, budget: Budget, options: dict[str, Any], path: Path
+    ctx: click.Context, given: str, model: LoadedModel, budget: Budget, config: RunConfig, path: Path
 ) -> None:
-    """Draw plans; ``given``: the model as the user names it."""
+    """Draw plans; ``given`` is the model as the user names it."""
     from edgedec.bench.plots.memory_plan import draw_plans, plans
     from edgedec.runtime.pass_costs import CostFile
 
-    found = plans(budget.known, budget.wanted, elastic=options["context"] is None)
+    found = plans(budget.facts, budget.wanted, elastic=config.context is None)
     costs: dict[str, CostCurve] = {}
     for kv in dict.fromkeys(plan.choice.kv for plan in found):
-        curve = CostFile.of(replace(model, kv=kv), seams(ctx).store().home / "costs").read()
+        curve = CostFile.of(model, kv, seams(ctx).store().home / "costs").read()
         if curve is not None:
             costs[kv] = curve
         else:
             how = f"edgedec generate -m {shlex.quote(given)} --kv {kv} -p Hi"
             notice(f"no speed with a cache in {kv}: its passes were never measured; `{how}` does it")
-    name, threads = model.manifest.name, model.threads
-    draw_plans(found, costs, options["memory"], path, title=f"{name}, {model.isa}, {threads} threads")
+    title = f"{model.name}, {model.isa}, {model.threads} threads"
+    memory = config.memory_bytes
+    draw_plans(found, costs, memory if isinstance(memory, int) else None, path, title=title)
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:
     from edgedec.memory.footprint import longest_pass
 
-    plan, count = budget.plan, budget.known.sequences
+    plan, count = budget.plan, budget.facts.sequences
     longest = longest_pass(plan.choice, count)
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
     words = {"context": context, "kv": plan.choice.kv, "longest": longest}

@@ -12,7 +12,7 @@ _SET: dict[str, Callable[[int | str], str]] = {
     "context": lambda least: f"use --context {least} or more",
     "draft": lambda choice: f"use --draft {choice}",
     "when_full": lambda policy: f"use --when-full {policy}",
-    "conversations": lambda most: f"use --at-once with 1 to {most}",
+    "conversations": lambda most: f"use --batch with 1 to {most}",
     "model": lambda name: f"start with `edgedec chat -m {name}`",
     "pull": lambda name: f"edgedec pull {name}",
 }
@@ -25,7 +25,7 @@ _CHANGE: dict[str, str] = {
     "kv": "leave out --kv",
     "history": "leave out --history",
     "when_full": "leave out --when-full",
-    "conversations": "leave out --at-once",
+    "conversations": "leave out --batch",
     "stop": "leave out --stop to have none",
     "quant": "leave out --quant",
     "raw": "`edgedec generate --raw` does without the template",

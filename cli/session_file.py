@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.cli import errors, screen
 from edgedec.core.errors import EdgeDecError, UsageError
-from edgedec.session.saved_session import ModelId, document_of, restore_session, save_session
+from edgedec.session.saved_session import document_of, restore_session, save_session
 from edgedec.session.session_file import remove_leftovers
 
 if TYPE_CHECKING:
     from edgedec.sampling import SamplingParams
-    from edgedec.session.chat import Session
+    from edgedec.session.chat import Chat
 
 
 class Kept:
     """The file of ``session``. One that cannot be written costs a line, and the conversation goes on."""
 
-    def __init__(self, path: Path, session: Session, model: ModelId) -> None:
+    def __init__(self, path: Path, session: Chat) -> None:
         self.path = path
         self._session = session
-        self._model = model
+        assert session.codec.model_id is not None
+        self._model = session.codec.model_id
         self._saved: dict[str, Any] | None = None
         """What the file says; None before there is one."""
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.session.saved_session import ModelId, restore_session, save_session
 
 if TYPE_CHECKING:
+    from edgedec.api import Model
+    from edgedec.cli.chat import ChatWindow
     from edgedec.decode.speculation import Speculation
-    from edgedec.runtime.loaded_model import LoadedModel
-    from edgedec.session.chat import Session
+    from edgedec.session.chat import Chat
 
 
 class Quit(Exception):  # noqa: N818 - it is no error
@@ -22,13 +22,20 @@ class Quit(Exception):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True)
 class Context:
-    """Objects that a command may act on; ``say`` shows a line that is not part of the conversation."""
+    """The chat that a command acts on. ``say`` shows a line that is not part of the conversation."""
 
-    session: Session
-    model: LoadedModel
+    window: ChatWindow
     say: Callable[[str], None]
     kept: Path | None = None
     """The file that the chat is kept in."""
+
+    @property
+    def chat(self) -> Chat:
+        return self.window.chat
+
+    @property
+    def model(self) -> Model:
+        return self.window.model
 
 
 @dataclass(frozen=True)
@@ -59,25 +66,25 @@ def _help(context: Context, argument: str) -> None:
 
 
 def _reset(context: Context, argument: str) -> None:
-    context.session.reset()
+    context.chat.reset()
     context.say("The conversation starts over.")
 
 
 def _system(context: Context, argument: str) -> None:
     if not argument:
-        context.say(f"System message: {context.session.system or 'none'}")
+        context.say(f"System message: {context.chat.system or 'none'}")
         return
-    if context.model.template is None:
-        raise UsageError(f"{context.model.manifest.name} has no chat template, so no system message either")
-    context.session.set_system(None if argument == "-" else argument)
+    if context.model.loaded.template is None:
+        raise UsageError(f"{context.model.name} has no chat template, so no system message either")
+    context.chat.set_system(None if argument == "-" else argument)
     what = "removed" if argument == "-" else "set"
     context.say(f"System message {what}; the conversation starts over.")
 
 
 def _save(context: Context, argument: str) -> None:
     path = Path(argument).expanduser()
-    save_session(path, context.session, ModelId.of(context.model.manifest))
-    context.say(f"Saved {turns(context.session)} to {path}.")
+    context.chat.save(path)
+    context.say(f"Saved {turns(context.chat)} to {path}.")
 
 
 def _load(context: Context, argument: str) -> None:
@@ -85,32 +92,31 @@ def _load(context: Context, argument: str) -> None:
     if context.kept is not None:
         hint = f"start another chat with --session {path}"
         raise UsageError(f"this chat is kept in {context.kept}, and would replace what that says", hint=hint)
-    saved = restore_session(path, context.session, ModelId.of(context.model.manifest), context.say)
-    context.session.adjust(params=saved.params)
+    context.chat.restore(path)
+    params = context.chat.settings.params
     context.say(
-        f"Loaded {turns(context.session)} from {path}"
-        f" (temperature {saved.params.temperature:g}, seed {saved.params.seed})."
+        f"Loaded {turns(context.chat)} from {path} (temperature {params.temperature:g}, seed {params.seed})."
     )
 
 
 def _stats(context: Context, argument: str) -> None:
-    session, totals = context.session, context.session.totals
+    chat, totals = context.chat, context.chat.totals
     fed = totals.prompt_tokens - totals.reused_tokens
     rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
     context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
     context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
-    policy = session.policy
-    resident = len(session.engine.committed) - (policy.missing if policy else 0)
-    context.say(f"context   {resident} of {context.model.forward.capacity} tokens")
+    policy = chat.policy
+    resident = len(chat.engine.committed) - (policy.missing if policy else 0)
+    context.say(f"context   {resident} of {context.model.context} tokens")
     if policy:
         context.say(f"lossy     {policy.lossy}: {policy.tokens} tokens have left the cache")
-    for name, count in context.model.forward.nbytes().items():
-        kept = f" ({context.model.kv})" if name == "kv_cache" and context.model.kv else ""
+    for name, count in context.model.single.forward.nbytes().items():
+        kept = f" ({context.model.single.kv})" if name == "kv_cache" and context.model.single.kv else ""
         context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
-    context.say(f"kernels   {context.model.isa}")
-    context.say(f"drafts    {_drafts(session.speculation)}")
-    if session.last is not None:
-        context.say(f"last      {session.last.stats.summary(context.model.forward.capacity)}")
+    context.say(f"kernels   {context.model.loaded.isa}")
+    context.say(f"drafts    {_drafts(chat.speculation)}")
+    if chat.last is not None:
+        context.say(f"last      {chat.last.stats.summary(context.model.context)}")
 
 
 def _drafts(speculation: Speculation | None) -> str:
@@ -128,8 +134,8 @@ def _drafts(speculation: Speculation | None) -> str:
 def _trace(context: Context, argument: str) -> None:
     if argument not in ("on", "off"):
         raise UsageError("/trace is on or off", hint="/trace on shows which tokens were drafted")
-    context.session.traced = argument == "on"
-    undrafted = context.session.traced and context.session.speculation is None
+    context.window.traced = argument == "on"
+    undrafted = context.window.traced and context.chat.speculation is None
     context.say(f"Trace {argument}." + (" Nothing is drafted: --draft auto." if undrafted else ""))
 
 
@@ -137,9 +143,9 @@ def _quit(context: Context, argument: str) -> None:
     raise Quit
 
 
-def turns(session: Session) -> str:
+def turns(chat: Chat) -> str:
     """How many there are: ``2 turns``."""
-    count = sum(message.role == "user" for message in session.messages)
+    count = sum(message.role == "user" for message in chat.messages)
     return f"{count} turn{'' if count == 1 else 's'}"
 
 

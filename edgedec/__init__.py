@@ -1,12 +1,90 @@
-"""EdgeDec: exact, memory-bounded language-model decoding on small devices."""
+"""EdgeDec: exact, memory-bounded language-model decoding on small devices.
+
+``open`` a model, then ``chat`` with it or ``complete`` texts. Names are imported at their first use.
+"""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from edgedec.core.version import __version__
 
 # Recent builds of ONNX Runtime queue usage data under the user's home and send it to their maker. They read
 # this once, when they are imported, which only modules below this one do.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-__version__ = "0.1.0"
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from edgedec.api import Model, open
+    from edgedec.core.errors import (
+        BackendError,
+        BadFileError,
+        ContextFullError,
+        DownloadError,
+        EdgeDecError,
+        MemoryBudgetError,
+        NotFoundError,
+        StorageError,
+        TemplateError,
+        UnsupportedError,
+        UsageError,
+    )
+    from edgedec.runtime.config import RunConfig
+    from edgedec.sampling import SamplingParams
+    from edgedec.session.chat import Chat
+    from edgedec.session.conversations import Conversations
+    from edgedec.session.reply import Reply
+
+_HOMES = {
+    "open": "edgedec.api",
+    "Model": "edgedec.api",
+    "Chat": "edgedec.session.chat",
+    "Conversations": "edgedec.session.conversations",
+    "Reply": "edgedec.session.reply",
+    "RunConfig": "edgedec.runtime.config",
+    "SamplingParams": "edgedec.sampling",
+    **dict.fromkeys(
+        (
+            "BackendError",
+            "BadFileError",
+            "ContextFullError",
+            "DownloadError",
+            "EdgeDecError",
+            "MemoryBudgetError",
+            "NotFoundError",
+            "StorageError",
+            "TemplateError",
+            "UnsupportedError",
+            "UsageError",
+        ),
+        "edgedec.core.errors",
+    ),
+}
+__all__ = [
+    "BackendError",
+    "BadFileError",
+    "Chat",
+    "ContextFullError",
+    "Conversations",
+    "DownloadError",
+    "EdgeDecError",
+    "MemoryBudgetError",
+    "Model",
+    "NotFoundError",
+    "Reply",
+    "RunConfig",
+    "SamplingParams",
+    "StorageError",
+    "TemplateError",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module 'edgedec' has no attribute {name!r}")
+    return getattr(import_module(home), name)

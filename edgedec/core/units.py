@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from edgedec.core.errors import UsageError
+
 
 def size(count: float) -> str:
     """Return bytes in decimal units, as disks and download pages count them.
@@ -23,3 +27,18 @@ def size_up(count: int) -> str:
     '300MB'
     """
     return f"{-(-count // 1_000_000)}MB"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``text`` names: "600MB", "1.5 GB", "512MiB", or a plain number.
+
+    Raises UsageError for anything else.
+
+    >>> parse_size("1.5GB")
+    1500000000
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", text.strip().lower())
+    if not found or found[2] in ("i", "ib"):
+        raise UsageError(f"{text!r:.40} is not a size", hint="600MB, 1.5GB and 512MiB are")
+    factor = 1024 if "i" in found[2] else 1000
+    return int(float(found[1]) * factor ** " kmgt".index((found[2] or " ")[0].replace("b", " ")))

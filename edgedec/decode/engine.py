@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 
 from edgedec.core.forward import Forward, Source
+from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.tree import EMPTY
 from edgedec.decode.checks import check_newest, check_request, common_prefix
@@ -46,7 +47,7 @@ class Engine:
     ) -> None:
         self.policy = policy
         self._forward = forward
-        self._speculation = speculation
+        self.speculation = speculation
         self._passes = Passes(forward, policy, observe, clock)
         self._replies = 0
         self._committed: list[int] = []
@@ -55,6 +56,11 @@ class Engine:
     @property
     def spec(self) -> ModelSpec:
         return self._forward.spec
+
+    @property
+    def ledger(self) -> LedgerLike:
+        """The ledger that the model and its callers lease memory from."""
+        return self._forward.ledger
 
     @property
     def committed(self) -> Sequence[int]:
@@ -97,8 +103,8 @@ class Engine:
             raise ValueError(f"{len(tokens)} tokens for a cache that holds {self._forward.length}")
         self._replies += 1
         self._committed = list(tokens)
-        if self._speculation:
-            self._speculation.begin(self._committed, 0)
+        if self.speculation:
+            self.speculation.begin(self._committed, 0)
 
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
@@ -138,9 +144,9 @@ class Engine:
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=logprobs or 0
         )
         self._forward.rewind(self.reusable(prompt))
-        if self._speculation:
+        if self.speculation:
             kept = common_prefix(self._committed, prompt)
-            self._speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
+            self.speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
         self._committed = prompt
         self._replies += 1
         end = min(len(prompt) + max_tokens, self.capacity)
@@ -164,8 +170,8 @@ class Engine:
         finally:
             if reply.number == self._replies and self._forward.length > len(self._committed):
                 self._forward.rewind(len(self._committed))
-            if reply.number == self._replies and self._speculation:
-                self._speculation.end()
+            if reply.number == self._replies and self.speculation:
+                self.speculation.end()
 
     def _round(self, reply: ReplyPlan, progress: Progress | None) -> list[Step]:
         """Feed what the cache lacks and a draft behind it; returns the steps to commit."""
@@ -174,7 +180,7 @@ class Engine:
         last = len(waiting) - 1
         draft = self._draft(last, min(reply.end - position, most) - 1)
         tree = draft.tree if draft else EMPTY
-        rule = self._speculation.rule if self._speculation else KEYED
+        rule = self.speculation.rule if self.speculation else KEYED
         head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree)))
         self._passes.report(progress, self._committed)
         try:
@@ -196,6 +202,6 @@ class Engine:
 
     def _draft(self, last: int, room: int) -> SpeculationRound | None:
         """A draft of at most ``room`` tokens; an empty one behind more than the last committed token."""
-        if self._speculation is None:
+        if self.speculation is None:
             return None
-        return self._speculation.undrafted() if last else self._speculation.round(room)
+        return self.speculation.undrafted() if last else self.speculation.round(room)

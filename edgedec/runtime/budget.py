@@ -1,50 +1,62 @@
-"""A loaded model, and what may draft for it, made to fit a budget of memory.
+"""The memory budget of a run: facts of the loaded models in, a memory plan and its ledger out.
 
-What the process holds once its models are loaded is measured; what will come on top is computed, leased from
-one ledger, and given up in a stated order where it does not fit.
+The process is measured once its models are loaded. All that comes on top is computed, leased from one ledger,
+and given up in a stated order where it does not fit.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
-from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import Remedy, UnsupportedError
+from edgedec.backends.checks import checked_capacity
+from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.manifest import WEIGHTS
-from edgedec.core.when_full import SPECKV, STOP
+from edgedec.core.units import size
+from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
+from edgedec.decode.speculation import Notice
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import MemoryPlan, planned
 from edgedec.memory.release import release_freed
+from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import OFF, Drafting
+from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgedec.runtime.loaded_model import LoadedModel
+UNLIMITED_BYTES = 1 << 50
+"""A budget in which nothing is given up."""
+_KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What fits, the ledger in which all of it is leased, and the leases of what was there before."""
+    """A memory plan, the ledger in which all of it is leased, and the leases of what is held already."""
 
-    known: MemoryFacts
+    facts: MemoryFacts
     wanted: MemoryChoice
     plan: MemoryPlan
     ledger: Ledger
     held: tuple[Lease, ...]
 
+    @property
+    def choice(self) -> MemoryChoice:
+        return self.plan.choice
+
     def drafting(self, asked: Drafting) -> Drafting:
-        """Of the drafts asked for those that fit."""
-        choice = self.plan.choice
+        """Return those of the drafters asked for that fit."""
+        choice = self.choice
         names = asked.names if choice.model_drafts or not asked.models else ",".join(asked.chosen) or OFF
         if not choice.drafted:
             names = OFF
         return replace(asked, names=names, tokens=max(choice.drafted, 1), tables=choice.tables)
+
+    def cache(self, model: LoadedModel, sequences: int = 1) -> CacheConfig:
+        """Return the KV cache that the plan gives ``model``, the target or its draft model."""
+        context = min(self.choice.context, model.spec.context_length)
+        return CacheConfig(context, kv_of(model, self.choice.kv), longest_pass(self.choice, sequences))
 
     def as_json(self) -> dict[str, object]:
         """The plan for machines."""
@@ -63,64 +75,87 @@ class Budget:
         return max(peak_rss_bytes() - self.plan.budget, 0)
 
 
-def within(
-    budget: int | Callable[[MemoryFacts, MemoryChoice], int],
-    model: LoadedModel,
-    drafting: Drafting,
-    *,
-    elastic: bool,
-    drawing: int,
-    drafter: LoadedModel | None = None,
-    conversations: int = 1,
-    when_full: str = STOP,
-) -> Budget:
-    """MemoryPlan for ``budget`` bytes and make the model's cache, which must be empty, and its drafter's fit.
+def kv_of(model: LoadedModel, kv: KvType) -> KvType:
+    """Return ``kv`` if the model's KV cache can be of that kind, else "fp16"."""
+    return kv if kv in model.backend.caps.kv_kinds else "fp16"
 
-    ``budget`` may be a function of what is known and what is wanted. ``elastic``: nobody named a context.
-    ``drawing``: see ``MemoryFacts``. ``conversations``: so many at once, each with the context of the plan;
-    see ``Conversations``. ``when_full``: see ``Session``. Raises MemoryBudgetError for a budget too small,
-    UnsupportedError for a model whose memory is not ours to plan.
+
+def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
+    """Fit the run into ``config.memory``; nothing is allocated yet.
+
+    Raises MemoryBudgetError for a budget too small, UnsupportedError for a model whose memory another runtime
+    keeps, UsageError for several draft models.
     """
-    models = [one for one in (model, drafter) if one is not None]
-    for one in models:
-        if not one.forward.caps.reserves:
-            raise UnsupportedError(
-                f"{one.manifest.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
-                hint="set no bound, or export the model for EdgeDec's kernels",
-                remedy=(Remedy("memory"), Remedy("export")),
-            )
-    release_freed()
-    resident = rss_bytes() or peak_rss_bytes()
-    known = MemoryFacts(
-        _weighty(model),
-        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(model),
-        drawing=drawing,
-        drafter=_weighty(drafter) if drafter else None,
-        kinds=model.forward.caps.kv_kinds,
-        sequences=conversations,
-        speckv=when_full == SPECKV,
-    )
-    drafts = drafting.names != OFF
-    wanted = MemoryChoice(
-        context=model.forward.capacity,
-        kv=model.kv or "fp16",
-        prompt_pass=min(LONGEST_PASS, model.forward.capacity),
-        drafted=drafting.tokens if drafts else 0,
-        tables=drafting.most_tables if drafts else 0,
-        model_drafts=drafter is not None,
-    )
-    nbytes = budget if isinstance(budget, int) else budget(known, wanted)
-    plan = planned(known, wanted, nbytes, elastic=elastic)
+    _check(models)
+    facts, wanted = memory_facts(models, config), wanted_choice(models, config)
+    memory = config.memory_bytes
+    if memory is None:
+        memory = UNLIMITED_BYTES
+    nbytes = memory if isinstance(memory, int) else memory(facts, wanted)
+    plan = planned(facts, wanted, nbytes, elastic=config.context is None)
     ledger = Ledger(plan.parts)
     held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
-    _reserve(model, plan.choice, longest_pass(plan.choice, conversations), ledger)
-    if drafter and known.drafter and plan.choice.model_drafts:
-        its_own = ledger.under("drafter")
-        held.append(its_own.lease("weights", known.drafter.weights))
-        _reserve(drafter, plan.choice, longest_pass(plan.choice), its_own)
+    if facts.drafter and plan.choice.model_drafts:
+        held.append(ledger.under("drafter").lease("weights", facts.drafter.weights))
     for lease in held:
         lease.take()
-    return Budget(known, wanted, plan, ledger, tuple(held))
+    return Budget(facts, wanted, plan, ledger, tuple(held))
+
+
+def within_budget(models: LoadedModels, config: RunConfig, notice: Notice) -> Budget | None:
+    """Plan for the budget, if there is one; ``notice`` hears what was given up."""
+    if config.memory is None:
+        return None
+    budget = plan_memory(models, config)
+    for line in budget.plan.given_up:
+        notice(f"memory budget {size(budget.plan.budget)}, {line}")
+    return budget
+
+
+def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
+    """Measure the process, whose models are loaded, and collect the sizes that no plan changes."""
+    release_freed()
+    resident = rss_bytes() or peak_rss_bytes()
+    draft = next(iter(models.drafts.values()), None)
+    return MemoryFacts(
+        _model_memory(models.target),
+        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(models.target),
+        drawing=config.drawing,
+        drafter=_model_memory(draft) if draft else None,
+        kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
+        sequences=config.sequences,
+        speckv=config.when_full == SPECKV,
+    )
+
+
+def wanted_choice(models: LoadedModels, config: RunConfig) -> MemoryChoice:
+    """Return what the run would choose if memory had no limit."""
+    drafting, capacity = config.drafting, checked_capacity(models.target.spec, config.context)
+    drafts = drafting.names != OFF
+    return MemoryChoice(
+        context=capacity,
+        kv=config.kv,
+        prompt_pass=min(LONGEST_PASS, capacity),
+        drafted=drafting.tokens if drafts else 0,
+        tables=drafting.most_tables if drafts else 0,
+        model_drafts=bool(models.drafts),
+    )
+
+
+def _check(models: LoadedModels) -> None:
+    if len(models.drafts) > 1:
+        raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
+    for one in _all(models):
+        if not one.backend.caps.reserves:
+            raise UnsupportedError(
+                f"{one.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
+                hint="run it without a budget, or export the model for EdgeDec's kernels",
+                remedy=(Remedy("memory"), Remedy("export")),
+            )
+
+
+def _all(models: LoadedModels) -> list[LoadedModel]:
+    return [models.target, *models.drafts.values()]
 
 
 def _template_bytes(model: LoadedModel) -> int:
@@ -128,14 +163,6 @@ def _template_bytes(model: LoadedModel) -> int:
     return 0 if model.template is None else model.template.process_bytes
 
 
-def _weighty(model: LoadedModel) -> ModelMemory:
-    spec = model.forward.spec
-    copied = spec.table_bytes if sys.platform.startswith("linux") else 0
-    return ModelMemory(spec, model.forward.nbytes()["weights"] - copied, model.threads)
-
-
-def _reserve(model: LoadedModel, choice: MemoryChoice, longest: int, ledger: Ledger) -> None:
-    assert model.backend is not None
-    context = min(choice.context, model.backend.spec.context_length)
-    model.forward = model.backend.forward(CacheConfig(context, choice.kv, longest), ledger)
-    model.kv = choice.kv
+def _model_memory(model: LoadedModel) -> ModelMemory:
+    copied = model.spec.table_bytes if sys.platform.startswith("linux") else 0
+    return ModelMemory(model.spec, model.backend.weight_bytes - copied, model.threads)

@@ -1,4 +1,4 @@
-"""Drafters that go on where the last session ended, if the user wants that."""
+"""The drafters' knowledge on disk, where the user wants it kept between runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgedec.core.errors import StorageError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.decode.speculation import Notice, Speculation
 from edgedec.draft.history import read_history, write_history
-from edgedec.memory.ledger import SLACK
+from edgedec.memory.ledger import SLACK, Ledger
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -21,13 +21,13 @@ _COPIES = 2
 
 
 def with_history(
-    model: LoadedModel, speculation: Speculation, folder: Path, notice: Notice
+    model: LoadedModel, ledger: Ledger, speculation: Speculation, folder: Path, notice: Notice
 ) -> Callable[[], None]:
-    """Give the drafters what they knew of this model when it was last saved; returns what saves it again.
+    """Give the drafters their saved knowledge of this model; returns a function that saves it again.
 
-    A file that is damaged, or not ours, costs a line to ``notice`` and is replaced at the end.
+    A damaged or foreign file costs a line to ``notice`` and is replaced at the end.
     """
-    vocab_size = model.forward.spec.vocab_size
+    vocab_size = model.spec.vocab_size
     key = hashlib.sha256(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode()).hexdigest()
     file = folder / f"{key[:24]}.drafts"
     knowledge: dict[str, bytes] = {}
@@ -38,8 +38,6 @@ def with_history(
                 drafter.restore(knowledge.pop(name), vocab_size)
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
-
-    ledger = model.forward.ledger
 
     def all_known() -> Iterator[tuple[str, bytes]]:
         sizes = speculation.nbytes()

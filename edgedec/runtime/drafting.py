@@ -1,45 +1,41 @@
-"""Speculation for a loaded model: which drafters there are, and what passes cost on this machine."""
+"""Drafters by name: the table of those that need no model, and a user's choice among them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.control import BatchCosts
 from edgedec.core.errors import UsageError
-from edgedec.core.leasing import LedgerLike
-from edgedec.decode.speculation import Notice, Speculation
+from edgedec.decode.speculation import Notice
 from edgedec.draft import Drafter, Lookup, Recycling
-from edgedec.runtime.pairing import model_drafter
-from edgedec.runtime.pass_costs import CostFile, known_costs
-from edgedec.telemetry.stats import Clock
+from edgedec.memory.ledger import Ledger
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
 
-DRAFTERS: Mapping[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recycling)}
-"""Drafters that need no model. A new one is its own file and its name here."""
 AUTO, OFF = "auto", "off"
 MOST_DRAFTED = 15
-"""Tokens beside the committed one; passes get dear beyond 16."""
+"""Drafted tokens of a pass beside the committed one. Passes get expensive beyond 16 tokens."""
+
+
+DRAFTERS: dict[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recycling)}
+"""Drafters that need no model; "auto" is all of them. A new one is its own file and a name here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What a user chose: ``names`` by comma, "auto" (all but models) or "off"; most tokens drafted at once.
+    """A choice of drafters.
 
-    A name that is no drafter's is a model's, or its path.
+    ``names`` are drafters by comma: "auto" for all of ``DRAFTERS``, "off" for none, and any other name is a
+    draft model or its path. ``tokens`` is the most that is drafted for one pass. ``history``: drafters may
+    keep on disk what they learned. ``tables``: bytes that all drafters without a model may learn; None for as
+    many as are of use.
     """
 
     names: str = AUTO
     tokens: int = MOST_DRAFTED
     history: bool = False
-    """Whether drafters may keep what they learned on disk."""
     tables: int | None = None
-    """Bytes that all drafters without a model may learn; None: as much as is of use."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for an empty name, and for "off" beside others."""
@@ -59,7 +55,7 @@ class Drafting:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names or paths of models that draft."""
+        """Names or paths of draft models."""
         return tuple(name for name in self._listed if name not in DRAFTERS and name != OFF)
 
     @property
@@ -69,86 +65,18 @@ class Drafting:
 
 
 def no_drafter(name: str) -> UsageError:
-    """What to say of a name that is nothing's."""
+    """Return the error for a name that neither a drafter nor a model has."""
     known = ", ".join((AUTO, OFF, *DRAFTERS))
     return UsageError(
         f"there is no drafter {name[:40]!r}", hint=f"there are {known}, and models by name or path"
     )
 
 
-def speculation_for(
-    model: LoadedModel,
-    drafting: Drafting,
-    costs: Path,
-    *,
-    clock: Clock,
-    notice: Notice,
-    open_draft: Callable[[str], LoadedModel] | None = None,
-) -> Speculation | None:
-    """The drafters, with what passes cost: measured once per model, machine and threads, kept in ``costs``.
+def table_drafters(drafting: Drafting, ledger: Ledger) -> list[Drafter]:
+    """Make the chosen drafters that need no model.
 
-    ``open_draft`` loads the models that draft. None for "off", and for a model that cannot run trees of
-    tokens; if drafters were named, a line says so. Raises UnsupportedError for a model that cannot draft for
-    this one.
+    Each gets its share of ``drafting.tables``, leased from ``ledger``.
     """
-    if not _can_draft(model, drafting, notice):
-        return None
-    drafters = _drafters(drafting, model.forward.ledger)
-    if open_draft is not None:
-        drafters += [model_drafter(name, model, open_draft(name)) for name in drafting.models]
-    file = CostFile.of(model, costs)
-    curve = known_costs(model, file, clock=clock, notice=notice)
-    return Speculation(
-        drafters,
-        curve,
-        limit=drafting.tokens,
-        notice=notice,
-        clock=clock,
-        keep=file.write_quietly,
-    )
-
-
-def speculations_for(
-    model: LoadedModel, drafting: Drafting, count: int, costs: Path, *, notice: Notice
-) -> tuple[list[Speculation], BatchCosts] | None:
-    """As ``speculation_for``, for a batch of ``count`` sequences: each has its drafters, all share the costs.
-
-    The time that drafting takes is that of the sequence's own thread. No model drafts: each sequence would
-    need one of its own.
-    """
-    if not _can_draft(model, drafting, notice):
-        return None
-    file = CostFile.of(model, costs)
-    longest, ledger = count * (1 + drafting.tokens), model.forward.ledger
-    table = known_costs(model, file, clock=time.perf_counter, notice=notice, longest=longest)
-    batch = BatchCosts(table, count)
-    found = [
-        Speculation(
-            _drafters(drafting, ledger),
-            view,
-            limit=drafting.tokens,
-            notice=notice,
-            clock=time.thread_time,
-            keep=file.write_quietly,
-        )
-        for view in batch.views
-    ]
-    return found, batch
-
-
-def _can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
-    if drafting.names == OFF:
-        return False
-    if model.forward.caps.trees and model.forward.caps.exact:
-        return True
-    if drafting.names != AUTO:
-        name = model.forward.spec.name
-        notice(f"note: {name} runs without drafts; its bundle has no passes over trees of tokens")
-    return False
-
-
-def _drafters(drafting: Drafting, ledger: LedgerLike) -> list[Drafter]:
-    """Those without a model, with an even share of the bytes that there are, leased from ``ledger``."""
     most = drafting.most_tables
     share = 1.0 if drafting.tables is None or not most else min(drafting.tables / most, 1.0)
     found = []
@@ -157,3 +85,14 @@ def _drafters(drafting: Drafting, ledger: LedgerLike) -> list[Drafter]:
         found.append(DRAFTERS[name].within(nbytes))
         ledger.hold(found[-1], "tables", nbytes)
     return found
+
+
+def can_draft(model: LoadedModel, drafting: Drafting, notice: Notice) -> bool:
+    """Return whether drafters can be used; a line says so where named ones cannot."""
+    if drafting.names == OFF:
+        return False
+    if model.backend.caps.trees and model.backend.caps.exact:
+        return True
+    if drafting.names != AUTO:
+        notice(f"note: {model.name} runs without drafts; its bundle has no passes over trees of tokens")
+    return False

@@ -1,68 +1,88 @@
-"""From a bundle directory to something that can answer."""
+"""From a bundle directory to a model in memory: weights, tokenizer and chat template, but no KV cache yet."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.cache_config import CacheConfig
+from edgedec.backends.backend import Backend
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
-from edgedec.memory import KvType
+from edgedec.core.model_id import ModelId
 from edgedec.memory.release import release_freed
 from edgedec.telemetry.stats import Clock
+from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from edgedec.backends.backend import Backend
-    from edgedec.core.forward import Forward
+    from edgedec.core.model_spec import ModelSpec
     from edgedec.text.template import ChatTemplate
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """All that a session needs. ``template`` is None for base models; ``isa`` is the kernel row that runs,
-    or the runtime that does, "onnxruntime" for a bundle made with optimum and "llama.cpp" for a GGUF file.
-    ``kv`` is how the cache keeps keys and values, None where another runtime decides that.
-    """
+    """A model whose weights are mapped. ``load_s`` is the time that loading took, in seconds."""
 
-    forward: Forward
-    tokenizer: Tokenizer
-    template: ChatTemplate | None
+    backend: Backend
+    codec: Codec
     manifest: Manifest
-    isa: str
-    threads: int
-    load_s: float
-    kv: KvType | None = "fp16"
-    backend: Backend | None = None
-    """None in tests without a bundle."""
+    load_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.backend.spec
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.codec.tokenizer
+
+    @property
+    def template(self) -> ChatTemplate | None:
+        return self.codec.template
+
+    @property
+    def isa(self) -> str:
+        """The kernel row that computes, or the name of another runtime: "onnxruntime" or "llama.cpp"."""
+        return self.backend.runtime
+
+    @property
+    def threads(self) -> int:
+        return self.backend.threads
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModels:
+    """A target and its draft models, by the names that ``RunConfig.draft`` gives them."""
+
+    target: LoadedModel
+    drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
+
+    @property
+    def load_s(self) -> float:
+        """Seconds that loading the target took."""
+        return self.target.load_s
 
 
 def load_model(
-    bundle: Path,
-    *,
-    threads: int | None = None,
-    context: int | None = None,
-    kv: KvType = "fp16",
-    clock: Clock = time.perf_counter,
+    bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter
 ) -> LoadedModel:
-    """Open an exported bundle; None means as many threads, and as much context, as the backend thinks best.
-    It has room for the passes that an ``Engine`` makes, and no longer ones.
+    """Open an exported bundle. ``threads``: None for one per physical core.
 
-    Raises NotFoundError or BadFileError for the bundle, UsageError for ``context`` beyond the model's own
-    limit or an unavailable ``EDGEDEC_ISA``, UnsupportedError for a ``kv`` that the bundle cannot have,
+    Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA``,
     BackendError when the runtime refuses.
     """
     started = clock()
     manifest = Manifest.load(bundle)
     from edgedec.backends.open import open_backend
-    from edgedec.decode.engine import LONGEST_PASS
 
     backend = open_backend(bundle, manifest, threads=threads)
-    chosen = kv if kv != "fp16" or backend.caps.kv_kinds else None
-    forward = backend.forward(CacheConfig(context, chosen, LONGEST_PASS))
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -70,18 +90,19 @@ def load_model(
             hint="pull or export the model again",
         )
     release_freed()
-    template = load_template(bundle, tokenizer, manifest)
-    cores, isa, load_s = backend.threads, backend.runtime, clock() - started
-    return LoadedModel(forward, tokenizer, template, manifest, isa, cores, load_s, chosen, backend)
+    codec = Codec(tokenizer, load_template(bundle, tokenizer, manifest), ModelId.of(manifest))
+    return LoadedModel(backend, codec, manifest, clock() - started)
 
 
-def kv_of_draft(target: LoadedModel, draft: Manifest) -> KvType:
-    """How the cache of a model that drafts is kept: like its target's, where that can be chosen."""
-    return (target.kv or "fp16") if draft.kind == "edgedec" else "fp16"
+def load_models(bundle: Path, drafts: Mapping[str, Path], threads: int | None = None) -> LoadedModels:
+    """Open a target and its draft models, all with the same number of threads. Raises as ``load_model``."""
+    target = load_model(bundle, threads=threads)
+    found = {name: load_model(path, threads=target.threads) for name, path in drafts.items()}
+    return LoadedModels(target, found)
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
-    """The bundle's chat template, None for a base model. Raises BadFileError, TemplateError."""
+    """Return the bundle's chat template, None for a base model. Raises BadFileError, TemplateError."""
     if not manifest.tokenizer.chat_template:
         return None
     from edgedec.text.template import ChatTemplate

@@ -11,6 +11,7 @@ from edgedec.draft import Bridge, ModelDrafter, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from edgedec.core.forward import Forward
     from edgedec.runtime.loaded_model import LoadedModel
 
 LEAST_SHARE = 0.5
@@ -96,14 +97,17 @@ def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
     return sum(_has(target, draft, token) for token in tokens) / max(len(tokens), 1)
 
 
-def model_drafter(name: str, target: LoadedModel, draft: LoadedModel) -> ModelDrafter:
-    """``draft`` as a drafter for ``target``. Raises UnsupportedError if vocabularies forbid it."""
+def model_drafter(name: str, target: LoadedModel, draft: LoadedModel, forward: Forward) -> ModelDrafter:
+    """Make a drafter for ``target`` of ``draft``, which runs in ``forward``.
+
+    Raises UnsupportedError if the vocabularies share too little.
+    """
     same = same_tokenizer(target, draft)
     if not same:
         pairing = paired(target.tokenizer, draft.tokenizer)
         require(pairing, target.manifest.name, name)
         same = pairing.same
-    return ModelDrafter(name, draft.forward, bridge(target, draft, same=same))
+    return ModelDrafter(name, forward, bridge(target, draft, same=same))
 
 
 def same_tokenizer(target: LoadedModel, draft: LoadedModel) -> bool:
@@ -126,14 +130,14 @@ def require(pairing: Pairing, target: str, draft: str) -> None:
 def bridge(target: LoadedModel, draft: LoadedModel, *, same: bool) -> Bridge:
     """Make the bridge between the tokens of two models."""
     if same:
-        return SameVocabulary(min(target.forward.spec.vocab_size, draft.forward.spec.vocab_size))
+        return SameVocabulary(min(target.spec.vocab_size, draft.spec.vocab_size))
     info = draft.tokenizer.info
     opening = [info.bos_id] if info.add_bos and info.bos_id is not None else []
     return TextBridge(
         target.tokenizer,
         draft.tokenizer,
         control_tokens(target.tokenizer, draft.tokenizer),
-        draft_size=draft.forward.spec.vocab_size,
+        draft_size=draft.spec.vocab_size,
         opening=opening,
     )
 

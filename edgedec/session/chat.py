@@ -1,17 +1,17 @@
-"""A conversation: turns in, streamed replies out, one cache kept across all of them."""
+"""A conversation: turns in, streamed replies out, one KV cache kept across all of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
-from edgedec.core.when_full import DROP, STOP
-from edgedec.draft import lookup_ahead
-from edgedec.eviction.policies import policy_for
+from edgedec.core.when_full import STOP
 from edgedec.memory.ledger import SLACK
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompts
@@ -20,15 +20,17 @@ from edgedec.telemetry.stats import Clock, ReplyStats
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
-    from edgedec.core.forward import Forward
+    from edgedec.core.model_id import ModelId
+    from edgedec.decode.engine import Engine
     from edgedec.decode.speculation import Speculation
-    from edgedec.text.template import ChatTemplate
+    from edgedec.eviction.policy import Policy
+    from edgedec.text.codec import Codec
     from edgedec.text.tokenizer import Tokenizer
 
 
 @dataclass
 class Totals:
-    """What the session has cost so far. Tokens, and seconds spent computing."""
+    """Cost of the chat so far: tokens, and seconds spent computing."""
 
     replies: int = 0
     prompt_tokens: int = 0
@@ -46,62 +48,63 @@ class Totals:
         self.decode_s += stats.decode_s
 
 
-class Session:
+class Chat:
     """Messages, the prompt they render to, and the engine that answers.
 
     A turn that fails (context full, broken template) or that is stopped before its first character leaves
-    the conversation as it was; a reply stopped half-way is kept as far as it was shown. When the context is
-    full the oldest turns are dropped, which a line to ``notice`` says, or with "stop" the turn fails. With
-    "slide" and "speckv" tokens leave the cache, see ``memory.policy``; turns are dropped where the model's
-    own context ends.
+    the conversation as it was. A reply stopped half-way is kept as far as it was shown.
+    ``settings.when_full`` says what happens when the context is full: the oldest turns are dropped, which a
+    line to ``notice`` says, or the turn fails, or an eviction policy of the engine makes room.
 
-    ``messages`` are what the model still sees, not all that was said: neither the session nor its file grows
-    without bound, and what a file says is what the next reply will be an answer to.
+    ``messages`` holds what the model still sees, not all that was said. So neither the chat nor its file
+    grows without bound.
     """
 
     def __init__(
         self,
-        forward: Forward,
-        tokenizer: Tokenizer,
-        template: ChatTemplate | None,
+        engine: Engine,
+        codec: Codec,
         settings: Settings | None = None,
         *,
         system: str | None = None,
-        speculation: Speculation | None = None,
-        when_full: str = DROP,
         notice: Callable[[str], None] = lambda line: None,
         clock: Clock = time.perf_counter,
     ) -> None:
-        from edgedec.decode.engine import Engine
-
-        self._forward = forward
-        self.policy = policy_for(when_full, forward, speculation.ahead if speculation else lookup_ahead)
-        self.speculation = speculation
-        self.traced = False
-        """Whether replies are shown with who drafted what."""
-        self.engine = Engine(
-            forward, speculation=speculation, clock=clock if speculation else None, policy=self.policy
-        )
-        self.tokenizer = tokenizer
-        limits = TextLimits(self.engine.capacity, partial(forward.ledger.lease, SLACK))
-        self.prompts = Prompts(tokenizer, template, limits)
+        self.engine = engine
+        self.codec = codec
+        limits = TextLimits(engine.capacity, partial(engine.ledger.lease, SLACK))
+        self.prompts = Prompts(codec.tokenizer, codec.template, limits)
         self.settings = settings or Settings()
         self.messages: list[Message] = []
         self.totals = Totals()
         self.last: Reply | None = None
         """The latest reply, running or finished."""
-        self._when_full = when_full
         self._notice = notice
         self._clock = clock
         self.set_system(system)
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        return self.codec.tokenizer
+
+    @property
+    def policy(self) -> Policy | None:
+        """The engine's eviction policy."""
+        return self.engine.policy
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """The engine's drafters; None where nothing drafts."""
+        return self.engine.speculation
+
+    @property
     def system(self) -> str | None:
+        """The system message."""
         first = self.messages[0] if self.messages else None
         return first.content if first and first.role == "system" else None
 
     def set_system(self, text: str | None) -> None:
-        """Start over with this system message (None or empty: without one)."""
+        """Start over with this system message; None or empty text for none."""
         self.messages = [Message("system", text)] if text else []
         self.prompts.forget()
 
@@ -109,36 +112,36 @@ class Session:
         """Forget every turn; the system message stays."""
         self.set_system(self.system)
 
-    def reply(self, text: str) -> Generator[str, None, None]:
-        """Answer one user turn; yields text as it is certain. ``interrupt()`` ends it early.
+    def reply(self, text: str, *, logprobs: int | None = None) -> Reply:
+        """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
         Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
         does not; TemplateError when they do not render.
+
+        >>> "".join(chat.reply("Name a colour."))  # doctest: +SKIP
+        'Blue.'
         """
         self.prompts.check(text)
         before = self.messages
         fitted = self._fitted([*before, Message("user", text)])
-        prompt = fitted.prompt
-        reply = Reply(self.engine, self.tokenizer, prompt.ids, self.settings, clock=self._clock)
-        if fitted.dropped:
-            self._notice(fit.notice(fitted.dropped, self.system is not None))
-        self.last = reply
-        self.messages = fitted.messages
-        try:
-            yield from reply
-        finally:
+
+        def ended(reply: Reply) -> None:
             self.totals.add(reply.stats)
             if reply.text or reply.finish_reason == "stop":
-                self.messages.append(Message("assistant", reply.text))
-                self._remember(prompt.text, reply)
+                self.messages = [*fitted.messages, Message("assistant", reply.text)]
+                self._remember(fitted.prompt.text, reply)
             else:
                 self.messages = before
 
-    def complete(self, text: str) -> Generator[str, None, None]:
+        self.last = self._begun(fitted.prompt.ids, logprobs, ended)
+        if fitted.dropped:
+            self._notice(fit.notice(fitted.dropped, self.system is not None))
+        return self.last
+
+    def complete(self, text: str, *, logprobs: int | None = None) -> Reply:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
-        ids = self.prompts.of_text(text)
-        self.last = Reply(self.engine, self.tokenizer, ids, self.settings, clock=self._clock)
-        yield from self.last
+        self.last = self._begun(self.prompts.of_text(text), logprobs)
+        return self.last
 
     def interrupt(self) -> None:
         """End the reply in progress after its current token; does nothing when there is none."""
@@ -146,11 +149,11 @@ class Session:
             self.last.interrupt()
 
     def recover(self) -> None:
-        """After an exception in the middle of a pass: drop the cache; the next reply rebuilds it."""
+        """Drop the KV cache after an exception in the middle of a pass; the next reply rebuilds it."""
         self.engine.reset()
 
     def cached(self) -> list[int]:
-        """The conversation's tokens that the cache holds: nothing of turns that were taken back or reset."""
+        """Return the conversation's tokens that the KV cache holds, without turns that were taken back."""
         if not any(message.role == "user" for message in self.messages):
             return []
         try:
@@ -159,13 +162,52 @@ class Session:
             prompt = self.prompts.seen
         return list(self.engine.committed[: self.engine.reusable(prompt.ids)])
 
+    def save(self, path: str | Path) -> None:
+        """Write the conversation and its KV cache to ``path``, replacing a file only when all is written.
+
+        Raises StorageError; UsageError for a path that is there and no file.
+        """
+        from edgedec.session.saved_session import save_session
+
+        save_session(Path(path), self, self._model_id)
+
+    def restore(self, path: str | Path) -> None:
+        """Put the saved conversation in place of this one, so that the next reply goes on at once.
+
+        Replies are drawn as they were when it was saved. Raises NotFoundError, BadFileError, and UsageError
+        when the conversation is with another model; nothing changes then.
+        """
+        from edgedec.session.saved_session import restore_session
+
+        saved = restore_session(Path(path), self, self._model_id, self._notice)
+        self.adjust(params=saved.params)
+
+    def __enter__(self) -> Chat:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.interrupt()
+
+    @property
+    def _model_id(self) -> ModelId:
+        assert self.codec.model_id is not None, "a model without a manifest cannot be saved"
+        return self.codec.model_id
+
     def adjust(self, **changes: object) -> None:
         """Replace fields of ``settings`` for the replies to come."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
 
+    def _begun(
+        self, ids: list[int], logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
+    ) -> Reply:
+        settings = replace(self.settings, logprobs=logprobs)
+        return Reply(self.engine, self.tokenizer, ids, settings, ended=ended, clock=self._clock)
+
     def _fitted(self, messages: list[Message]) -> fit.Fitted:
-        """The turn to come, in a conversation that it fits into."""
-        if self._when_full == STOP:
+        """Drop turns until the conversation fits."""
+        if self.settings.when_full == STOP:
             return fit.Fitted(messages, self.prompts.build(messages))
         engine, build = self.engine, self.prompts.build
         fitted = fit.fit(messages, build, engine.slots, self.settings.max_tokens, engine.capacity)

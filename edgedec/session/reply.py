@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgedec.core.when_full import DROP, WhenFull
 from edgedec.sampling import SamplingParams
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.text.stop_strings import StopStrings
@@ -20,24 +21,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How replies are drawn and when they end."""
+    """How replies are drawn and when they end.
+
+    ``max_tokens`` bounds a reply in tokens; ``stops`` are strings that end it. ``when_full`` says what a chat
+    does when its context is full. ``logprobs``: alternatives to report per token; None reports nothing.
+    """
 
     params: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int = 256
     stops: tuple[str, ...] = ()
+    when_full: WhenFull = DROP
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token with the natural logarithm of its probability under the model at temperature 1.
+
+    ``top`` has the most probable tokens at that place, best first.
+    """
+
+    token: int
+    text: str
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """The fields of ``edgedec generate --logprobs --json``."""
+        top = [{"token": one.token, "text": one.text, "logprob": one.logprob} for one in self.top]
+        return {"token": self.token, "text": self.text, "logprob": self.logprob, "top": top}
 
 
 class _Interrupted(Exception):  # noqa: N818 - it is no error
     """Raised between two passes over the prompt."""
 
 
-class Reply:
-    """Iterate over it once to get the text as it becomes certain; the attributes follow along.
+def _nothing(reply: Reply) -> None:
+    """Do nothing when a reply ends."""
 
-    ``finish_reason`` is None while it runs, then ``stop`` (an end token or a stop string), ``length``
-    (``max_tokens``), ``context`` (the cache is full) or ``interrupted`` (``interrupt`` was called or the
-    iteration was abandoned). The engine is consistent in every case.
-    Raises what ``Engine.generate`` does for a prompt that is empty or does not fit.
+
+class Reply:
+    """A streamed reply: iterate over it once to get its text; the attributes follow along.
+
+    ``finish_reason`` is None while it runs, then one of
+
+    - ``stop``: an end token or a stop string,
+    - ``length``: ``max_tokens``,
+    - ``context``: the KV cache is full,
+    - ``interrupted``: ``interrupt`` was called or the iteration was abandoned.
+
+    The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
+    over. Raises what ``Engine.generate`` raises for a prompt that is empty or does not fit.
     """
 
     def __init__(
@@ -47,6 +81,7 @@ class Reply:
         prompt: Sequence[int],
         settings: Settings,
         *,
+        ended: Callable[[Reply], None] = _nothing,
         clock: Clock = time.perf_counter,
     ) -> None:
         self._tokenizer = tokenizer
@@ -54,16 +89,19 @@ class Reply:
         self._stops = StopStrings(settings.stops)
         self._end_ids = frozenset(engine.spec.eos_ids)
         self._interrupted = False
+        self._on_end = ended
         self._clock = clock
         self._timer: ReplyTimer | None = None
         self.prompt = list(prompt)
         self.reused = engine.reusable(self.prompt)
         self.tokens: list[int] = []
-        """Every token drawn, the end token included."""
+        """Every committed token, the end token included."""
         self.sources: list[str | None] = []
-        """Who drafted each of them; None: the target itself."""
+        """The drafter of each token; None for the target's own."""
+        self.logprobs: list[TokenLogprob] = []
+        """Log-probabilities of the tokens, where ``settings.logprobs`` asks for them."""
         self.text = ""
-        """What was shown: without end token and without stop string."""
+        """The text shown so far, without end token and stop string."""
         self.finish_reason: str | None = None
         self._steps = engine.generate(
             self.prompt,
@@ -71,7 +109,14 @@ class Reply:
             max_tokens=settings.max_tokens,
             stop_ids=self._end_ids,
             progress=self._between_passes,
+            logprobs=settings.logprobs,
         )
+
+    def read(self) -> str:
+        """Run the reply to its end and return its text."""
+        for _ in self:
+            pass
+        return self.text
 
     def interrupt(self) -> None:
         """Ask the reply to end after the pass in progress. Safe to call from a signal handler."""
@@ -111,6 +156,7 @@ class Reply:
                     yield piece
         finally:
             self.finish_reason = self.finish_reason or "interrupted"
+            self._on_end(self)
 
     def _pieces(self) -> Iterator[str]:
         from edgedec.text.tokenizer import StreamDecoder
@@ -122,6 +168,8 @@ class Reply:
                 self._timer.token()
                 self.tokens.append(step.token)
                 self.sources.append(step.source)
+                if step.logprob is not None:
+                    self.logprobs.append(self._logprob(step.token, step.logprob, step.top))
                 if step.token not in self._end_ids:
                     yield self._stops.push(decoder.push(step.token))
                 if self._ended(step.finish_reason):
@@ -129,6 +177,11 @@ class Reply:
         if self.finish_reason in ("stop", "length", "context"):
             yield self._stops.push(decoder.flush())
         yield self._stops.flush()
+
+    def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
+        text = self._tokenizer.token_bytes(token).decode("utf-8", "replace")
+        others = tuple(self._logprob(other, value) for other, value in top)
+        return TokenLogprob(token, text, logprob, others)
 
     def _ended(self, reason: str | None) -> bool:
         if self._stops.hit:

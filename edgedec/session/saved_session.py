@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgedec import __version__
 from edgedec.core.errors import BadFileError, Remedy, UsageError
 from edgedec.core.forward import Sink
+from edgedec.core.model_id import ModelId
+from edgedec.core.version import __version__
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import ROLES, Message
 from edgedec.session.session_file import FORMAT, VERSION, Stored, newer, open_state, write_state
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Manifest
     from edgedec.decode.engine import Engine
-    from edgedec.session.chat import Session
+    from edgedec.session.chat import Chat
 
 Notice = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelId:
-    """Which model a conversation belongs to: a name for people, a hash over all its files for us."""
-
-    name: str
-    sha256: str
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> ModelId:
-        lines = "\n".join(f"{name} {manifest.files[name].sha256}" for name in sorted(manifest.files))
-        return cls(manifest.name, hashlib.sha256(lines.encode()).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +44,7 @@ class SavedSession:
     cache: SavedCache | None = None
 
 
-def save_session(path: Path, session: Session, model: ModelId) -> None:
+def save_session(path: Path, session: Chat, model: ModelId) -> None:
     """Write conversation and cache to ``path``, replacing it only when all is written.
 
     Raises StorageError, and UsageError for a path that is there and no file.
@@ -72,7 +58,7 @@ def save_session(path: Path, session: Session, model: ModelId) -> None:
     write_state(path, document, write_cache)
 
 
-def document_of(session: Session, model: ModelId) -> dict[str, Any]:
+def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
     """All that a file says but the bytes of the cache; a conversation that has not changed has the same."""
     cache = None  # also where tokens have left it: the conversation is read again then
     if (portable := session.engine.portable) and not (session.policy and session.policy.gap):
@@ -89,7 +75,7 @@ def document_of(session: Session, model: ModelId) -> dict[str, Any]:
     }
 
 
-def restore_session(path: Path, session: Session, model: ModelId, notice: Notice) -> SavedSession:
+def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -> SavedSession:
     """Put the stored conversation into ``session``, and its cache, so that the next reply goes on at once.
 
     A cache that does not fit here is rebuilt with the next reply, which a line to ``notice`` says; version 1

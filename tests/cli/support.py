@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from edgedec.cli.app import app
 from edgedec.cli.seams import Seams
-from edgedec.memory import KvType
 from edgedec.models import Store
-from edgedec.runtime.loaded_model import LoadedModel
+from edgedec.runtime.loaded_model import LoadedModels
+from tests.fixtures.ready import Ready
 from tests.session.parrot import load_parrot
 
 
@@ -32,15 +32,15 @@ class Home:
         (bundle / "weights.bin").write_bytes(b"\0" * (size - 2))
         return bundle
 
-    def seams(self, model: LoadedModel | None = None, **others: Any) -> Seams:
-        def load(bundle: Path, *, threads: int | None, context: int | None, kv: KvType) -> LoadedModel:
-            self.opened.append({"bundle": bundle, "threads": threads, "context": context, "kv": kv})
+    def seams(self, model: Ready | None = None, **others: Any) -> Seams:
+        def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
+            self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
-            return model
+            return model.models
 
         return Seams(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
 
-    def parrot(self, *replies: str, **options: Any) -> LoadedModel:
+    def parrot(self, *replies: str, **options: Any) -> Ready:
         self.path.mkdir(exist_ok=True)
         return load_parrot(self.path, *replies, **options)
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from edgedec.backends.fake import MarkovForward
+from edgedec.core.cache_config import CacheConfig
+from edgedec.decode.engine import LONGEST_PASS
 from edgedec.text.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.ready import ready_of
 from tests.session.parrot import CAPACITY, END
 
 
@@ -93,16 +95,19 @@ def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
 
 def test_threads_and_context_reach_the_model(home: Home) -> None:
     bundle = home.install()
-    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
-    assert home.opened == [{"bundle": bundle, "threads": 3, "context": 50, "kv": "fp16"}]
+    model = home.parrot("Yes.")
+    run(home.seams(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
+    assert home.opened == [{"bundle": bundle, "threads": 3}]
+    assert model.backend.caches[-1] == CacheConfig(50, "fp16", LONGEST_PASS)
 
 
-def test_the_kind_of_cache_reaches_the_model_and_is_reported(home: Home) -> None:
+def test_the_kind_of_cache_reaches_the_model(home: Home) -> None:
     home.install()
-    model = replace(home.parrot("Yes."), kv="int8")
+    model = home.parrot("Yes.")
     result = run(home.seams(model), "generate", "-p", "Why?", "--kv", "int8", "--json")
     stats = json.loads(result.stdout)["stats"]
-    assert (home.opened[0]["kv"], stats["kv"]) == ("int8", "int8")
+    assert model.backend.caches[-1].kv == "int8"
+    assert stats["kv"] is None  # the runtime of a parrot does not say
     assert stats["kv_cache_bytes"] == model.forward.nbytes()["kv_cache"]
     assert_one_line(run(home.seams(model), "generate", "-p", "x", "--kv", "int4"), 2, "int4", "fp16", "int8")
 
@@ -160,13 +165,13 @@ def test_a_broken_template(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
     broken = ChatTemplate("line one\n{{ messages[0]['nope'].x }}", bos="", eos="")
-    result = run(home.seams(replace(model, template=broken)), "generate", "-p", "x")
+    result = run(home.seams(model.with_template(broken)), "generate", "-p", "x")
     assert_one_line(result, 4, "chat template failed in line 2", "--raw")
 
 
 def test_a_template_that_is_no_jinja_stops_chats_at_the_start_and_raw_prompts_not_at_all(home: Home) -> None:
     home.install()
-    seams = home.seams(replace(home.parrot("Yes."), template=ChatTemplate("{% for", bos="", eos="")))
+    seams = home.seams(home.parrot("Yes.").with_template(ChatTemplate("{% for", bos="", eos="")))
     for arguments in (("chat",), ("generate", "-p", "x")):
         assert_one_line(run(seams, *arguments, stdin=""), 4, "chat template is broken in line 1", "--raw")
     result = run(seams, "generate", "-p", "x", "--raw")
@@ -185,7 +190,7 @@ def test_drafts_change_no_token(home: Home) -> None:
     parrot = home.parrot()
     texts: list[str] = []
     for names in ("off", "auto", "recycling"):
-        model = replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200))
+        model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200), parrot.codec)
         result = run(
             home.seams(model), "generate", "-p", "Why?", "--max-tokens", "60", "--draft", names, "--json"
         )
@@ -209,7 +214,7 @@ def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
     parrot = home.parrot()
     texts, kept = [], []
     for history in ((), ("--history",), ("--history",), ("--no-history",)):
-        model = replace(parrot, forward=MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200))
+        model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200), parrot.codec)
         args = ("-p", "Why?", "--max-tokens", "60", "--draft", "auto", *history)
         texts.append(run(home.seams(model), "generate", *args).stdout)
         kept.append([file.stat().st_mtime_ns for file in (home.path / "drafts").glob("*")])

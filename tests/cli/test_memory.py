@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.core.units import parse_size
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
@@ -121,9 +122,7 @@ def test_what_is_no_size_is_said(home: Home, size: str) -> None:
     [("600MB", 600 * MB), ("1.5gb", 1_500_000_000), ("2MiB", 2 << 20), ("123", 123), ("7k", 7000)],
 )
 def test_sizes(size: str, count: int) -> None:
-    from edgedec.cli.options import Size
-
-    assert Size().convert(size, None, None) == count
+    assert parse_size(size) == count
 
 
 def test_a_backend_that_is_not_ours_is_refused(home: Home) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from edgedec.cli import trace
 from edgedec.cli.seams import Seams
 from edgedec.session.trace import Traced, traced
 from tests.cli.support import Home, run
+from tests.fixtures.ready import ready_of
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 ARGS = ("generate", "-p", "Why?", "--max-tokens", "60", "--draft", "recycling")
@@ -27,7 +27,7 @@ def drafting(home: Home) -> Seams:
     model = home.parrot()
     vocab = model.manifest.spec.vocab_size
     forward = MarkovForward(vocab_size=vocab, capacity=400)
-    return home.seams(replace(model, forward=forward))
+    return home.seams(ready_of(forward, model.codec))
 
 
 def test_json_says_who_drafted_each_token(drafting: Seams) -> None:

@@ -16,8 +16,8 @@ from edgedec.runtime import drafting
 from edgedec.runtime.draft_history import with_history
 from edgedec.runtime.drafting import Drafting
 from edgedec.sampling import SamplingParams
-from edgedec.session.chat import Session
 from edgedec.session.reply import Settings
+from tests.fixtures.ready import chat_of
 from tests.runtime.test_drafting import markov
 
 
@@ -68,7 +68,7 @@ def one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def speculation_of(chosen: Drafting) -> tuple[Speculation, Repeater]:
-    drafters = drafting._drafters(chosen, Ledger())
+    drafters = drafting.table_drafters(chosen, Ledger())
     (toy,) = (drafter for drafter in drafters if isinstance(drafter, Repeater))
     return Speculation(drafters), toy
 
@@ -79,17 +79,11 @@ def test_it_drafts_learns_and_is_kept(tmp_path: Path) -> None:
     assert Drafting("repeater").most_tables == 8
     model = markov(tmp_path / "markov")
     params = SamplingParams(temperature=0.9, seed=3)
-    plain = Session(model.forward, model.tokenizer, model.template, Settings(params, max_tokens=40))
+    plain = chat_of(model, Settings(params, max_tokens=40))
     expected = "".join(plain.reply("Hi"))
     speculation, toy = speculation_of(Drafting("repeater"))
-    save = with_history(model, speculation, tmp_path, lambda line: None)
-    session = Session(
-        model.forward,
-        model.tokenizer,
-        model.template,
-        Settings(params, max_tokens=40),
-        speculation=speculation,
-    )
+    save = with_history(model.loaded, Ledger(), speculation, tmp_path, lambda line: None)
+    session = chat_of(model, Settings(params, max_tokens=40), speculation=speculation)
     assert "".join(session.reply("Hi")) == expected
     assert toy.params == params
     assert speculation.tally.by_source.keys() == {"repeater"}
@@ -99,7 +93,7 @@ def test_it_drafts_learns_and_is_kept(tmp_path: Path) -> None:
     assert speculation.ahead([5, 6], 3) == [6, 6, 6]
     save()
     speculation, again = speculation_of(Drafting("repeater"))
-    with_history(model, speculation, tmp_path, lambda line: None)
+    with_history(model.loaded, Ledger(), speculation, tmp_path, lambda line: None)
     assert again.count == toy.count > 0
 
 

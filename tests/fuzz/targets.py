@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgedec import __version__
 from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
+from edgedec.core.version import __version__
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fuzz import bench, drafts, huggingface, op_cases, places, store
@@ -127,12 +127,12 @@ def _speak(tokenizer: Any, template: Any) -> None:
 
 def read_talk(folder: Path) -> None:
     """Restored into a chat, which then goes on."""
-    from edgedec.session.chat import Session
     from edgedec.session.saved_session import ModelId, restore_session
+    from tests.fixtures.ready import chat_of
     from tests.session.parrot import load_parrot
 
     model = load_parrot(folder, "Hello.", "Bye.")
-    session = Session(model.forward, model.tokenizer, model.template)
+    session = chat_of(model)
     restore_session(folder / TALK, session, ModelId("tiny", "0" * 64), lambda line: None)
     model.tokenizer.decode(session.prompts.seen.ids)
 

@@ -10,16 +10,17 @@ import pytest
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.decode.speculation import Speculation
 from edgedec.memory.footprint import MemoryChoice
-from edgedec.memory.plan import least, milestones
+from edgedec.memory.ledger import Ledger
+from edgedec.memory.plan import least, milestones, peak
 from edgedec.runtime import budget as budgets
-from edgedec.runtime.budget import Budget, within
-from edgedec.runtime.drafting import DRAFTERS, Drafting
-from edgedec.runtime.loaded_model import LoadedModel, load_model
-from edgedec.sampling import SamplingParams, drawing_bytes
+from edgedec.runtime.budget import Budget, plan_memory
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import DRAFTERS, Drafting, table_drafters
+from edgedec.runtime.loaded_model import load_models
+from edgedec.sampling import SamplingParams
 from edgedec.session.reply import Settings
-from edgedec.text.template import ChatTemplate
-from edgedec.text.template_process import PROCESS_BYTES
-from tests.fixtures.tiny_models import session_of, tiny_bundle
+from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import load_parrot
 
 RESIDENT = 100_000_000
@@ -38,35 +39,43 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
-def fitted(bundle: Path, memory: int, *, elastic: bool = True) -> tuple[LoadedModel, Budget]:
-    model = load_model(bundle, threads=1, context=256)
-    return model, within(memory, model, Drafting(), elastic=elastic, drawing=drawing_bytes(SAMPLED))
+def fitted(bundle: Path, memory: int, *, elastic: bool = True, **settings: object) -> Ready:
+    context = None if elastic else 256
+    sampled = {"memory": memory, "context": context, "draft": "auto", "sampling": SAMPLED}
+    return run_tiny(bundle, **{**sampled, **settings})
 
 
-def reply(model: LoadedModel, budget: Budget) -> tuple[str, list[str]]:
-    """What it says to a question, and who drafts."""
-    drafting = budget.drafting(Drafting())
-    share = (drafting.tables or 0) / Drafting().most_tables
-    drafters = [DRAFTERS[name].within(int(share * DRAFTERS[name].useful_bytes)) for name in drafting.chosen]
+def reply(model: Ready) -> tuple[str, tuple[str, ...]]:
+    """What it says to a question, and its drafters, of which all drafts are fed."""
+    drafting, engine = model.runner.drafting, model.runner.engine
+    drafters = table_drafters(drafting, Ledger()) if engine.speculation else []
     speculation = Speculation(drafters, limit=drafting.tokens) if drafters else None
-    settings = Settings(SAMPLED, max_tokens=40)
-    session = session_of(model, settings, speculation=speculation)
-    return "".join(session.complete("Once upon a time, once upon a")), [one.name for one in drafters]
+    chat = chat_of(model, Settings(SAMPLED, max_tokens=40), speculation=speculation)
+    return chat.complete("Once upon a time, once upon a").read(), tuple(one.name for one in drafters)
+
+
+def free_of(bundle: Path, **settings: object) -> Budget:
+    """A budget that nothing is given up for."""
+    budget = fitted(bundle, PLENTY, **settings).runner.budget
+    assert budget is not None
+    return budget
 
 
 def test_the_reply_is_the_same_within_every_budget_that_keeps_the_cache_in_fp16(bundle: Path) -> None:
-    model, free = fitted(bundle, PLENTY)
+    model, free = fitted(bundle, PLENTY), free_of(bundle)
     assert free.plan.given_up == ()
-    expected, drafters = reply(model, free)
+    expected, drafters = reply(model)
     assert len(expected) > 40
-    assert drafters == ["lookup", "recycling"]
+    assert drafters == ("lookup", "recycling")
     seen = set()
-    for memory, _ in milestones(free.known, free.wanted):
-        model, budget = fitted(bundle, memory)
+    for memory, _ in milestones(free.facts, free.wanted):
+        model = fitted(bundle, memory)
+        budget = model.runner.budget
+        assert budget is not None
         choice = budget.plan.choice
         assert model.forward.capacity == choice.context
         assert model.forward.caps.max_pass == max(choice.prompt_pass, 1 + choice.drafted)
-        text, drafters = reply(model, budget)
+        text, drafters = reply(model)
         most = budget.ledger.most()
         assert most.keys() >= {"process", "weights", "kv_cache", "scratch"}
         assert all(nbytes <= budget.plan.parts[name] for name, nbytes in most.items())
@@ -77,19 +86,8 @@ def test_the_reply_is_the_same_within_every_budget_that_keeps_the_cache_in_fp16(
     assert seen >= {("fp16", True), ("fp16", False)}
 
 
-def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Path) -> None:
-    model, known = fitted(bundle, PLENTY)
-    other = replace(
-        load_model(bundle, threads=1, context=256), template=ChatTemplate("unknown", bos="", eos="")
-    )
-    unknown = within(PLENTY, other, Drafting(), elastic=True, drawing=drawing_bytes(SAMPLED))
-    assert model.template is not None
-    assert known.plan.parts["process"] == RESIDENT
-    assert unknown.plan.parts["process"] == RESIDENT + PROCESS_BYTES
-
-
 def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
-    _, free = fitted(bundle, PLENTY)
+    free = free_of(bundle)
     for tables in (1 << 18, 1 << 20, Drafting().most_tables):
         share = tables / Drafting().most_tables
         drafters = [kind.within(int(share * kind.useful_bytes)) for kind in DRAFTERS.values()]
@@ -102,35 +100,53 @@ def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
 
 
 def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
-    _, free = fitted(bundle, PLENTY)
-    smallest = least(free.known, free.wanted)
+    free = free_of(bundle)
+    smallest = least(free.facts, free.wanted)
     with pytest.raises(MemoryBudgetError, match=f"at least {-(-smallest // 1_000_000)}MB"):
         fitted(bundle, smallest - 1, elastic=False)
-    assert fitted(bundle, smallest, elastic=False)[1].plan.peak <= smallest
+    budget = fitted(bundle, smallest, elastic=False).runner.budget
+    assert budget is not None
+    assert budget.plan.peak <= smallest
 
 
-def test_a_model_that_drafts_shares_the_budget(bundle: Path) -> None:
-    target, drafter = (load_model(bundle, threads=1, context=256) for _ in range(2))
-    drafting = Drafting("auto,other")
-    free = within(PLENTY, target, drafting, elastic=True, drawing=120, drafter=drafter)
+def test_a_draft_model_shares_the_budget(bundle: Path) -> None:
+    models = load_models(bundle, {"other": bundle}, threads=1)
+    config = RunConfig(draft="auto,other", memory=PLENTY, sampling=SAMPLED)
+    free = plan_memory(models, config)
     parts = free.plan.parts
-    assert parts["drafter"] > drafter.manifest.files["weights.bin"].bytes
-    assert free.drafting(drafting).names == "auto,other"
-    needed = {what: memory for memory, what in milestones(free.known, free.wanted)}
+    assert parts["drafter"] > models.target.manifest.files["weights.bin"].bytes
+    assert free.drafting(config.drafting).names == "auto,other"
+    needed = {what: memory for memory, what in milestones(free.facts, free.wanted)}
     too_little = needed["drafter: no model drafts"] - 1
-    poor = within(too_little, target, drafting, elastic=True, drawing=120, drafter=drafter)
+    poor = plan_memory(models, replace(config, memory=too_little))
     assert "drafter: no model drafts" in poor.plan.given_up
-    assert not poor.drafting(drafting).models
+    assert not poor.drafting(config.drafting).models
 
 
 def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
-    model = load_model(bundle, threads=1, context=256)
-    budget = within(PLENTY, model, Drafting("off"), elastic=False, drawing=0)
+    model = run_tiny(bundle, memory=PLENTY)
+    budget = model.runner.budget
+    assert budget is not None
     assert budget.plan.choice == MemoryChoice(256, "fp16", 128, 0, 0, False)
-    assert budget.drafting(Drafting("off")) == replace(Drafting("off"), tokens=1, tables=0)
+    assert model.runner.drafting == replace(Drafting("off"), tokens=1, tables=0)
+
+
+def test_a_rule_may_choose_the_budget(bundle: Path) -> None:
+    model = run_tiny(bundle, memory=lambda facts, wanted: peak(facts, wanted) + 5)
+    assert model.runner.budget is not None
+    assert model.runner.budget.plan.budget == model.runner.budget.plan.peak + 5
+
+
+def test_greedy_replies_reserve_no_rows_of_logits(bundle: Path) -> None:
+    greedy = run_tiny(bundle, memory=PLENTY, draft="auto").runner
+    assert greedy.budget is not None
+    assert "rows" not in greedy.budget.plan.parts
+    chat = chat_of(Ready.of(greedy), Settings(SAMPLED, max_tokens=4))
+    with pytest.raises(MemoryBudgetError, match="rows"):
+        chat.complete("Once upon a time").read()
 
 
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:
     parrot = load_parrot(tmp_path, "Hello.")
     with pytest.raises(UnsupportedError, match="whose memory EdgeDec cannot bound"):
-        within(PLENTY, parrot, Drafting(), elastic=True, drawing=0)
+        plan_memory(parrot.models, RunConfig(memory=PLENTY))

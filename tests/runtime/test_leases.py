@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 
 from edgedec.core.when_full import SPECKV
-from edgedec.decode import engine
+from edgedec.decode import reply_plan
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.sizes import PAGE
-from edgedec.runtime.budget import within
-from edgedec.runtime.drafting import Drafting, speculation_for
-from edgedec.runtime.loaded_model import load_model
+from edgedec.runtime.batch import Batch
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.loaded_model import load_models
+from edgedec.runtime.runner import Runner
+from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams, draw, drawing_bytes
-from edgedec.session.conversations import Answer, Conversations
+from edgedec.session.chat import Chat
+from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
-from tests.fixtures.tiny_models import session_of, tiny_bundle
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
 PLENTY = 1 << 40
 TEXT = "Once upon a time, once upon a time, once upon"
@@ -33,7 +36,7 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = Ledger()
         self.seen: list[tuple[int, int]] = []
-        monkeypatch.setattr(engine, "draw", self._draw)
+        monkeypatch.setattr(reply_plan, "draw", self._draw)
 
     def _draw(self, *args: object) -> int:
         arrays = tracemalloc.take_snapshot().filter_traces(
@@ -66,14 +69,15 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     ids=["greedy", "uncut", "cut"],
 )
 def test_every_array_of_a_page_is_leased(params: SamplingParams, watch: Watch, tmp_path: Path) -> None:
-    model = load_model(tiny_bundle(tmp_path), threads=1, context=256)
-    budget = within(PLENTY, model, Drafting(), elastic=False, drawing=drawing_bytes(params))
-    watch.ledger = budget.ledger
+    config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
+    models = load_models(tiny_bundle(tmp_path), {}, 1)
     tracemalloc.start()
     try:
-        speculation = speculation_for(model, Drafting(), tmp_path, clock=ticking(), notice=print)
-        session = session_of(model, Settings(params, max_tokens=30), speculation=speculation)
-        "".join(session.complete(TEXT))
+        runner = Runner(models, config, Surroundings(tmp_path, clock=ticking()))
+        assert runner.budget is not None
+        budget = runner.budget
+        watch.ledger = budget.ledger
+        Chat(runner.engine, runner.model.codec, Settings(params, max_tokens=30)).complete(TEXT).read()
     finally:
         tracemalloc.stop()
     assert len(watch.seen) >= 10
@@ -84,50 +88,45 @@ def test_every_array_of_a_page_is_leased(params: SamplingParams, watch: Watch, t
     assert most["tables"] <= budget.plan.parts["tables"]
 
 
-def test_a_model_that_drafts_keeps_to_its_share(tmp_path: Path) -> None:
-    target, drafter = (load_model(tiny_bundle(tmp_path), threads=1, context=256) for _ in range(2))
-    drafting = Drafting("auto,other")
-    budget = within(PLENTY, target, drafting, elastic=False, drawing=0, drafter=drafter)
-    speculation = speculation_for(
-        target, drafting, tmp_path, clock=ticking(), notice=print, open_draft=lambda name: drafter
-    )
-    session = session_of(target, Settings(max_tokens=60), speculation=speculation)
-    "".join(session.complete(TEXT))
-    most, parts = budget.ledger.most(), budget.plan.parts
+def test_a_draft_model_keeps_to_its_share(tmp_path: Path) -> None:
+    bundle = tiny_bundle(tmp_path)
+    config = RunConfig(draft="auto,other", context=256, memory=PLENTY)
+    runner = Runner(load_models(bundle, {"other": bundle}, 1), config, Surroundings(clock=ticking()))
+    Chat(runner.engine, runner.model.codec, Settings(max_tokens=60)).complete(TEXT).read()
+    assert runner.budget is not None
+    most, parts = runner.budget.ledger.most(), runner.budget.plan.parts
     assert 0.9 * parts["drafter"] < most["drafter"] <= parts["drafter"]
     assert most["slack"] <= parts["slack"]
 
 
 @pytest.mark.parametrize("context", [40, 120, 200], ids=str)
-def test_what_chooses_in_a_full_cache_keeps_to_its_share(context: int, tmp_path: Path) -> None:
-    model = load_model(tiny_bundle(tmp_path), threads=1, context=context)
-    budget = within(PLENTY, model, Drafting("off"), elastic=False, drawing=0, when_full=SPECKV)
-    session = session_of(model, Settings(max_tokens=300), when_full=SPECKV)
-    "".join(session.complete(TEXT * 12))
-    assert session.policy is not None
-    assert session.policy.tokens >= context // 2
+def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Path) -> None:
+    model = run_tiny(tiny_bundle(tmp_path), context=context, memory=PLENTY, when_full=SPECKV)
+    chat = Chat(model.runner.engine, model.codec, Settings(max_tokens=300, when_full=SPECKV))
+    chat.complete(TEXT * 12).read()
+    assert chat.policy is not None
+    assert chat.policy.tokens >= context // 2
+    budget = model.runner.budget
+    assert budget is not None
     most, parts = budget.ledger.most(), budget.plan.parts
     assert 0.5 * parts["attention"] < most["attention"] <= parts["attention"]
 
 
 def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:
-    model = load_model(tiny_bundle(tmp_path), threads=1, context=128)
     params = SamplingParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
-    drafting = Drafting()
-    budget = within(PLENTY, model, drafting, elastic=False, drawing=drawing_bytes(params), conversations=3)
-
-    def answers() -> list[Answer]:
-        with Conversations(
-            model, 3, Settings(params, max_tokens=20), drafting=drafting, costs=tmp_path,
-            choice=budget.plan.choice,
-        ) as several:  # fmt: skip
-            return list(several.answers([TEXT] * 5, raw=True))
-
+    config = RunConfig(threads=1, context=128, memory=PLENTY, conversations=3, sampling=params)
+    batch = Batch(load_models(tiny_bundle(tmp_path), {}, 1), config, Surroundings(tmp_path))
+    assert batch.budget is not None
     for _ in range(2):  # the first three are still to be collected when the next want memory
-        assert [answer.error for answer in answers()] == [None] * 5
-    most = budget.ledger.most()
-    assert most.keys() == budget.plan.parts.keys()
-    assert all(nbytes <= budget.plan.parts[name] for name, nbytes in most.items())
-    assert most["kv_cache"] > budget.plan.parts["kv_cache"] * 0.9
+        several = Conversations(batch, Settings(params, max_tokens=20))
+        answers = list(several.answers([TEXT] * 5, raw=True))
+        assert [answer.error for answer in answers] == [None] * 5
+    most, parts = batch.budget.ledger.most(), batch.budget.plan.parts
+    assert most.keys() == parts.keys()
+    assert all(nbytes <= parts[name] for name, nbytes in most.items())
+    assert most["kv_cache"] > parts["kv_cache"] * 0.9
+    ledger = batch.budget.ledger
+    batch.close()
+    del batch, several, answers
     gc.collect()
-    assert budget.ledger.by_name().keys() <= {"process", "weights", "scratch", "slack"}
+    assert ledger.by_name().keys() <= {"process", "weights", "scratch", "slack"}

@@ -17,7 +17,9 @@ from edgedec.core.manifest import TOKENIZER, FileEntry, Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.export import export_gguf
-from edgedec.runtime.loaded_model import load_model
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.loaded_model import load_model, load_models
+from edgedec.runtime.runner import Runner
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 
@@ -40,7 +42,7 @@ def test_rings_have_room_for_the_passes_that_are_made_and_results_are_the_same(t
     bundle = tmp_path / "bundle"
     gguf = write_tiny(tmp_path / "tiny.gguf", architecture="gemma3", shape=TinyShape(context=1024))
     manifest = export_gguf(gguf, bundle)
-    loaded = load_model(bundle, threads=1).forward
+    loaded = Runner(load_models(bundle, {}, 1), RunConfig(draft="off")).forward
     assert loaded.caps.max_pass == LONGEST_PASS
     longest = open_backend(bundle, manifest, threads=1).forward()
     assert longest.caps.max_pass == MAX_PASS_TOKENS

@@ -17,7 +17,6 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.bridge import whole_text
 from edgedec.draft.sketch import Sketch
-from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.runtime.pairing import (
     Differing,
     control_tokens,
@@ -28,8 +27,9 @@ from edgedec.runtime.pairing import (
 )
 from edgedec.sampling import SamplingParams
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.ready import Ready, ready_of
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
-from tests.session.parrot import load_parrot, make_tokenizer
+from tests.session.parrot import codec_of, load_parrot, make_tokenizer
 
 WORDS = {"▁t": -1.0, "he": -2.0, "▁the": -3.0, "▁a": -4.0, "ll": -5.0, "llo": -6.0, "hello": -7.0, "▁": -8.0}
 # SentencePiece's own space cannot be told from a space in its texts.
@@ -317,12 +317,16 @@ def test_the_work_per_token_does_not_grow(vocabularies: dict[str, Tokenizer]) ->
         assert bridge.nbytes() > 8 * len(bridge.read())
 
 
-def loaded(root: Path, name: str, tokenizer: Tokenizer, seed: int = 0) -> LoadedModel:
+def loaded(root: Path, name: str, tokenizer: Tokenizer, seed: int = 0) -> Ready:
     """A made-up model that has this vocabulary."""
     forward = MarkovForward(
         vocab_size=1 + max(tokenizer.vocabulary().values()), capacity=400, sharpness=9.0, seed=seed
     )
-    return replace(load_parrot(folder(root, name)), tokenizer=tokenizer, forward=forward)
+    return ready_of(forward, codec_of(tokenizer))
+
+
+def drafter_of(target: Ready, draft: Ready) -> ModelDrafter:
+    return model_drafter("small", target.loaded, draft.loaded, draft.forward)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -334,7 +338,7 @@ def test_tokens_are_those_of_plain_decoding(
     params = SamplingParams(temperature=temperature, seed=1)
     models = [loaded(tmp_path, name, vocabularies[name]) for name in pair]
     said: list[str] = []
-    drafter = model_drafter("small", *models)
+    drafter = drafter_of(*models)
     assert isinstance(drafter._bridge, TextBridge if pair != ("spm", "spaced") else SameVocabulary)
     speculation = Speculation([drafter], notice=said.append)
     engine = Engine(models[0].forward, speculation=speculation)
@@ -398,7 +402,7 @@ def test_a_drafter_that_knows_the_text_is_right(
 def test_the_same_tokenizer_needs_no_text(tmp_path: Path, vocabularies: dict[str, Tokenizer]) -> None:
     first, second = (loaded(tmp_path, name, vocabularies["bpe"]) for name in ("first", "second"))
     assert paired(first.tokenizer, second.tokenizer).same
-    assert isinstance(model_drafter("small", first, second)._bridge, SameVocabulary)
+    assert isinstance(drafter_of(first, second)._bridge, SameVocabulary)
 
 
 def test_a_few_differing_tokens_are_named(tmp_path: Path) -> None:
@@ -427,6 +431,6 @@ def test_a_vocabulary_with_nothing_in_common_is_refused(
     """Tokens of two letters at least, where the target has bytes."""
     snow = built(folder(tmp_path, "snow"), spm_metadata({"☃☃": -1.0, "☃☃☃": -2.0}, token_type=[3] * 264))
     target = loaded(tmp_path, "target", vocabularies["bpe"])
-    with pytest.raises(UnsupportedError, match="cannot draft for parrot") as caught:
-        model_drafter("snow", target, loaded(tmp_path, "draft", snow))
+    with pytest.raises(UnsupportedError, match="cannot draft for fake") as caught:
+        drafter_of(target, loaded(tmp_path, "draft", snow))
     assert "'he' is unknown" in caught.value.message

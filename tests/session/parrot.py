@@ -10,14 +10,15 @@ import numpy as np
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.core.errors import ContextFullError
 from edgedec.core.forward import Capabilities
-from edgedec.core.manifest import FileEntry, Manifest
+from edgedec.core.model_id import ModelId
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.memory import CacheBook
-from edgedec.runtime.loaded_model import LoadedModel
+from edgedec.text.codec import Codec
 from edgedec.text.template import ChatTemplate
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.ready import Ready, ready_of
 from tests.fixtures.tiny_vocab import BPE_SPECIALS, CHATML, bpe_pieces
 
 START, END = 1, 2
@@ -120,11 +121,14 @@ def saying(tokenizer: Tokenizer, *replies: str | Sequence[int]) -> Speak:
 
 def load_parrot(
     directory: Path, *replies: str | Sequence[int], chat: bool = True, speak: Speak | None = None
-) -> LoadedModel:
+) -> Ready:
     """A parrot as the command line gets it."""
     tokenizer = make_tokenizer(directory)
     vocab_size = len(BPE_SPECIALS) + len(bpe_pieces()[0])
     forward = Parrot(speak or saying(tokenizer, *replies), vocab_size)
     template = ChatTemplate(CHATML, bos="<|im_start|>", eos="<|im_end|>") if chat else None
-    manifest = Manifest("parrot", forward.spec, tokenizer.info, {"weights.bin": FileEntry(1000, "0" * 64)})
-    return LoadedModel(forward, tokenizer, template, manifest, isa="scalar", threads=2, load_s=0.25)
+    return ready_of(forward, codec_of(tokenizer, template))
+
+
+def codec_of(tokenizer: Tokenizer, template: ChatTemplate | None = None) -> Codec:
+    return Codec(tokenizer, template, ModelId("parrot", "0" * 64))

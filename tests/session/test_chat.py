@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
-from edgedec.runtime.loaded_model import LoadedModel
-from edgedec.session.chat import Session
+from edgedec.session.chat import Chat
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
 from edgedec.text.template import ChatTemplate
+from tests.fixtures.ready import Ready, chat_of
 from tests.session.parrot import END, Parrot, load_parrot
 
 
-def session_of(model: LoadedModel, **changes: object) -> Session:
+def session_of(model: Ready, **changes: object) -> Chat:
     settings = Settings(**{"max_tokens": 100, **changes})  # type: ignore[arg-type]
     ticks = itertools.count()
-    return Session(model.forward, model.tokenizer, model.template, settings, clock=lambda: float(next(ticks)))
+    return chat_of(model, settings, clock=lambda: float(next(ticks)))
 
 
-def parrot_of(model: LoadedModel) -> Parrot:
+def parrot_of(model: Ready) -> Parrot:
     assert isinstance(model.forward, Parrot)
     return model.forward
 
@@ -121,7 +121,7 @@ def test_a_reply_interrupted_while_the_prompt_is_read_leaves_no_turn(tmp_path: P
 
 def test_an_abandoned_reply_leaves_a_usable_session(tmp_path: Path) -> None:
     session = session_of(load_parrot(tmp_path, "abcdef", "next"))
-    pieces = session.reply("Go")
+    pieces = iter(session.reply("Go"))
     first = next(pieces)
     pieces.close()
     assert session.messages[-1] == Message("assistant", first)
@@ -162,7 +162,7 @@ def test_a_turn_that_does_not_fit_leaves_the_conversation_alone(tmp_path: Path) 
 def test_a_broken_template_leaves_the_conversation_alone(tmp_path: Path) -> None:
     model = load_parrot(tmp_path, "Hello.")
     broken = ChatTemplate("{{ raise_exception('no') }}", bos="", eos="")
-    session = Session(model.forward, model.tokenizer, broken)
+    session = chat_of(model.with_template(broken))
     with pytest.raises(TemplateError, match="no"):
         list(session.reply("Hi"))
     assert session.messages == []
@@ -170,7 +170,7 @@ def test_a_broken_template_leaves_the_conversation_alone(tmp_path: Path) -> None
 
 def test_reset_keeps_the_system_message(tmp_path: Path) -> None:
     model = load_parrot(tmp_path, "Hello.")
-    session = Session(model.forward, model.tokenizer, model.template, system="Be brief.")
+    session = chat_of(model, system="Be brief.")
     list(session.reply("Hi"))
     session.reset()
     assert session.messages == [Message("system", "Be brief.")]

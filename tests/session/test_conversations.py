@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 
 from edgedec.control import Uncontrolled
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
-from edgedec.memory import KvType
-from edgedec.memory.footprint import MemoryChoice
-from edgedec.runtime.drafting import Drafting
-from edgedec.runtime.loaded_model import LoadedModel, load_model
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts
+from edgedec.memory.plan import peak
+from edgedec.runtime.batch import Batch
 from edgedec.runtime.pass_costs import CostFile
+from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
-from tests.fixtures.tiny_models import session_of, tiny_bundle
+from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import load_parrot
 
 TEXTS = [
@@ -53,18 +56,32 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def model(folder: Path) -> LoadedModel:
-    return load_model(tiny_bundle(folder), threads=1, context=256)
+def model(folder: Path) -> Ready:
+    return run_tiny(tiny_bundle(folder))
 
 
-def alone(model: LoadedModel, settings: Settings) -> list[list[int]]:
-    session = session_of(model, settings)
+def several_of(
+    model: Ready,
+    count: int,
+    settings: Settings | None = None,
+    *,
+    system: str | None = None,
+    home: Path | None = None,
+    **changes: object,
+) -> Conversations:
+    """``count`` conversations with the model's own settings, but for the changes."""
+    config = replace(model.runner.config, conversations=count, **changes)  # type: ignore[arg-type]
+    batch = Batch(model.models, config, Surroundings(home))
+    return Conversations(batch, settings, system=system)
+
+
+def alone(model: Ready, settings: Settings) -> list[list[int]]:
+    chat = chat_of(model, settings)
     found = []
     for text in TEXTS:
-        for _ in session.complete(text):
-            pass
-        assert session.last is not None
-        found.append(session.last.tokens)
+        reply = chat.complete(text)
+        reply.read()
+        found.append(reply.tokens)
     return found
 
 
@@ -80,14 +97,14 @@ def together(several: Conversations, texts: list[str] = TEXTS) -> list[list[int]
 def test_each_says_what_it_says_alone(
     folder: Path, costs: Path, architecture: str, kv: KvType, counts: tuple[int, ...], name: str
 ) -> None:
-    model = load_model(tiny_bundle(folder, architecture), threads=1, context=200, kv=kv)
+    model = run_tiny(tiny_bundle(folder, architecture), context=200, kv=kv)
     settings = Settings(PARAMS[name], max_tokens=24)
     expected = alone(model, settings)
     assert len({tuple(tokens) for tokens in expected}) > 5
     for count in counts:
-        assert together(Conversations(model, count, settings)) == expected
-        drafting = Conversations(model, count, settings, drafting=Drafting("auto"), costs=cheap(model, costs))
-        speculations = [session.speculation for session in drafting.sessions if session.speculation]
+        assert together(several_of(model, count, settings)) == expected
+        drafting = several_of(model, count, settings, draft="auto", home=cheap(model, costs))
+        speculations = [chat.speculation for chat in drafting.chats if chat.speculation]
         assert len(speculations) == count
         for speculation in speculations:
             speculation._control = Uncontrolled(speculation.drafters)  # feed whatever is drafted
@@ -95,49 +112,55 @@ def test_each_says_what_it_says_alone(
         assert sum(speculation.tally.drafted for speculation in speculations) > 100
 
 
-def cheap(model: LoadedModel, costs: Path) -> Path:
+def cheap(model: Ready, home: Path) -> Path:
     """Nothing need be measured; tokens cost next to nothing."""
-    CostFile.of(model, costs).write({1: 1e-1, 16: 1.0001e-1, 128: 1.001e-1})
-    return costs
+    file = CostFile.of(model.loaded, model.runner.config.kv, home / "costs")
+    file.write({1: 1e-1, 16: 1.0001e-1, 128: 1.001e-1})
+    return home
 
 
-def test_drafts_in_a_batch_whatever_passes_cost(model: LoadedModel, tmp_path: Path) -> None:
+def test_drafts_in_a_batch_whatever_passes_cost(model: Ready, tmp_path: Path) -> None:
     """Costs as they are, measured now."""
     settings = Settings(max_tokens=16)
     expected = alone(model, settings)
-    drafting = Drafting("lookup,recycling")
-    assert together(Conversations(model, 3, settings, drafting=drafting, costs=tmp_path)) == expected
-    assert len(list(tmp_path.iterdir())) == 1
+    several = several_of(model, 3, settings, draft="lookup,recycling", home=tmp_path)
+    assert together(several) == expected
+    assert len(list((tmp_path / "costs").iterdir())) == 1
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) -> None:
     """Layers with a window keep little more than that window then."""
-    model = load_model(tiny_bundle(folder, architecture), threads=1, context=400)
-    settings = Settings(SamplingParams(temperature=0.9, seed=1), max_tokens=150)
-    choice = MemoryChoice(400, prompt_pass=16, drafted=0)
-    assert together(Conversations(model, 4, settings, choice=choice)) == alone(model, settings)
+    params = SamplingParams(temperature=0.9, seed=1)
+    model = run_tiny(tiny_bundle(folder, architecture), context=400, sampling=params)
+    settings = Settings(params, max_tokens=150)
+
+    def tight(facts: MemoryFacts, wanted: MemoryChoice) -> int:
+        return peak(facts, replace(wanted, prompt_pass=16))
+
+    several = several_of(model, 4, settings, memory=tight)
+    assert several._batch.budget is not None
+    assert several._batch.budget.choice.prompt_pass == 16
+    assert together(several) == alone(model, settings)
 
 
-def test_chats_of_several_turns_at_once(model: LoadedModel, costs: Path) -> None:
+def test_chats_of_several_turns_at_once(model: Ready, costs: Path) -> None:
     turns = ["Hello there", "And then?", "Tell me more"]
     settings = Settings(max_tokens=12)
 
-    def chat(session: object, number: int, replies: list[str]) -> Iterator[None]:
+    def chat(session: Chat, number: int, replies: list[str]) -> Iterator[None]:
         for turn in turns:
-            replies.append("".join(session.reply(f"{turn} {number}")))  # type: ignore[attr-defined]
+            replies.append(session.reply(f"{turn} {number}").read())
             yield
 
     expected: list[list[str]] = []
     for number in range(3):
-        session, replies = session_of(model, settings, system="Be brief."), []
+        session, replies = chat_of(model, settings, system="Be brief."), list[str]()
         list(chat(session, number, replies))
         expected.append(replies)
     found: list[list[str]] = [[], [], []]
-    drafting = Drafting("auto")
-    with Conversations(
-        model, 3, settings, system="Be brief.", drafting=drafting, costs=cheap(model, costs)
-    ) as several:
+    home = cheap(model, costs)
+    with several_of(model, 3, settings, system="Be brief.", draft="auto", home=home) as several:
 
         def talk(number: int) -> None:
             for turn in turns:
@@ -153,14 +176,14 @@ def test_chats_of_several_turns_at_once(model: LoadedModel, costs: Path) -> None
     assert found == expected
 
 
-def test_a_text_that_does_not_fit_concerns_nobody_else(model: LoadedModel) -> None:
+def test_a_text_that_does_not_fit_concerns_nobody_else(model: Ready) -> None:
     settings = Settings(max_tokens=10)
     texts = ["Hello", "word " * 400, "a b a b", "word " * 400, "x"]
-    with Conversations(model, 3, settings) as several:
+    with several_of(model, 3, settings) as several:
         answers = list(several.answers(texts, raw=True))
         again = list(several.answers(["Hello"], raw=True))
     assert [isinstance(answer.error, ContextFullError) for answer in answers] == [False, True] * 2 + [False]
-    session = session_of(model, settings)
+    session = chat_of(model, settings)
     for text, answer in zip(texts, answers, strict=True):
         if answer.reply is not None:
             assert answer.reply.text == "".join(session.complete(text))
@@ -169,8 +192,8 @@ def test_a_text_that_does_not_fit_concerns_nobody_else(model: LoadedModel) -> No
     assert again[0].reply.tokens == answers[0].reply.tokens
 
 
-def test_replies_that_fill_the_context_end_there(model: LoadedModel) -> None:
-    with Conversations(model, 4, Settings(max_tokens=1000)) as several:
+def test_replies_that_fill_the_context_end_there(model: Ready) -> None:
+    with several_of(model, 4, Settings(max_tokens=1000)) as several:
         answers = list(several.answers(TEXTS[:5], raw=True))
     for answer in answers:
         assert answer.reply is not None
@@ -178,10 +201,10 @@ def test_replies_that_fill_the_context_end_there(model: LoadedModel) -> None:
         assert (answer.reply.finish_reason == "context") == full
 
 
-def test_an_interrupt_ends_all_and_the_next_ones_are_right(model: LoadedModel) -> None:
+def test_an_interrupt_ends_all_and_the_next_ones_are_right(model: Ready) -> None:
     settings = Settings(max_tokens=200)
     expected = alone(model, settings)
-    with Conversations(model, 3, settings) as several:
+    with several_of(model, 3, settings) as several:
         timer = threading.Timer(0.05, several.interrupt)
         timer.start()
         cut = list(several.answers(TEXTS * 30, raw=True))
@@ -194,9 +217,9 @@ def test_an_interrupt_ends_all_and_the_next_ones_are_right(model: LoadedModel) -
         assert together(several) == expected
 
 
-def test_giving_up_half_way_stops_the_threads(model: LoadedModel) -> None:
+def test_giving_up_half_way_stops_the_threads(model: Ready) -> None:
     before = threading.active_count()
-    with Conversations(model, 4, Settings(max_tokens=50)) as several:
+    with several_of(model, 4, Settings(max_tokens=50)) as several:
         answers = several.answers(TEXTS, raw=True)
         assert next(answers).number == 0
         answers.close()
@@ -204,25 +227,26 @@ def test_giving_up_half_way_stops_the_threads(model: LoadedModel) -> None:
     assert threading.active_count() == before
 
 
-def test_after_closing_nothing_is_answered(model: LoadedModel) -> None:
-    several = Conversations(model, 2)
+def test_after_closing_nothing_is_answered(model: Ready) -> None:
+    several = several_of(model, 2)
     several.close()
     assert [type(answer.error) for answer in several.answers(["Hello"], raw=True)] == [BackendError]
 
 
 def test_a_pass_that_fails_is_said_to_all_and_the_next_one_is_right(
-    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+    model: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = alone(model, Settings(max_tokens=8))
-    several = Conversations(model, 3, Settings(max_tokens=8))
-    run, calls = several._batch._combined.run, iter(range(1000))
+    several = several_of(model, 3, Settings(max_tokens=8))
+    combined = several._batch.sequences._combined  # type: ignore[attr-defined]
+    run, calls = combined.run, iter(range(1000))
 
     def sometimes(requests: object) -> object:
         if next(calls) == 3:
             raise BackendError("broken")
         return run(requests)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(several._batch._combined, "run", sometimes)
+    monkeypatch.setattr(combined, "run", sometimes)
     with several:
         first = list(several.answers(TEXTS[:3], raw=True))
         assert any(isinstance(answer.error, BackendError) for answer in first)
@@ -230,15 +254,13 @@ def test_a_pass_that_fails_is_said_to_all_and_the_next_one_is_right(
     assert second == expected
 
 
-def test_what_is_not_possible(model: LoadedModel, tmp_path: Path) -> None:
+def test_batches_that_are_not_possible(model: Ready, tmp_path: Path) -> None:
     for count in (0, 17):
         with pytest.raises(UsageError, match="not possible"):
-            Conversations(model, count)
-    with pytest.raises(UsageError, match="cannot draft for a batch"):
-        Conversations(model, 2, drafting=Drafting("auto,smollm2-135m"), costs=tmp_path)
-    with pytest.raises(UsageError, match="one conversation at a time"):
-        Conversations(model, 2, drafting=Drafting("auto", history=True), costs=tmp_path)
-    with pytest.raises(ValueError, match="folder"):
-        Conversations(model, 2, drafting=Drafting("auto"))
+            several_of(model, count)
+    with pytest.raises(UsageError, match="a draft model cannot draft"):
+        several_of(model, 2, draft="auto,smollm2-135m")
+    with pytest.raises(UsageError, match="one conversation at a time only"):
+        several_of(model, 2, draft="auto", history=True)
     with pytest.raises(UnsupportedError, match="one conversation at a time"):
-        Conversations(replace(load_parrot(tmp_path), isa="llama.cpp"), 2)
+        several_of(load_parrot(tmp_path), 2)

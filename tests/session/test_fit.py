@@ -16,13 +16,14 @@ from edgedec.core.when_full import STOP
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import SamplingParams
-from edgedec.session.chat import Session
+from edgedec.session.chat import Chat
 from edgedec.session.fit import fit, turns_that_stay
 from edgedec.session.prompt import Message, Prompt
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import restore_session, save_session
 from edgedec.text.template import ChatTemplate
-from tests.fixtures.tiny_models import opened, session_of, tiny_bundle
+from tests.fixtures.ready import chat_of
+from tests.fixtures.tiny_models import opened, tiny_bundle
 from tests.fixtures.tiny_vocab import CHATML
 from tests.session.parrot import Parrot, load_parrot
 
@@ -86,14 +87,14 @@ def test_whole_turns_go_the_oldest_first(system: bool, roles: list[str], capacit
     assert (fitted.dropped == 0) == (kept == messages)
 
 
-def talkative(directory: Path, template: str = CHATML, **options: object) -> tuple[Session, list[str]]:
+def talkative(directory: Path, template: str = CHATML, **options: object) -> tuple[Chat, list[str]]:
     """A parrot that says one token a turn, in a context of 400 tokens; and what the user is told."""
     model = load_parrot(directory)
     word = model.tokenizer.encode("a", add_bos=False)[0]
     model = load_parrot(directory, speak=lambda context: 2 if context[-1] == word else word)
     lines: list[str] = []
     chat = ChatTemplate(template, bos="", eos="")
-    return Session(model.forward, model.tokenizer, chat, notice=lines.append, **options), lines  # type: ignore[arg-type]
+    return chat_of(model.with_template(chat), notice=lines.append, **options), lines  # type: ignore[arg-type]
 
 
 def test_the_user_is_told_once_and_the_system_message_stays(tmp_path: Path) -> None:
@@ -116,27 +117,23 @@ def test_the_user_is_told_once_and_the_system_message_stays(tmp_path: Path) -> N
 def test_what_precedes_the_dropped_turns_is_not_fed_again(tmp_path: Path) -> None:
     session, lines = talkative(tmp_path, system="Be brief. " * 5)
     system = len(session.tokenizer.encode(session.messages[0].content, add_bos=False))
-    assert isinstance(session._forward, Parrot)
+    assert isinstance(session.engine._forward, Parrot)
     for letter in "abcdefghijkl":
-        session._forward.passes.clear()
+        session.engine._forward.passes.clear()
         list(session.reply(letter * 40))
         if lines:
             break
     assert session.last is not None
     reused = session.last.reused
     assert system < reused < system + 30
-    fed = [token for one in session._forward.passes for token in one]
+    fed = [token for one in session.engine._forward.passes for token in one]
     assert fed == [*session.last.prompt, *session.last.tokens[:-1]][reused:]
 
 
 def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_them(tmp_path: Path) -> None:
     bundle, lines = tiny_bundle(tmp_path), list[str]()
     model, _ = opened(bundle, context=160)
-    long = Session(
-        model.forward,
-        model.tokenizer,
-        model.template,
-        Settings(max_tokens=8),
+    long = chat_of(model, Settings(max_tokens=8),
         system="Hm",
         notice=lines.append,
     )
@@ -145,7 +142,7 @@ def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_the
         told = len(lines)
         list(long.reply(f"number {turn}, hello world"))
         if len(lines) > told:
-            short = session_of(opened(bundle, context=160)[0], long.settings)
+            short = chat_of(opened(bundle, context=160)[0], long.settings)
             short.messages = long.messages[:-2]
             list(short.reply(f"number {turn}, hello world"))
             assert long.last is not None
@@ -161,7 +158,7 @@ def test_a_base_model_forgets_the_oldest_text(tmp_path: Path) -> None:
     word = model.tokenizer.encode("a", add_bos=False)[0]
     model = load_parrot(tmp_path, chat=False, speak=lambda context: word)
     lines: list[str] = []
-    session = Session(model.forward, model.tokenizer, None, Settings(max_tokens=9), notice=lines.append)
+    session = chat_of(model, Settings(max_tokens=9), notice=lines.append)
     for letter in "bcdefghijklm":
         assert "".join(session.reply(letter * 40)) == "a" * 9
         assert model.tokenizer.decode(session.engine.committed).endswith(letter * 40 + "a" * 9)
@@ -193,8 +190,7 @@ def test_a_reply_that_runs_into_the_end_makes_room_in_the_next_turn(tmp_path: Pa
     word = model.tokenizer.encode("a", add_bos=False)[0]
     model = load_parrot(tmp_path, speak=lambda context: word)
     lines: list[str] = []
-    session = Session(
-        model.forward, model.tokenizer, model.template, Settings(max_tokens=1000), notice=lines.append
+    session = chat_of(model, Settings(max_tokens=1000), notice=lines.append
     )
     list(session.reply("Hi"))
     assert session.last is not None
@@ -222,8 +218,7 @@ def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
     """Never an error; messages, tokens fed and what the session holds do not grow with it."""
     model, model_id = opened(tiny_bundle(tmp_path), context=160)
     lines: list[str] = []
-    session = Session(
-        model.forward, model.tokenizer, model.template, Settings(SamplingParams(temperature=1.0), 8),
+    session = chat_of(model, Settings(SamplingParams(temperature=1.0), 8),
         system="Be brief.", notice=lines.append,
         speculation=Speculation([Lookup(), Recycling()]) if drafts else None,
     )  # fmt: skip
@@ -243,7 +238,7 @@ def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
     assert sum(fed[100:]) < 1.1 * sum(fed[:100])
     assert 10 < len(lines) < 100
     save_session(tmp_path / "talk", session, model_id)
-    again = session_of(opened(tiny_bundle(tmp_path), context=160)[0], session.settings)
+    again = chat_of(opened(tiny_bundle(tmp_path), context=160)[0], session.settings)
     restore_session(tmp_path / "talk", again, model_id, lines.append)
     list(session.reply("the end"))
     list(again.reply("the end"))

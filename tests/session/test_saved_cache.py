@@ -23,10 +23,11 @@ from edgedec.draft import Lookup, Recycling
 from edgedec.memory import sizes
 from edgedec.sampling import SamplingParams
 from edgedec.session import saved_session as state
-from edgedec.session.chat import Session
+from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import ModelId, restore_session, save_session
-from tests.fixtures.tiny_models import opened, session_of, tiny_bundle
+from tests.fixtures.ready import chat_of
+from tests.fixtures.tiny_models import opened, tiny_bundle
 
 GREEDY = Settings(SamplingParams(), 12)
 SEEDED = Settings(SamplingParams(temperature=1.5, top_p=0.95, repetition_penalty=1.2, seed=11), 12)
@@ -37,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-def said(session: Session, text: str) -> list[int]:
+def said(session: Chat, text: str) -> list[int]:
     list(session.reply(text))
     assert session.last is not None
     return session.last.tokens
@@ -47,7 +48,7 @@ def silent(line: str) -> None:
     raise AssertionError(line)
 
 
-def logits_of(session: Session, bundle_model: Any) -> bytes:
+def logits_of(session: Chat, bundle_model: Any) -> bytes:
     """Of the next token, for a token that has not been said."""
     rows = bundle_model.forward.extend([5], rows=Rows(full=True))
     bundle_model.forward.rewind(bundle_model.forward.length - 1)
@@ -75,13 +76,13 @@ def test_the_next_reply_is_the_one_that_would_have_come(
             monkeypatch.setattr(module, constant, value)
     bundle, path = tiny_bundle(folder, architecture), tmp_path / "talk"
     first, model_id = opened(bundle)
-    going_on = session_of(first, settings, system="Be brief.")
+    going_on = chat_of(first, settings, system="Be brief.")
     said(going_on, "Hello")
     said(going_on, "hello world")
     save_session(path, going_on, model_id)
 
     second, _ = opened(bundle)
-    restored = session_of(second, GREEDY)
+    restored = chat_of(second, GREEDY)
     saved = restore_session(path, restored, model_id, silent)
     restored.adjust(params=saved.params)
     assert saved.cache is not None
@@ -102,12 +103,12 @@ def test_drafters_go_on_with_what_was_restored(folder: Path, tmp_path: Path) -> 
     """They learn of the restored text before the next turn, and the reply is the one without drafts."""
     bundle, path = tiny_bundle(folder), tmp_path / "talk"
     first, model_id = opened(bundle)
-    plain = session_of(first, GREEDY)
+    plain = chat_of(first, GREEDY)
     said(plain, "Hello")
     save_session(path, plain, model_id)
     expected = said(plain, "hello hello")
     second, _ = opened(bundle)
-    drafted = session_of(second, GREEDY, speculation=Speculation([Lookup(), Recycling()]))
+    drafted = chat_of(second, GREEDY, speculation=Speculation([Lookup(), Recycling()]))
     said(drafted, "something else, and longer than what is restored: " + "hello world " * 3)
     restore_session(path, drafted, model_id, silent)
     assert said(drafted, "hello hello") == expected
@@ -118,12 +119,12 @@ def test_drafters_go_on_with_what_was_restored(folder: Path, tmp_path: Path) -> 
 def test_a_prompt_that_begins_like_the_restored_tokens_reuses_them(folder: Path, tmp_path: Path) -> None:
     bundle, path = tiny_bundle(folder), tmp_path / "talk"
     first, model_id = opened(bundle)
-    before = session_of(first, GREEDY, system="Answer in the words of a long system message. " * 2)
+    before = chat_of(first, GREEDY, system="Answer in the words of a long system message. " * 2)
     said(before, "Hello")
     save_session(path, before, model_id)
 
     second, _ = opened(bundle)
-    after = session_of(second, GREEDY)
+    after = chat_of(second, GREEDY)
     restore_session(path, after, model_id, silent)
     after.reset()
     said(after, "What else?")
@@ -131,7 +132,7 @@ def test_a_prompt_that_begins_like_the_restored_tokens_reuses_them(folder: Path,
     system = len(second.tokenizer.encode(before.messages[0].content, add_bos=False))
     assert after.last.reused > system
     third, _ = opened(bundle)
-    assert after.last.tokens == said(session_of(third, GREEDY, system=before.system), "What else?")
+    assert after.last.tokens == said(chat_of(third, GREEDY, system=before.system), "What else?")
 
 
 def test_what_was_taken_back_is_not_in_the_file(
@@ -139,7 +140,7 @@ def test_what_was_taken_back_is_not_in_the_file(
 ) -> None:
     bundle, path = tiny_bundle(folder), tmp_path / "talk"
     model, model_id = opened(bundle, context=512)
-    session = session_of(model, GREEDY, system="Be brief.")
+    session = chat_of(model, GREEDY, system="Be brief.")
     said(session, "Hello")
     kept, extend = session.cached(), model.forward.extend
 
@@ -180,7 +181,7 @@ def saved_talk(folder: Path, path: Path) -> tuple[Path, ModelId, list[int]]:
     """A saved conversation; its bundle, and the tokens of the turn that follows."""
     bundle = tiny_bundle(folder)
     model, model_id = opened(bundle)
-    session = session_of(model, GREEDY)
+    session = chat_of(model, GREEDY)
     said(session, "Hello")
     save_session(path, session, model_id)
     return bundle, model_id, said(session, "More")
@@ -203,7 +204,7 @@ def test_a_cache_that_does_not_fit_is_rebuilt_and_one_line_says_so(
     bundle, model_id, expected = saved_talk(folder, path)
     rewritten(path, change)
     model, _ = opened(bundle)
-    session, lines = session_of(model, GREEDY), list[str]()
+    session, lines = chat_of(model, GREEDY), list[str]()
     restore_session(path, session, model_id, lines.append)
     assert len(lines) == 1
     assert words in lines[0]
@@ -218,7 +219,7 @@ def test_a_cache_of_another_kind_is_rebuilt(folder: Path, tmp_path: Path) -> Non
     path = tmp_path / "talk"
     bundle, model_id, _ = saved_talk(folder, path)
     model, _ = opened(bundle, kv="int8")
-    session, lines = session_of(model, GREEDY), list[str]()
+    session, lines = chat_of(model, GREEDY), list[str]()
     restore_session(path, session, model_id, lines.append)
     assert [line.partition(" is of ")[2].partition(";")[0] for line in lines] == [
         "kind fp16 2x2x2x32, and the one here int8 2x2x2x18"
@@ -227,7 +228,7 @@ def test_a_cache_of_another_kind_is_rebuilt(folder: Path, tmp_path: Path) -> Non
     save_session(path, session, model_id)
     last = said(session, "And more")
     again, _ = opened(bundle, kv="int8")
-    restored = session_of(again, GREEDY)
+    restored = chat_of(again, GREEDY)
     restore_session(path, restored, model_id, silent)
     assert len(expected) > 0
     assert said(restored, "And more") == last
@@ -237,12 +238,12 @@ def test_a_smaller_context_reads_the_conversation_again(folder: Path, tmp_path: 
     path = tmp_path / "talk"
     bundle, model_id, _ = saved_talk(folder, path)
     model, _ = opened(bundle, context=20)
-    session, lines = session_of(model, GREEDY), list[str]()
+    session, lines = chat_of(model, GREEDY), list[str]()
     restore_session(path, session, model_id, lines.append)
     assert len(lines) == 1
     assert "tokens, and the context holds 20" in lines[0]
     larger, _ = opened(bundle, context=512)
-    restore_session(path, session_of(larger, GREEDY), model_id, silent)
+    restore_session(path, chat_of(larger, GREEDY), model_id, silent)
     assert larger.forward.length == len(document(path)["cache"]["tokens"])
 
 
@@ -263,7 +264,7 @@ def test_a_cache_of_the_wrong_size_is_refused_and_nothing_changes(
     bundle, model_id, _ = saved_talk(folder, path)
     rewritten(path, change)
     model, _ = opened(bundle)
-    session = session_of(model, GREEDY)
+    session = chat_of(model, GREEDY)
     said(session, "Before")
     messages, committed, length = [*session.messages], [*session.engine.committed], model.forward.length
     with pytest.raises(BadFileError, match="its cache has the wrong size"):
@@ -276,7 +277,7 @@ def test_damage_anywhere_is_found_and_nothing_changes(folder: Path, tmp_path: Pa
     path = tmp_path / "talk"
     bundle, model_id, _ = saved_talk(folder, path)
     model, _ = opened(bundle)
-    session, whole, rng = session_of(model, GREEDY), path.read_bytes(), random.Random(1)
+    session, whole, rng = chat_of(model, GREEDY), path.read_bytes(), random.Random(1)
     for _ in range(200):
         at, bit = rng.randrange(len(whole)), 1 << rng.randrange(8)
         broken = rng.choice(
@@ -298,7 +299,7 @@ def test_another_models_file_is_refused_naming_both(folder: Path, tmp_path: Path
     saved_talk(folder, path)
     model, model_id = opened(tiny_bundle(folder, "gemma3"))
     other = replace(model_id, name="gemma3-tiny")
-    session = session_of(model, GREEDY)
+    session = chat_of(model, GREEDY)
     with pytest.raises(UsageError, match="a conversation with Tiny llama, and this is gemma3-tiny"):
         restore_session(path, session, other, silent)
     assert session.messages == []
@@ -310,7 +311,7 @@ def test_a_file_that_is_cut_while_it_is_read_leaves_an_empty_cache(
     path = tmp_path / "talk"
     bundle, model_id, expected = saved_talk(folder, path)
     model, _ = opened(bundle)
-    session = session_of(model, GREEDY)
+    session = chat_of(model, GREEDY)
     said(session, "Hello")
     unfit = state._unfit
 

@@ -20,16 +20,17 @@ from edgedec.core.errors import (
 )
 from edgedec.sampling import SamplingParams
 from edgedec.session import session_file as state_file
-from edgedec.session.chat import Session
+from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import ModelId, SavedSession, save_session
 from edgedec.session.saved_session import restore_session as restore_aloud
+from tests.fixtures.ready import chat_of
 from tests.session.parrot import load_parrot
 
 MODEL = ModelId("parrot", "a" * 64)
 
 
-def restore_session(path: Path, session: Session, model: ModelId) -> SavedSession:
+def restore_session(path: Path, session: Chat, model: ModelId) -> SavedSession:
     """Without a word: a parrot has no cache to save."""
 
     def silent(line: str) -> None:
@@ -38,17 +39,17 @@ def restore_session(path: Path, session: Session, model: ModelId) -> SavedSessio
     return restore_aloud(path, session, model, silent)
 
 
-def talked(directory: Path, system: str | None = None) -> Session:
+def talked(directory: Path, system: str | None = None) -> Chat:
     model = load_parrot(directory, "Hello.", "Bye.")
     settings = Settings(SamplingParams(temperature=0.5, seed=7), 100)
-    session = Session(model.forward, model.tokenizer, model.template, settings, system=system)
+    session = chat_of(model, settings, system=system)
     list(session.reply("Grüße 👋"))
     return session
 
 
-def fresh(directory: Path) -> Session:
+def fresh(directory: Path) -> Chat:
     model = load_parrot(directory, "Hello.", "Bye.")
-    return Session(model.forward, model.tokenizer, model.template)
+    return chat_of(model)
 
 
 def test_a_conversation_continues_where_it_was_saved(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from edgedec.sampling import SamplingParams
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import restore_session
 from edgedec.session.session_file import open_state
-from tests.fixtures.tiny_models import opened, session_of, tiny_bundle
+from tests.fixtures.ready import chat_of
+from tests.fixtures.tiny_models import opened, tiny_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 8 << 20
@@ -43,9 +44,10 @@ from pathlib import Path
 from edgedec.sampling import SamplingParams
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import save_session
-from tests.fixtures.tiny_models import opened, session_of
+from tests.fixtures.ready import chat_of
+from tests.fixtures.tiny_models import opened
 model, model_id = opened(Path(sys.argv[1]))
-session = session_of(model, Settings(SamplingParams(temperature=1.2, seed=5), 10))
+session = chat_of(model, Settings(SamplingParams(temperature=1.2, seed=5), 10))
 for turn in ("Hello", "hello world"):
     list(session.reply(turn))
     save_session(Path(sys.argv[2]), session, model_id)
@@ -91,7 +93,7 @@ def test_a_killed_conversation_goes_on_as_if_nothing_had_happened(tmp_path: Path
     bundle, path = tiny_bundle(tmp_path), tmp_path / "talk"
     settings = Settings(SamplingParams(temperature=1.2, seed=5), 10)
     model, model_id = opened(bundle)
-    uninterrupted = session_of(model, settings)
+    uninterrupted = chat_of(model, settings)
     for turn in ("Hello", "hello world", "the end"):
         list(uninterrupted.reply(turn))
     assert uninterrupted.last is not None
@@ -102,7 +104,7 @@ def test_a_killed_conversation_goes_on_as_if_nothing_had_happened(tmp_path: Path
     time.sleep(0.01)
     kill(victim)
     model, _ = opened(bundle)
-    session, lines = session_of(model, Settings(max_tokens=10)), list[str]()
+    session, lines = chat_of(model, Settings(max_tokens=10)), list[str]()
     saved = restore_session(path, session, model_id, lines.append)
     session.adjust(params=saved.params)
     list(session.reply("the end"))

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.when_full import DROP, LOSSY, SLIDE, SPECKV
+from edgedec.core.cache_config import KvType
+from edgedec.core.when_full import DROP, LOSSY, SLIDE, SPECKV, WhenFull
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
-from edgedec.memory import KvType
 from edgedec.sampling import SamplingParams
-from edgedec.session.chat import Session
+from edgedec.session.chat import Chat
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import restore_session, save_session
+from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_models import CONTEXT, opened, tiny_bundle
 
 SLOTS = 128
@@ -27,12 +28,12 @@ def lossy_session(
     kv: KvType = "fp16",
     drafters: Sequence[Drafter] = (),
     system: str | None = "Be brief.",
-    when_full: str = SLIDE,
-) -> tuple[Session, list[str]]:
+    when_full: WhenFull = SLIDE,
+) -> tuple[Chat, list[str]]:
     model, _ = opened(tiny_bundle(folder), context=SLOTS, kv=kv)
     lines: list[str] = []
-    session = Session(
-        model.forward, model.tokenizer, model.template, Settings(SamplingParams(temperature=1.0), 12),
+    session = chat_of(
+        model, Settings(SamplingParams(temperature=1.0), 12),
         system=system, when_full=when_full, notice=lines.append,
         speculation=Speculation(drafters) if drafters else None,
     )  # fmt: skip
@@ -41,7 +42,7 @@ def lossy_session(
 
 @pytest.mark.parametrize("when_full", LOSSY)
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
-def test_a_chat_goes_on_without_reading_again(tmp_path: Path, kv: KvType, when_full: str) -> None:
+def test_a_chat_goes_on_without_reading_again(tmp_path: Path, kv: KvType, when_full: WhenFull) -> None:
     plain, lines = lossy_session(tmp_path, kv=kv, when_full=when_full)
     drafters = [Lookup(), Recycling()]
     drafting, _ = lossy_session(tmp_path, kv=kv, drafters=drafters, when_full=when_full)
@@ -89,7 +90,7 @@ def test_the_preamble_is_what_another_first_turn_would_share(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("when_full", LOSSY)
-def test_a_prompt_longer_than_the_cache_is_read(tmp_path: Path, when_full: str) -> None:
+def test_a_prompt_longer_than_the_cache_is_read(tmp_path: Path, when_full: WhenFull) -> None:
     session, _ = lossy_session(tmp_path, when_full=when_full)
     list(session.reply("hello world, " * 40))
     assert session.last is not None
@@ -99,7 +100,7 @@ def test_a_prompt_longer_than_the_cache_is_read(tmp_path: Path, when_full: str) 
 
 
 @pytest.mark.parametrize("when_full", LOSSY)
-def test_a_file_keeps_what_was_said_and_the_next_reply_reads_it(tmp_path: Path, when_full: str) -> None:
+def test_a_file_keeps_what_was_said_and_the_next_reply_reads_it(tmp_path: Path, when_full: WhenFull) -> None:
     session, _ = lossy_session(tmp_path, when_full=when_full)
     _, model_id = opened(tiny_bundle(tmp_path))
     list(session.reply("hello"))
@@ -155,7 +156,7 @@ def test_replies_can_be_stopped_and_the_chat_goes_on(tmp_path: Path) -> None:
     for turn in range(20):
         said = []
         for session in (plain, drafting):
-            pieces = session.reply(f"number {turn}, hello world")
+            pieces = iter(session.reply(f"number {turn}, hello world"))
             next(pieces)
             if turn % 2:
                 session.interrupt()

@@ -13,11 +13,11 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from edgedec import __version__
 from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
 from edgedec.core.errors import BackendError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path
 from edgedec.core.home import default_home
+from edgedec.core.version import __version__
 from edgedec.telemetry.machine import describe
 
 MODULE = "llama_cpp"

@@ -1,4 +1,4 @@
-"""``edgedec generate --lines`` and ``edgedec bench batch``, on a model of random weights."""
+"""``edgedec generate --input`` and ``edgedec bench batch``, on a model of random weights."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_object_a_line_in_order_and_as_if_alone(
 ) -> None:
     given = ("--context", "300", "--json", *options)
     found = [
-        objects(generate(home, bundle, "--lines", str(lines), "--at-once", count, *given))
+        objects(generate(home, bundle, "--input", str(lines), "--batch", count, *given))
         for count in ("1", "3")
     ]
     assert [one["line"] for one in found[1]] == [1, 2, 3, 4, 5]
@@ -73,13 +73,13 @@ def test_one_object_a_line_in_order_and_as_if_alone(
 
 
 def test_text_has_each_prompt_above_its_reply(home: Home, bundle: Path, lines: Path) -> None:
-    told = generate(home, bundle, "--lines", "-", "--at-once", "4", "--draft", "off", stdin=lines.read_text())
+    told = generate(home, bundle, "--input", "-", "--batch", "4", "--draft", "off", stdin=lines.read_text())
     assert told.exit_code == 0, told.output
     heads = [line for line in told.stdout.splitlines() if line.startswith("--- ")]
     assert heads[0] == "--- 1: Once upon a time"
     assert [head[:7] for head in heads] == [f"--- {number}: " for number in range(1, 6)]
     assert heads[2].endswith("...")
-    as_objects = objects(generate(home, bundle, "--lines", str(lines), "--draft", "off", "--json"))
+    as_objects = objects(generate(home, bundle, "--input", str(lines), "--draft", "off", "--json"))
     assert all(one["text"].strip() in told.stdout for one in as_objects)
 
 
@@ -88,7 +88,7 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
 ) -> None:
     path = tmp_path / "lines.txt"
     path.write_text("Hello\n" + "word " * 400 + "\nx\n", encoding="utf-8")
-    given = ("--lines", str(path), "--at-once", "2", "--context", "150", "--draft", "off")
+    given = ("--input", str(path), "--batch", "2", "--context", "150", "--draft", "off")
     result = generate(home, bundle, *given, "--json")
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.exit_code == 8
@@ -100,14 +100,14 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--at-once", "2", "-p", "x"), ["--at-once is for --lines"]),
-        (("--lines", "{}", "-p", "x"), ["--lines goes without"]),
-        (("--lines", "{}", "--trace"), ["--lines goes without"]),
-        (("--lines", "{}", "--when-full", "slide"), ["--lines goes without"]),
-        (("--lines", "{}", "--at-once", "17"), ["17 conversations", "1 to 16"]),
-        (("--lines", "{}", "--draft", "auto,{}"), ["cannot draft for a batch"]),
-        (("--lines", "{}", "--history"), ["--history"]),
-        (("--lines", os.devnull), ["no prompt"]),
+        (("--batch", "2", "-p", "x"), ["--batch is for --input"]),
+        (("--input", "{}", "-p", "x"), ["--input goes without"]),
+        (("--input", "{}", "--trace"), ["--input goes without"]),
+        (("--input", "{}", "--when-full", "slide"), ["--input goes without"]),
+        (("--input", "{}", "--batch", "17"), ["a batch of 17 conversations", "1 to 16"]),
+        (("--input", "{}", "--draft", "auto,{}"), ["cannot draft for a batch"]),
+        (("--input", "{}", "--history"), ["--history"]),
+        (("--input", os.devnull), ["no prompt"]),
     ],
 )
 def test_what_is_not_possible(
@@ -118,11 +118,11 @@ def test_what_is_not_possible(
 
 
 def test_a_file_that_is_not_there(home: Home, bundle: Path) -> None:
-    assert_one_line(generate(home, bundle, "--lines", "nowhere.txt"), 3, "nowhere.txt")
+    assert_one_line(generate(home, bundle, "--input", "nowhere.txt"), 3, "nowhere.txt")
 
 
 def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
-    given = ("--lines", str(lines), "--at-once", "3", "--json", "--draft", "off", "--context", "256")
+    given = ("--input", str(lines), "--batch", "3", "--json", "--draft", "off", "--context", "256")
     poor = generate(home, bundle, *given, "--memory", "20MB")
     assert_one_line(poor, 10, "does not fit 20.0 MB")
     told = re.search(r"use --memory (\d+)MB", poor.stderr)
@@ -136,24 +136,24 @@ def test_the_plan_of_several(home: Home, bundle: Path) -> None:
     home.path.mkdir(exist_ok=True)
     given = ("-m", str(bundle), "--context", "256", "--threads", "1", "--temperature", "0.5")
     one, four = (
-        json.loads(run(real(home), "plan", *given, "--at-once", count, "--json").stdout)["parts"]
+        json.loads(run(real(home), "plan", *given, "--batch", count, "--json").stdout)["parts"]
         for count in ("1", "4")
     )
     assert four["rows"] == 4 * one["rows"]
     assert four["weights"] == one["weights"]
     assert four["kv_cache"] > 3 * one["kv_cache"]
-    told = run(real(home), "plan", *given, "--at-once", "4").stdout
+    told = run(real(home), "plan", *given, "--batch", "4").stdout
     assert "keys and values of 4 times 256 tokens in fp16" in told
     assert "passes over up to 176 tokens" in told
-    wrong = run(real(home), "plan", *given, "--at-once", "4", "--history")
+    wrong = run(real(home), "plan", *given, "--batch", "4", "--history")
     assert_one_line(wrong, 2, "--history")
 
 
 def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "lines.txt"
     path.write_text("Hello\n" * 5000, encoding="utf-8")
-    command = [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "--lines", str(path)]
-    options = ["--at-once", "4", "--max-tokens", "40", "--json", "--draft", "off"]
+    command = [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "--input", str(path)]
+    options = ["--batch", "4", "--max-tokens", "40", "--json", "--draft", "off"]
     process = subprocess.Popen(
         [*command, *options],
         stdout=subprocess.PIPE,

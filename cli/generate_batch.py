@@ -1,8 +1,7 @@
-"""``edgedec generate --lines``: every line of a file is a prompt, several are answered at once."""
+"""``edgedec generate --input``: every line of a file is a prompt; a batch of them shares each pass."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,60 +9,31 @@ import click
 
 from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_for_several
+from edgedec.cli.opening import open_model, say_overrun
 from edgedec.cli.progress import notice
-from edgedec.cli.seams import seams
 from edgedec.cli.text_input import check_lines, prompt_lines
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
-    from edgedec.runtime.drafting import Drafting
+    from edgedec.runtime.config import RunConfig
     from edgedec.session.conversations import Answer, Conversations
-    from edgedec.session.reply import Settings
 
 _SHOWN = 60
 """Characters of a prompt above its reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How replies are made and shown."""
-
-    settings: Settings
-    drafting: Drafting
-    raw: bool
-    as_json: bool
-
-
-def run(
-    ctx: click.Context, model: str, lines: Path, at_once: int, wanted: Wanted, options: dict[str, Any]
-) -> None:
+def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options: dict[str, Any]) -> None:
     """Answer every line that is not empty. Raises the first error of a line once all are answered."""
-    from edgedec.sampling import drawing_bytes
-    from edgedec.session.conversations import Conversations
+    from edgedec.cli.generate import without_template
 
-    check_lines(lines)
-    drawing = drawing_bytes(wanted.settings.params)
-    opened, drafting = open_for_several(ctx, model, wanted.drafting, options, at_once, drawing=drawing)
-    raw, system = wanted.raw, options["system"]
-    if opened.model.template is None and not raw:
-        name = opened.model.manifest.name
-        notice(f"note: {name} is a base model without a chat template; it continues text")
-        raw, system = True, None
-    several = Conversations(
-        opened.model,
-        at_once,
-        wanted.settings,
-        system=system,
-        drafting=drafting,
-        costs=seams(ctx).store().home / "costs",
-        choice=opened.budget.plan.choice if opened.budget else None,
-        notice=notice,
-    )
-    prompts = several.sessions[0].prompts
-    with several, prompt_lines(lines, prompts) as texts, interrupts_to(several):
-        failed, interrupted = _answer(several, texts, raw, wanted.as_json)
-    opened.say_overrun()
+    check_lines(source)
+    opened = open_model(ctx, model, config)
+    raw, system = without_template(opened, options)
+    several = opened.conversations(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    prompts = several.chats[0].prompts
+    with several, prompt_lines(source, prompts) as texts, interrupts_to(several):
+        failed, interrupted = _answer(several, texts, raw, options["as_json"])
+    say_overrun(opened)
     if interrupted:
         raise KeyboardInterrupt
     if failed:
@@ -73,7 +43,7 @@ def run(
 def _answer(
     several: Conversations, texts: list[str], raw: bool, as_json: bool
 ) -> tuple[EdgeDecError | None, bool]:
-    """Show all answers; the first error of one, and whether they were interrupted."""
+    """Show all answers. Returns the first error of one, and whether they were interrupted."""
     failed: EdgeDecError | None = None
     shown = 0
     for answer in several.answers(texts, raw=raw):

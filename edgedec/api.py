@@ -1,0 +1,240 @@
+"""The public API: open a model, chat with it, complete texts.
+
+``open`` is the one assembly. Commands and benchmarks use it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.progress import Notice, Progress, silent
+from edgedec.core.when_full import DROP
+from edgedec.models import Store
+from edgedec.runtime.batch import Batch
+from edgedec.runtime.budget import Budget
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import no_drafter
+from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, load_models
+from edgedec.runtime.runner import Runner
+from edgedec.runtime.surroundings import Surroundings, ignore
+from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Chat
+from edgedec.session.conversations import Conversations
+from edgedec.session.reply import Reply, Settings
+
+Loader = Callable[[Path, Mapping[str, Path], int | None], LoadedModels]
+"""Loads the bundles of a target and its draft models with a number of threads; see ``load_models``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """Folders of exported models: the target's, and those of draft models by the names they were given."""
+
+    target: Path
+    drafts: Mapping[str, Path] = field(default_factory=dict)
+
+
+def open(
+    model: str | Path | Bundles,
+    config: RunConfig | None = None,
+    *,
+    store: Store | None = None,
+    notice: Notice = ignore,
+    progress: Progress = silent,
+    load: Loader = load_models,
+) -> Model:
+    """Open a model: a name, a bundle, a GGUF file or a Hugging Face directory.
+
+    A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
+    gets lines for the user. Raises what ``fetch``, ``RunConfig`` and ``Model`` raise.
+
+    >>> import edgedec
+    >>> with edgedec.open("smollm2-135m") as model, model.chat() as chat:
+    ...     for piece in chat.reply("What is the capital of France?"):
+    ...         print(piece, end="")
+    The capital of France is Paris.
+    """
+    config, store = config or RunConfig(), store or Store(notice=notice)
+    bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
+    models = load(bundles.target, bundles.drafts, config.threads)
+    return Model(models, config, Surroundings(store.home, notice))
+
+
+def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
+    """Return the bundles of a model and its draft models; pull or export those that are missing.
+
+    Raises what ``Store.ensure`` raises, and UsageError for a drafter that does not exist.
+    """
+    drafts: dict[str, Path] = {}
+    for name in config.drafting.models:
+        try:
+            drafts[name] = store.ensure(name, progress=progress)
+        except NotFoundError as error:
+            raise no_drafter(name) from error
+    return Bundles(store.ensure(str(model), progress=progress), drafts)
+
+
+class Model:
+    """A loaded model with its KV cache, ready to reply. Use it in a ``with`` block, or ``close`` it.
+
+    All chats of a model share one KV cache and take turns on it: a chat that replies after another one reads
+    its conversation again. Not for several threads; ``conversations`` is.
+    """
+
+    def __init__(
+        self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None
+    ) -> None:
+        """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
+        self.config = config
+        self._notice = around.notice if around else ignore
+        self.runner: Runner | Batch = (
+            Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
+        )
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.loaded.name
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """Weights, tokenizer, chat template and manifest."""
+        return self.runner.model
+
+    @property
+    def budget(self) -> Budget | None:
+        """The memory plan and its ledger; None without a memory budget."""
+        return self.runner.budget
+
+    @property
+    def context(self) -> int:
+        """Tokens that one conversation has room for."""
+        return self.single.forward.capacity
+
+    def chat(
+        self,
+        *,
+        system: str | None = None,
+        sampling: SamplingParams | None = None,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+    ) -> Chat:
+        """Begin a conversation.
+
+        ``system`` is the system message; ``sampling`` says how replies are drawn, by default as
+        ``config.sampling``; ``max_tokens`` bounds a reply in tokens; ``stop`` strings end one.
+
+        >>> with model.chat(system="Answer in one word.") as chat:
+        ...     reply = chat.reply("Which planet is the largest?").read()
+        >>> len(reply) > 0
+        True
+        """
+        settings = self.settings(sampling, max_tokens, stop)
+        return Chat(self.single.engine, self.loaded.codec, settings, system=system, notice=self._notice)
+
+    def restore(self, path: str | Path) -> Chat:
+        """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
+
+        Raises what ``Chat.restore`` raises.
+
+        >>> chat = model.chat()
+        >>> text = chat.reply("Name a colour.").read()
+        >>> chat.save(folder / "talk")
+        >>> model.restore(folder / "talk").messages[-1].content == text
+        True
+        """
+        chat = self.chat()
+        chat.restore(path)
+        return chat
+
+    def complete(
+        self,
+        text: str,
+        *,
+        sampling: SamplingParams | None = None,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+        logprobs: int | None = None,
+    ) -> Reply:
+        """Continue ``text`` as it stands, without the chat template. Iterate over the reply to get its text.
+
+        ``logprobs``: how many alternatives to report beside each token's own log-probability; see
+        ``Reply.logprobs``. Raises UsageError for an empty text, ContextFullError for one that does not fit.
+
+        >>> reply = model.complete("The capital of France is", max_tokens=8, stop=["."], logprobs=2)
+        >>> reply.read()
+        ' Paris'
+        >>> [(one.text, round(one.logprob, 1)) for one in reply.logprobs[:1]]
+        [(' Paris', -0.4)]
+        """
+        settings = self.settings(sampling, max_tokens, stop)
+        single = self.single
+        chat = Chat(single.engine, self.loaded.codec, settings, notice=self._notice)
+        return chat.complete(text, logprobs=logprobs)
+
+    def conversations(
+        self,
+        *,
+        system: str | None = None,
+        sampling: SamplingParams | None = None,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+    ) -> Conversations:
+        """Begin ``config.conversations`` chats that share each pass over the weights.
+
+        The arguments are those of ``chat``. Raises UsageError unless the model was opened for this.
+
+        >>> config = edgedec.RunConfig(conversations=2, context=512)
+        >>> with edgedec.open("smollm2-135m", config) as two:
+        ...     texts = ["One, two, three,", "A, B, C,"]
+        ...     with two.conversations(max_tokens=4) as several:
+        ...         replies = [answer.reply.text for answer in several.answers(texts, raw=True)]
+        >>> len(replies)
+        2
+        """
+        if not isinstance(self.runner, Batch):
+            raise UsageError(
+                "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
+            )
+        return Conversations(self.runner, self.settings(sampling, max_tokens, stop), system=system)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of ``text``, as ``complete`` would feed it.
+
+        >>> model.count_tokens("How many tokens is this?")
+        6
+        """
+        return len(self.loaded.tokenizer.encode(text))
+
+    def settings(
+        self, sampling: SamplingParams | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
+    ) -> Settings:
+        """Return the settings of a reply, with the model's own where none are given."""
+        when_full = self.config.when_full or DROP
+        return Settings(sampling or self.config.sampling, max_tokens, tuple(stop), when_full)
+
+    def close(self) -> None:
+        """End the model's use: keep the drafters' history if that was asked for, stop its threads."""
+        self.runner.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def single(self) -> Runner:
+        """The runner of a model that was opened for one conversation. Raises UsageError for another one."""
+        if isinstance(self.runner, Batch):
+            raise UsageError(
+                f"this model was opened for {self.config.conversations} conversations",
+                hint="use Model.conversations, or open it without that setting",
+            )
+        return self.runner

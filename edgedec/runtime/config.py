@@ -1,0 +1,99 @@
+"""Everything a user chooses about how a model runs, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from edgedec.core.cache_config import KvType
+from edgedec.core.errors import Remedy, UsageError
+from edgedec.core.units import parse_size
+from edgedec.core.when_full import WHEN_FULL, WhenFull
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts
+from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
+from edgedec.sampling import SamplingParams, drawing_bytes
+
+MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
+"""Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
+MOST_CONVERSATIONS = 16
+"""Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """How a model runs: threads, KV cache, memory budget, drafters.
+
+    Raises UsageError for a value that no model can run with.
+
+    >>> RunConfig(memory="600MB", context=2048).memory_bytes
+    600000000
+    """
+
+    threads: int | None = None
+    """Compute threads. None: one per physical core."""
+    context: int | None = None
+    """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
+    kv: KvType = "fp16"
+    """How the KV cache keeps keys and values: "fp16", or "int8" in about half the memory."""
+    memory: int | str | MemoryRule | None = None
+    """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
+    draft: str = AUTO
+    """Drafters by comma: "auto", "off", "lookup", "recycling", and draft models by name or path."""
+    draft_tokens: int = MOST_DRAFTED
+    """Most tokens drafted for one pass."""
+    history: bool = False
+    """Whether drafters keep on disk what they learned, which is text of prompts and replies."""
+    when_full: WhenFull | None = None
+    """What happens when the context is full. None: a chat drops its oldest turns, a completion stops."""
+    conversations: int | None = None
+    """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    """How replies are drawn unless a call says otherwise. The memory plan has room for these."""
+
+    def __post_init__(self) -> None:
+        _at_least(self.threads, 1, "threads")
+        _at_least(self.context, 2, "tokens of context")
+        if not 1 <= self.draft_tokens <= MOST_DRAFTED:
+            raise UsageError(
+                f"{self.draft_tokens} drafted tokens are not possible", hint=f"use 1 to {MOST_DRAFTED}"
+            )
+        if self.conversations is not None and not 1 <= self.conversations <= MOST_CONVERSATIONS:
+            raise UsageError(
+                f"a batch of {self.conversations} conversations is not possible",
+                hint=f"use 1 to {MOST_CONVERSATIONS}",
+                remedy=Remedy("conversations", MOST_CONVERSATIONS),
+            )
+        if self.kv not in ("fp16", "int8"):
+            raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
+        if self.when_full not in (None, *WHEN_FULL):
+            raise UsageError(
+                f"a full context cannot {self.when_full!r:.40}", hint=f"choose of {', '.join(WHEN_FULL)}"
+            )
+        if isinstance(self.memory, str):
+            parse_size(self.memory)
+        self.drafting  # noqa: B018 - it raises for names that no drafter can have
+
+    @property
+    def drafting(self) -> Drafting:
+        """The drafters that ``draft`` names. Raises UsageError."""
+        return Drafting(self.draft, self.draft_tokens, self.history)
+
+    @property
+    def memory_bytes(self) -> int | MemoryRule | None:
+        """``memory`` with text turned into bytes."""
+        return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that share the KV cache."""
+        return self.conversations or 1
+
+    @property
+    def drawing(self) -> int:
+        """Bytes for each logit of a row that drawing takes at most; see ``sampling.drawing_bytes``."""
+        return drawing_bytes(self.sampling)
+
+
+def _at_least(value: int | None, least: int, what: str) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{value} {what} are not possible", hint=f"use {least} or more")

@@ -1,0 +1,139 @@
+"""The one assembly: loaded models and a ``RunConfig`` become engines that generate.
+
+A plan comes first, where there is a memory budget; then the KV cache is allocated, once; then the drafters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgedec.control import CostCurve
+from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
+from edgedec.decode.speculation import Speculation
+from edgedec.draft import Drafter, lookup_ahead
+from edgedec.eviction.policies import policy_for
+from edgedec.memory.ledger import Ledger
+from edgedec.runtime.budget import kv_of, within_budget
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.draft_history import with_history
+from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
+from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
+from edgedec.runtime.pairing import model_drafter
+from edgedec.runtime.pass_costs import CostFile, known_costs
+from edgedec.runtime.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from edgedec.core.forward import Forward
+
+
+class Runner:
+    """Loaded models with their KV caches, a memory budget and an engine.
+
+    Raises what ``plan_memory`` and ``Backend.forward`` raise, and UnsupportedError for a draft model that
+    cannot draft for the target.
+    """
+
+    def __init__(
+        self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None
+    ) -> None:
+        self.models = models
+        self.config = config
+        self._around = around or Surroundings()
+        self.budget = within_budget(models, config, self._around.notice)
+        self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
+        self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
+        self._drafts: dict[str, Forward] = {}
+        self._costs: CostCurve | None = None
+        self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
+        self.engine = self.engine_for(self.drafting)
+        self._save = self._history()
+
+    @property
+    def model(self) -> LoadedModel:
+        """The target."""
+        return self.models.target
+
+    @property
+    def kv(self) -> KvType | None:
+        """How the KV cache keeps keys and values; None where another runtime decides that."""
+        if not self.model.backend.caps.kv_kinds:
+            return None
+        return self.budget.choice.kv if self.budget else self.config.kv
+
+    def engine_for(
+        self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None
+    ) -> Engine:
+        """Make an engine over this KV cache, with drafters that have learned nothing yet.
+
+        Engines take turns on the cache: the one that generates finds what the last one fed.
+        """
+        speculation = self._speculation(drafting)
+        ahead = speculation.ahead if speculation else lookup_ahead
+        timed = speculation is not None or observe is not None
+        return Engine(
+            self.forward,
+            speculation=speculation,
+            observe=observe,
+            clock=self._around.clock if timed else None,
+            policy=policy_for(self.config.when_full, self.forward, ahead),
+        )
+
+    def close(self) -> None:
+        """Keep the drafters' history, if it was asked for."""
+        save, self._save = self._save, ignore_nothing
+        save()
+
+    def _cache(self) -> CacheConfig:
+        if self.budget:
+            return self.budget.cache(self.model)
+        return CacheConfig(self.config.context, self.config.kv, LONGEST_PASS)
+
+    def _speculation(self, drafting: Drafting) -> Speculation | None:
+        if not can_draft(self.model, drafting, self._around.notice):
+            return None
+        drafters: list[Drafter] = table_drafters(drafting, self.ledger)
+        drafters += [self._model_drafter(name) for name in drafting.models]
+        file = self._cost_file()
+        return Speculation(
+            drafters,
+            self._known_costs(file),
+            limit=drafting.tokens,
+            notice=self._around.notice,
+            clock=self._around.clock,
+            keep=file.write_quietly if file else None,
+        )
+
+    def _model_drafter(self, name: str) -> Drafter:
+        """Make a drafter of a draft model. Its KV cache is allocated at the first use of its name."""
+        draft = self.models.drafts[name]
+        if name not in self._drafts:
+            self._drafts[name] = draft.backend.forward(*self._draft_cache(draft))
+        return model_drafter(name, self.model, draft, self._drafts[name])
+
+    def _draft_cache(self, draft: LoadedModel) -> tuple[CacheConfig, Ledger]:
+        if self.budget:
+            return self.budget.cache(draft), self.ledger.under("drafter")
+        context = min(self.forward.capacity, draft.spec.context_length)
+        return CacheConfig(context, kv_of(draft, self.config.kv), LONGEST_PASS), Ledger()
+
+    def _cost_file(self) -> CostFile | None:
+        home = self._around.home
+        return CostFile.of(self.model, self.kv, home / "costs") if home else None
+
+    def _known_costs(self, file: CostFile | None) -> CostCurve:
+        if self._costs is None:
+            around = self._around
+            self._costs = known_costs(self.forward, file, clock=around.clock, notice=around.notice)
+        return self._costs
+
+    def _history(self) -> Callable[[], None]:
+        home, speculation = self._around.home, self.engine.speculation
+        if not self.drafting.history or home is None or speculation is None:
+            return ignore_nothing
+        return with_history(self.model, self.ledger, speculation, home / "drafts", self._around.notice)
+
+
+def ignore_nothing() -> None:
+    """Do nothing: there is no history to keep."""

@@ -1,0 +1,27 @@
+"""The surroundings of a run: a folder to keep things in, somebody to tell, a clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgedec.decode.speculation import Notice
+from edgedec.telemetry.stats import Clock
+
+
+def ignore(line: str) -> None:
+    """Drop a notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A folder, a listener and a clock for a run.
+
+    ``home`` is the folder that keeps pass costs and draft history; None keeps nothing. ``notice`` gets lines
+    for the user. ``clock`` gives seconds.
+    """
+
+    home: Path | None = None
+    notice: Notice = field(default=ignore)
+    clock: Clock = time.perf_counter
