@@ -44,11 +44,11 @@ EDGEDEC_INLINE void quantise_group(const float* x, int left, int8_t* q, float* s
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words0, words1), order);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), bytes);
-  for (int half = 0; half < 2; ++half) {
-    int32_t total = 0;
-    for (int i = 0; i < 16; ++i) total += q[16 * half + i];
-    sum[half] = total;
-  }
+  // Sums of the bytes + 128, eight at a time, then of each half.
+  const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(bytes, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+  const __m256i halves = _mm256_add_epi32(eights, _mm256_shuffle_epi32(eights, 0x4e));
+  sum[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
+  sum[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
 }
 
 void quantise(const float* x, int cols, int k, size_t first, size_t last, int8_t* q, float* scale, int32_t* sum) {
