@@ -17,7 +17,7 @@ from edgedec.cli.opening import open_model, run_config, say_overrun
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
-from edgedec.cli.session_file import Kept
+from edgedec.cli.session_file import SessionFile
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
 
@@ -85,11 +85,11 @@ def command(
         template.compile()  # a broken one shows now, not after the first turn was typed
     system = options["system"] if template is not None else None
     chat = opened.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
-    kept = Kept(session_file, chat) if session_file else None
+    kept = SessionFile(session_file, chat) if session_file else None
     if kept:
         kept.restore(opt.chosen_over(ctx, chat.settings.params))
     window = ChatWindow(opened, chat, kept)
-    with kept.to_the_end() if kept else nullcontext():
+    with kept.saved_at_the_end() if kept else nullcontext():
         if seams(ctx).interactive():
             _converse(window, ctx)
         else:
@@ -132,7 +132,7 @@ def _answer(window: ChatWindow, ctx: click.Context) -> None:
 class ChatWindow:
     """Takes one line, and shows everything that it leads to."""
 
-    def __init__(self, model: Model, chat: Chat, kept: Kept | None = None) -> None:
+    def __init__(self, model: Model, chat: Chat, kept: SessionFile | None = None) -> None:
         self.chat = chat
         self.kept = kept
         self.traced = False

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from edgedec.cli import errors, screen
 from edgedec.core.errors import EdgeDecError, UsageError
 from edgedec.session.saved_session import document_of, restore_session, save_session
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from edgedec.session.chat import Chat
 
 
-class Kept:
-    """The file of ``session``. One that cannot be written costs a line, and the conversation goes on."""
+class SessionFile:
+    """The file of a chat. If it cannot be written, one line says so, and the chat goes on."""
 
     def __init__(self, path: Path, session: Chat) -> None:
         self.path = path
@@ -26,19 +28,22 @@ class Kept:
         assert session.codec.model_id is not None
         self._model = session.codec.model_id
         self._saved: dict[str, Any] | None = None
-        """What the file says; None before there is one."""
+        """The document in the file; None before there is one."""
+        self._shown: str | None = None
+        """The error shown last; None once the file was written."""
 
     def restore(self, choose: Callable[[SamplingParams], SamplingParams]) -> None:
-        """Continue what the file has, if there is one; ``choose`` is given how its replies were drawn.
+        """Continue the conversation in the file, if there is one.
 
-        Raises what ``restore_session`` does, and UsageError if another system message was asked for.
+        ``choose`` gets the sampling parameters in the file and returns those to use. Raises the errors of
+        ``restore_session``, and UsageError if the command line asks for another system message.
         """
         remove_leftovers(self.path)
         if not self.path.exists():
             return
-        session, asked = self._session, self._session.system
+        session, system = self._session, self._session.system
         saved = restore_session(self.path, session, self._model, screen.dim)
-        if asked is not None and asked != session.system:
+        if system is not None and system != session.system:
             hint = "leave out --system, or give another file"
             raise UsageError(f"the conversation in {self.path} has another system message", hint=hint)
         session.adjust(params=choose(saved.params))
@@ -50,21 +55,29 @@ class Kept:
         if document != self._saved:
             save_session(self.path, self._session, self._model)
             self._saved = document
+            self._shown = None
 
-    def try_to_save(self) -> None:
-        """As ``save``, but what goes wrong is only said."""
+    def try_to_save(self) -> int:
+        """Write the file; show an error, unless it is the one shown last. Returns its exit status, or 0."""
         try:
             self.save()
         except (EdgeDecError, OSError) as error:
-            message, hint, _ = errors.explain(error)
-            errors.show(message, hint)
+            message, hint, status = errors.explain(error)
+            if message != self._shown:
+                errors.show(message, hint)
+                self._shown = message
+            return status
+        return 0
 
     @contextmanager
-    def to_the_end(self) -> Iterator[None]:
-        """Save once more when the chat ends, however it ends; the first thing that went wrong is raised."""
+    def saved_at_the_end(self) -> Iterator[None]:
+        """Save once more when the chat ends; if that fails, exit with the status of the error.
+
+        An exception inside goes on; it counts more.
+        """
         try:
             yield
-        except BaseException:
-            self.try_to_save()
-            raise
-        self.save()
+        finally:
+            status = self.try_to_save()
+        if status:
+            raise click.exceptions.Exit(status)

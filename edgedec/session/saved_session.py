@@ -1,4 +1,7 @@
-"""Conversations on disk: what was said, the tokens it was, and the cache over them; see ``state_file``."""
+"""Saved sessions: a conversation's messages, its tokens, and the KV cache over them.
+
+``session_file`` has the format of the file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from edgedec.core.model_id import ModelId
 from edgedec.core.version import __version__
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import ROLES, Message
-from edgedec.session.session_file import FORMAT, VERSION, Stored, newer, open_state, write_state
+from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class SavedCache:
-    """A cache behind the document: its slots are those of ``tokens``, as ``edgedec`` computed them."""
+    """A KV cache in a file: the slots of ``tokens``, as version ``edgedec`` computed them."""
 
     layout: str
     edgedec: str
@@ -34,7 +37,7 @@ class SavedCache:
 
 @dataclass(frozen=True, slots=True)
 class SavedSession:
-    """A conversation as stored. ``text`` and ``tokens`` are what the model has seen, see ``Prompts.seen``."""
+    """A conversation as stored. The model has seen ``text`` as ``tokens``; see ``Prompts.seen``."""
 
     model: ModelId
     params: SamplingParams
@@ -45,7 +48,7 @@ class SavedSession:
 
 
 def save_session(path: Path, session: Chat, model: ModelId) -> None:
-    """Write conversation and cache to ``path``, replacing it only when all is written.
+    """Write a conversation and its KV cache to ``path``; an older file stays until all is written.
 
     Raises StorageError, and UsageError for a path that is there and no file.
     """
@@ -55,12 +58,15 @@ def save_session(path: Path, session: Chat, model: ModelId) -> None:
         if portable and document["cache"]:
             portable.write_cache(sink, len(document["cache"]["tokens"]))
 
-    write_state(path, document, write_cache)
+    write_file(path, document, write_cache)
 
 
 def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
-    """All that a file says but the bytes of the cache; a conversation that has not changed has the same."""
-    cache = None  # also where tokens have left it: the conversation is read again then
+    """Make the document of a file; a conversation that has not changed has the same.
+
+    Without the KV cache where tokens were evicted: then the conversation is read again.
+    """
+    cache = None
     if (portable := session.engine.portable) and not (session.policy and session.policy.gap):
         cache = SavedCache(portable.cache_layout, __version__, tuple(session.cached()))
     return {
@@ -76,15 +82,16 @@ def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
 
 
 def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -> SavedSession:
-    """Put the stored conversation into ``session``, and its cache, so that the next reply goes on at once.
+    """Put a saved conversation and its KV cache into ``session``, so that the next reply goes on at once.
 
-    A cache that does not fit here is rebuilt with the next reply, which a line to ``notice`` says; version 1
-    has none. The session keeps its own settings unless the caller takes ``params`` from the result. Raises
-    what ``open_state`` raises, BadFileError, and UsageError when it belongs to another model; the session is
-    then unchanged.
+    If the KV cache does not match, the next reply recomputes it, and a line to ``notice`` says so. The
+    session keeps its own settings unless the caller takes ``params`` from the result.
+
+    Raises the errors of ``open_file``, BadFileError for a document or a KV cache that contradicts itself, and
+    UsageError for a conversation with another model. The session is then unchanged.
     """
-    with open_state(path) as stored:
-        saved = _read(path, stored)
+    with open_file(path) as stored:
+        saved = _read(path, stored.document)
         if saved.model.sha256 != model.sha256:
             theirs, ours = saved.model.name, _distinct(model, saved.model)
             raise UsageError(
@@ -124,7 +131,7 @@ def _wrong_size(path: Path) -> BadFileError:
 
 
 def _unfit(engine: Engine, cache: SavedCache) -> str:
-    """Why a cache cannot be used here; '' if it can."""
+    """Say why a KV cache cannot be used here; '' if it can."""
     if engine.portable is None:
         return "cannot be used by this backend"
     if cache.layout != engine.portable.cache_layout:
@@ -136,16 +143,7 @@ def _unfit(engine: Engine, cache: SavedCache) -> str:
     return ""
 
 
-def _read(path: Path, stored: Stored) -> SavedSession:
-    document = stored.document
-    if document.get("format") != FORMAT:
-        raise BadFileError(
-            f"{path} is not a saved conversation", hint="save one first", remedy=Remedy("save")
-        )
-    if (version := document.get("version")) != stored.version:
-        if version == VERSION:
-            raise BadFileError(f"{path} is truncated or damaged: it has no hash")
-        raise newer(path, version)
+def _read(path: Path, document: dict[str, Any]) -> SavedSession:
     try:
         return _parse(document)
     except (KeyError, TypeError, ValueError, UsageError) as error:

@@ -1,14 +1,20 @@
-"""The file that a conversation is kept in, as bytes: what it says is ``state``'s business.
+"""The format of a session file, in bytes; ``saved_session`` knows the meaning.
 
-Two lines, ``edgedec-session 2`` and one JSON object; behind them the cache, if there is one; at the end
-SHA-256 of all before it. It is written beside the old file and renamed: whatever ends the process (kill -9
-too) leaves the old file or the new one. Only its owner can read it. Version 1 was a JSON object alone.
+The file has
 
-Both ways go in pieces: the cache is never copied as a whole.
+1. the line ``edgedec-session 2``,
+2. a line with one JSON object, the document,
+3. the KV cache, if it is kept,
+4. SHA-256 of everything before it.
+
+A new file is written beside the old one and renamed. So the old or the new one is there, even after kill -9.
+Only its owner can read it. Behind a symbolic link the real file is replaced, and the link stays. Reading and
+writing go in pieces: the KV cache is never copied as a whole.
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -36,25 +42,24 @@ FORMAT = "edgedec-session"
 VERSION = 2
 _MAGIC = f"{FORMAT} ".encode()
 _MOST_BYTES = 64 << 20
-"""Of all but the cache."""
+"""Size of the document."""
 _MOST_FIRST_LINE = 64
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 _HASH_BYTES = 32
 _ABANDONED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An open file whose hash is right: ``document`` and, where ``body`` stands, ``body_bytes`` of cache."""
+    """An open session file whose hash is right: the document, and the KV cache at ``body``."""
 
-    version: int
     document: dict[str, Any]
     body: BufferedReader
     body_bytes: int
 
 
 class _Hashing:
-    """A sink that hashes what it passes on."""
+    """A sink that hashes the bytes it passes on."""
 
     def __init__(self, stream: BufferedWriter) -> None:
         self._stream = stream
@@ -65,9 +70,13 @@ class _Hashing:
         self._stream.write(data)
 
 
-def write_state(path: Path, document: Mapping[str, Any], body: Callable[[Sink], None]) -> None:
-    """Replace ``path`` when all is written; ``body`` writes the cache. Raises StorageError, UsageError."""
+def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], None]) -> None:
+    """Replace the file at ``path`` once all is written; ``body`` writes the KV cache.
+
+    Raises StorageError, and UsageError for a path that is there and no file.
+    """
     with storage_errors(str(path)):
+        path = real_path(path)
         _check_kind(path)
     head = json.dumps(document, ensure_ascii=False)
     with atomic_path(path) as temporary:
@@ -82,17 +91,28 @@ def write_state(path: Path, document: Mapping[str, Any], body: Callable[[Sink], 
 
 
 def remove_leftovers(path: Path) -> None:
-    """Delete what processes that were killed had written of ``path``, not what another one writes now."""
+    """Delete unfinished files that killed processes left beside ``path``, none that may still be written."""
+    path = real_path(path)
     for left in path.parent.glob(f"{glob.escape(path.name)}.partial-????????"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
                 left.unlink()
 
 
+def real_path(path: Path) -> Path:
+    """Follow symbolic links, also to a file that does not exist yet. Raises OSError for links in a circle."""
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return real
+
+
 @contextmanager
-def open_state(path: Path) -> Iterator[Stored]:
-    """Check a file and hand out what is in it. Raises NotFoundError, BadFileError, UsageError for what is no
-    file, UnsupportedError for a newer version, EdgeDecError when it cannot be read.
+def open_file(path: Path) -> Iterator[Stored]:
+    """Open a session file and check its hash.
+
+    Raises NotFoundError, BadFileError for a damaged file, UsageError for a path that is no file,
+    UnsupportedError for another version, EdgeDecError for a file that cannot be read.
     """
     try:
         _check_kind(path)
@@ -107,41 +127,51 @@ def open_state(path: Path) -> Iterator[Stored]:
 
 
 def _check_kind(path: Path) -> None:
-    """Nobody waits for a pipe, or reads a device without end."""
+    """Refuse pipes and devices, which could make the process wait, or read without end."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a file", hint="give the name of a file")
 
 
 def _checked(path: Path, stream: BufferedReader) -> Stored:
-    size = os.fstat(stream.fileno()).st_size
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        stream.seek(0)
-        return Stored(1, _json(path, _bounded(path, stream.read(_MOST_BYTES + 1))), stream, 0)
-    end = size - _HASH_BYTES
+    end = os.fstat(stream.fileno()).st_size - _HASH_BYTES
+    start = stream.read(_MOST_FIRST_LINE)
+    if not start.startswith(_MAGIC):
+        raise _without_first_line(path, start)
     stream.seek(0)
     if end < len(_MAGIC) or _sha256(stream, end) != stream.read(_HASH_BYTES):
         raise BadFileError(f"{path} is truncated or damaged: its hash is wrong")
     stream.seek(len(_MAGIC))
     version = stream.readline(min(_MOST_FIRST_LINE, end - stream.tell())).rstrip(b"\n")
     if version != str(VERSION).encode():
-        raise newer(path, version.decode("utf-8", "replace"))
+        raise _other_version(path, version.decode("utf-8", "replace"))
     line = _bounded(path, stream.readline(min(_MOST_BYTES + 1, end - stream.tell())))
-    return Stored(VERSION, _json(path, line), stream, end - stream.tell())
+    document = _json(path, line)
+    if document.get("format") != FORMAT:
+        raise BadFileError(f"{path} is not a saved conversation")
+    if (stated := document.get("version")) != VERSION:
+        raise _other_version(path, stated)
+    return Stored(document, stream, end - stream.tell())
 
 
-def newer(path: Path, version: object) -> UnsupportedError:
-    """What to say of a version that is not known here."""
+def _without_first_line(path: Path, start: bytes) -> EdgeDecError:
+    """Tell a file of format 1, which was a JSON object alone, from a file of another kind."""
+    if start.lstrip().startswith(b"{") and _MAGIC.strip() in start:
+        return _other_version(path, 1)
+    return BadFileError(f"{path} is not a saved conversation")
+
+
+def _other_version(path: Path, version: object) -> UnsupportedError:
     return UnsupportedError(
-        f"{path} has session format {version!r:.40}, and this EdgeDec reads 1 and {VERSION}",
-        hint="a newer EdgeDec may read it",
+        f"{path} has session format {version!r:.40}, and this EdgeDec reads {VERSION}",
+        hint="start a new conversation in another file",
     )
 
 
 def _sha256(stream: BufferedReader, count: int) -> bytes:
-    """Of the next ``count`` bytes."""
+    """Hash the next ``count`` bytes."""
     digest = hashlib.sha256()
-    piece = memoryview(bytearray(_PIECE))
-    while count > 0 and (got := stream.readinto(piece[: min(count, _PIECE)])):
+    piece = memoryview(bytearray(_PIECE_BYTES))
+    while count > 0 and (got := stream.readinto(piece[: min(count, _PIECE_BYTES)])):
         digest.update(piece[:got])
         count -= got
     return digest.digest()

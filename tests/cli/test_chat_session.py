@@ -108,8 +108,9 @@ def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) 
     assert said(talk) == ["Ho", "Hello."]
 
 
-def test_a_full_disk_costs_a_line_and_the_conversation_goes_on(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("turns", ["More\n", "More\nAnd more\n"])
+def test_a_full_disk_costs_one_line_and_the_conversation_goes_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch, turns: str
 ) -> None:
     home.install()
     talk = home.path / "talk"
@@ -118,13 +119,41 @@ def test_a_full_disk_costs_a_line_and_the_conversation_goes_on(
     before = talk.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
-        result = run(seams, "chat", "--session", str(talk), stdin="More\nAnd more\n")
-    assert (result.exit_code, result.stdout) == (7, "Again.\nBye.\n")
-    lines = result.stderr.splitlines()
-    assert len(lines) == 3  # after each turn, and when it ends
-    assert all("no space left on the disk while writing" in line for line in lines)
+        result = run(seams, "chat", "--session", str(talk), stdin=turns)
+    assert (result.exit_code, result.stdout) == (7, "Again.\nBye.\n"[: 7 * turns.count("\n")])
+    (line,) = result.stderr.splitlines()
+    assert "no space left on the disk while writing" in line
     assert talk.read_bytes() == before
     assert sorted(path.name for path in home.path.glob("talk*")) == ["talk"]
+
+
+def test_a_disk_that_fills_again_costs_another_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.install()
+    failures = iter([True, False, True, True])
+    real = os.fsync
+
+    def sometimes_full(descriptor: int) -> None:
+        if next(failures):
+            full_disk(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sometimes_full)
+    talk, seams = home.path / "talk", home.seams(home.parrot("One.", "Two.", "Three."))
+    result = run(seams, "chat", "--session", str(talk), stdin="a\nb\nc\n")
+    assert result.exit_code == 7
+    assert len(result.stderr.splitlines()) == 2
+    assert said(talk) == ["a", "One.", "b", "Two."]
+
+
+def test_a_chat_behind_a_link_keeps_the_link(home: Home) -> None:
+    home.install()
+    talk, link = home.path / "talk", home.path / "link"
+    link.symlink_to(talk)
+    seams = home.seams(home.parrot("Hello.", "Again."))
+    for line in ("Hi\n", "More\n"):
+        run(seams, "chat", "--session", str(link), stdin=line)
+        assert link.is_symlink()
+    assert said(talk) == ["Hi", "Hello.", "More", "Again."]
 
 
 def test_a_model_takes_up_its_cache(home: Home, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 def _talk_seeds(folder: Path) -> list[tuple[Files, Files]]:
     document = {
-        "format": "edgedec-session", "version": 1, "model": {"name": "tiny", "sha256": "0" * 64},
+        "format": "edgedec-session", "version": 2, "model": {"name": "tiny", "sha256": "0" * 64},
         "params": {"temperature": 0.5, "top_k": 40, "top_p": 0.9, "seed": 7},
         "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
         "text": "<|im_start|>user", "tokens": [1, 2, 3],
@@ -140,7 +140,7 @@ def read_talk(folder: Path) -> None:
 def _talk_seeds_2(folder: Path) -> list[tuple[Files, Files]]:
     ((files, _),) = _talk_seeds(folder)
     cache = {"layout": "float16 1x2x1x2", "edgedec": __version__, "tokens": [1, 2, 3]}
-    document = json.loads(files[TALK]) | {"version": 2, "cache": cache}
+    document = json.loads(files[TALK]) | {"cache": cache}
     return [({TALK: json.dumps(document).encode()}, {})]
 
 

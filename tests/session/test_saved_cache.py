@@ -355,7 +355,7 @@ from dataclasses import replace
 from pathlib import Path
 from edgedec.backends.fake import tiny_spec
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.session.session_file import open_state, write_state
+from edgedec.session.session_file import open_file, write_file
 from edgedec.telemetry.process import peak_rss_bytes
 path, slots = Path(sys.argv[1]), 2048
 spec = replace(tiny_spec(8, slots), n_layers=16, n_kv_heads=4, head_dim=128)
@@ -363,11 +363,11 @@ memory = KvMemory(spec, slots)
 if sys.argv[2] == "save":
     memory.arrays["kv_cache"][:] = 1.5
     before = peak_rss_bytes()
-    write_state(path, {"format": "edgedec-session"}, lambda sink: memory.write(sink, slots))
+    write_file(path, {"format": "edgedec-session", "version": 2}, lambda sink: memory.write(sink, slots))
     print(memory.nbytes(slots), peak_rss_bytes() - before)
 else:
     before = peak_rss_bytes()
-    with open_state(path) as stored:
+    with open_file(path) as stored:
         memory.read(stored.body, slots)
     print(memory.nbytes(slots), peak_rss_bytes() - before - memory.nbytes(slots))
     assert all((layer == 1.5).all() for layer in memory.arrays["kv_cache"])

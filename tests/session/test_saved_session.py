@@ -19,7 +19,7 @@ from edgedec.core.errors import (
     UsageError,
 )
 from edgedec.sampling import SamplingParams
-from edgedec.session import session_file as state_file
+from edgedec.session import session_file
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import ModelId, SavedSession, save_session
@@ -96,24 +96,47 @@ def test_another_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     assert session.messages == []
 
 
-def version_1(path: Path) -> dict[str, Any]:
-    """What such a file said before there were caches in it."""
-    document: dict[str, Any] = json.loads(path.read_bytes().splitlines()[1])
-    document.pop("cache")
-    return document | {"version": 1}
+def test_files_of_version_1_are_refused_in_one_line(tmp_path: Path) -> None:
+    """They were one JSON object, indented or not."""
+    path, session = tmp_path / "talk.json", fresh(tmp_path)
+    for indent in (None, 1):
+        path.write_text(json.dumps({"format": "edgedec-session", "version": 1}, indent=indent))
+        with pytest.raises(UnsupportedError, match=r"session format 1, and this EdgeDec reads 2") as caught:
+            restore_session(path, session, MODEL)
+        assert caught.value.hint == "start a new conversation in another file"
 
 
-def test_files_of_version_1_still_load(tmp_path: Path) -> None:
-    before, path = talked(tmp_path, system="Be brief."), tmp_path / "talk.json"
-    save_session(path, before, MODEL)
-    path.write_text(json.dumps(version_1(path), indent=1), encoding="utf-8")
-    after = fresh(tmp_path)
-    saved = restore_session(path, after, MODEL)
-    assert (saved.cache, saved.params) == (None, before.settings.params)
-    assert "".join(after.reply("Bye")) == "".join(before.reply("Bye")) == "Bye."
-    assert after.engine.committed == before.engine.committed
-    save_session(path, after, MODEL)
-    assert path.read_bytes().startswith(b"edgedec-session 2\n{")
+def test_behind_a_link_the_real_file_is_replaced(tmp_path: Path) -> None:
+    """A link to a file, to a link, and to a file that is not there yet."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    real, link, second = folder / "talk", tmp_path / "link", tmp_path / "second"
+    link.symlink_to(Path("elsewhere") / "talk")
+    second.symlink_to(link)
+    session = talked(tmp_path)
+    for path in (link, second):
+        save_session(path, session, MODEL)
+        assert (link.is_symlink(), second.is_symlink(), real.is_file()) == (True, True, True)
+        assert [file.name for file in folder.iterdir()] == ["talk"]
+        assert restore_session(path, fresh(tmp_path), MODEL).messages
+
+
+def test_leftovers_are_looked_for_beside_the_real_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    left = tmp_path / "elsewhere" / "talk.partial-00ff00ff"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "talk")
+    session_file.remove_leftovers(tmp_path / "link")
+    assert not left.exists()
+
+
+def test_links_in_a_circle_are_an_error_and_stay(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(StorageError, match="symbolic link"):
+        save_session(tmp_path / "a", talked(tmp_path), MODEL)
+    assert (tmp_path / "a").is_symlink()
 
 
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
@@ -125,14 +148,18 @@ def hashed(content: bytes) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def damaged(change: Callable[[dict[str, Any]], object], old: bool = False) -> Callable[[Path], None]:
-    """A change of what the file says, under a hash that is right; ``old``: in a file of version 1."""
+def document_line(text: str) -> Callable[[Path], None]:
+    """Put any line in the document's place, under a hash that is right."""
+    return lambda path: path.write_bytes(hashed(b"edgedec-session 2\n" + text.encode() + b"\n")) and None
+
+
+def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Change the document, under a hash that is right."""
 
     def apply(path: Path) -> None:
-        document = version_1(path) if old else json.loads(path.read_bytes().splitlines()[1])
+        document = json.loads(path.read_bytes().splitlines()[1])
         change(document)
-        text = json.dumps(document).encode()
-        path.write_bytes(text if old else hashed(b"edgedec-session 2\n" + text + b"\n"))
+        path.write_bytes(hashed(b"edgedec-session 2\n" + json.dumps(document).encode() + b"\n"))
 
     return apply
 
@@ -141,7 +168,7 @@ def damaged(change: Callable[[dict[str, Any]], object], old: bool = False) -> Ca
     ("break_it", "kind", "message"),
     [
         (lambda path: path.unlink(), NotFoundError, "no such file"),
-        (lambda path: path.write_bytes(b""), BadFileError, "not JSON"),
+        (lambda path: path.write_bytes(b""), BadFileError, "is not a saved"),
         (lambda path: path.write_bytes(path.read_bytes()[:-20]), BadFileError, "its hash is wrong"),
         (lambda path: path.write_bytes(path.read_bytes()[:17]), BadFileError, "its hash is wrong"),
         (lambda path: path.write_bytes(path.read_bytes() + b"x"), BadFileError, "its hash is wrong"),
@@ -149,15 +176,14 @@ def damaged(change: Callable[[dict[str, Any]], object], old: bool = False) -> Ca
         (lambda path: path.write_bytes(hashed(b"edgedec-session 2\n[1]\n")), BadFileError, "not a saved"),
         (lambda path: path.write_bytes(hashed(b"edgedec-session 3\n")), UnsupportedError, "format '3'"),
         (lambda path: path.write_bytes(hashed(b"edgedec-session " + b"9" * 99)), UnsupportedError, "format"),
-        (lambda path: path.write_bytes(b"\xff\xfe\x00"), BadFileError, "not JSON"),
-        (lambda path: path.write_text("[" * 100_000), BadFileError, "not JSON"),
-        (lambda path: path.write_text("9" * 5000), BadFileError, "not JSON"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), BadFileError, "is not a saved"),
+        (document_line("[" * 100_000), BadFileError, "not JSON"),
+        (document_line("9" * 5000), BadFileError, "not JSON"),
         (lambda path: path.write_text("[1, 2]"), BadFileError, "is not a saved conversation"),
         (lambda path: path.write_text('{"format": "other"}'), BadFileError, "is not a saved conversation"),
+        (document_line('{"format": "other"}'), BadFileError, "is not a saved conversation"),
         (damaged(lambda d: d.update(version=3)), UnsupportedError, "session format 3"),
-        (damaged(lambda d: d.update(version=3), old=True), UnsupportedError, "session format 3"),
-        (damaged(lambda d: d.update(version=2), old=True), BadFileError, "it has no hash"),
-        (damaged(lambda d: d.update(text=None), old=True), BadFileError, "None is not text"),
+        (damaged(lambda d: d.update(text=None)), BadFileError, "None is not text"),
         (damaged(lambda d: d.update(cache=5)), BadFileError, "damaged"),
         (damaged(lambda d: d.update(cache={"layout": "x"})), BadFileError, "'edgedec' is missing"),
         (
@@ -215,12 +241,10 @@ def test_no_end_of_a_file_can_be_missing(tmp_path: Path) -> None:
             restore_session(path, session, MODEL)
 
 
-@pytest.mark.parametrize("old", [True, False])
-def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool) -> None:
+def test_a_huge_document_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "talk.json"
     save_session(path, talked(tmp_path), MODEL)
-    damaged(lambda document: None, old)(path)
-    monkeypatch.setattr(state_file, "_MOST_BYTES", 10)
+    monkeypatch.setattr(session_file, "_MOST_BYTES", 10)
     with pytest.raises(BadFileError, match="too large"):
         restore_session(path, fresh(tmp_path), MODEL)
 
@@ -241,9 +265,9 @@ def test_what_a_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
         path.write_bytes(b"half")
     for path in (left[0], left[2]):
         os.utime(path, (0, 0))
-    state_file.remove_leftovers(tmp_path / "a[b]")
+    session_file.remove_leftovers(tmp_path / "a[b]")
     assert [path.exists() for path in left] == [False, True, True]
-    state_file.remove_leftovers(tmp_path / "nowhere" / "talk")
+    session_file.remove_leftovers(tmp_path / "nowhere" / "talk")
 
 
 def test_the_model_is_known_by_all_its_files(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from edgedec.sampling import SamplingParams
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import restore_session
-from edgedec.session.session_file import open_state
+from edgedec.session.session_file import open_file
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_models import opened, tiny_bundle
 
@@ -26,7 +26,7 @@ SAVER = """
 import sys
 from pathlib import Path
 import numpy as np
-from edgedec.session.session_file import write_state
+from edgedec.session.session_file import write_file
 path, start = Path(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)
 for number in range(start, start + 1000):
@@ -35,7 +35,7 @@ for number in range(start, start + 1000):
     def write(sink):
         for piece in pieces:
             sink.write(piece.data)
-    write_state(path, {"format": "edgedec-session", "number": number}, write)
+    write_file(path, {"format": "edgedec-session", "version": 2, "number": number}, write)
 """
 
 CHATTER = """
@@ -79,7 +79,7 @@ def test_a_killed_save_leaves_a_whole_file(tmp_path: Path) -> None:
             time.sleep(0.005)
         time.sleep(rng.uniform(0.0, 0.1))
         kill(victim)
-        with open_state(path) as stored:  # checks the hash
+        with open_file(path) as stored:  # checks the hash
             assert stored.document["number"] >= number
             number = stored.document["number"]
             body = np.frombuffer(stored.body.read(stored.body_bytes), dtype=np.uint8)
