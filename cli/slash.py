@@ -77,8 +77,8 @@ def _system(context: Context, argument: str) -> None:
     if context.model.loaded.template is None:
         raise UsageError(f"{context.model.name} has no chat template, so no system message either")
     context.chat.set_system(None if argument == "-" else argument)
-    what = "removed" if argument == "-" else "set"
-    context.say(f"System message {what}; the conversation starts over.")
+    change = "removed" if argument == "-" else "set"
+    context.say(f"System message {change}; the conversation starts over.")
 
 
 def _save(context: Context, argument: str) -> None:
@@ -91,7 +91,7 @@ def _load(context: Context, argument: str) -> None:
     path = Path(argument).expanduser()
     if context.kept is not None:
         hint = f"start another chat with --session {path}"
-        raise UsageError(f"this chat is kept in {context.kept}, and would replace what that says", hint=hint)
+        raise UsageError(f"this chat is kept in {context.kept}, and would replace it", hint=hint)
     context.chat.restore(path)
     params = context.chat.settings.params
     context.say(
@@ -155,7 +155,7 @@ COMMANDS = {
     "system": Command("[TEXT]", "show or set the system message (- removes it)", _system),
     "save": Command("FILE", "save the conversation and its cache", _save),
     "load": Command("FILE", "continue a saved conversation", _load),
-    "stats": Command("", "show what the session has cost so far", _stats),
+    "stats": Command("", "show tokens, times and memory of this chat so far", _stats),
     "trace": Command("on|off", "show which tokens were drafted, and by whom", _trace),
     "quit": Command("", "leave (or Ctrl-D)", _quit),
 }

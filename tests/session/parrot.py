@@ -1,4 +1,4 @@
-"""A model that says what it was told to, with a real tokenizer and template; it minds what it is fed."""
+"""A model with given replies, a real tokenizer and a template; it records the tokens it is fed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_tokenizer(directory: Path) -> Tokenizer:
 
 
 class Parrot(CacheForward):
-    """A Forward whose next token is ``speak(all tokens so far)``; ``passes`` lists what it was fed."""
+    """A Forward whose next token is ``speak(all tokens so far)``; ``passes`` lists the tokens it was fed."""
 
     def __init__(self, speak: Speak, vocab_size: int, capacity: int = CAPACITY) -> None:
         spec = ModelSpec("parrot", "llama", vocab_size, 1, 1, 1, 2, 2, 1000, START, (END,), head_k=4)

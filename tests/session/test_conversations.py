@@ -1,4 +1,4 @@
-"""Several conversations at once: each says, token for token, what it says alone; and all of them end."""
+"""Several conversations in one batch: each has the same tokens as alone, and all of them end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays of a conversation that no longer fits, and conversations that go on for ever."""
+"""Conversations that no longer fit lose their oldest turns, and go on for ever."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_whole_turns_go_the_oldest_first(system: bool, roles: list[str], capacit
 
 
 def talkative(directory: Path, template: str = CHATML, **options: object) -> tuple[Chat, list[str]]:
-    """A parrot that says one token a turn, in a context of 400 tokens; and what the user is told."""
+    """A parrot that says one token a turn, in a context of 400 tokens; and the notices to the user."""
     model = load_parrot(directory)
     word = model.tokenizer.encode("a", add_bos=False)[0]
     model = load_parrot(directory, speak=lambda context: 2 if context[-1] == word else word)
@@ -215,7 +215,7 @@ def test_templates_that_want_roles_in_turn_still_render(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drafts", [False, True])
 def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
-    """Never an error; messages, tokens fed and what the session holds do not grow with it."""
+    """Never an error; messages, tokens fed and the memory of the chat do not grow with it."""
     model, model_id = opened(tiny_bundle(tmp_path), context=160)
     lines: list[str] = []
     session = chat_of(model, Settings(SamplingParams(temperature=1.0), 8),

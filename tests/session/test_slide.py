@@ -1,4 +1,4 @@
-"""Chats whose full cache loses tokens: nothing is read again, the first stay, files say what was said."""
+"""Chats whose full KV cache evicts tokens: nothing is read again, the first stay, files have all turns."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WORDS = {"▁": -1.0, "a": -2.0, "▁a": -0.5, "é": -3.0}
 
 
 class Watched:
-    """The library's tokenizer, which counts what it is given."""
+    """The library's tokenizer, which records the texts it is given."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
