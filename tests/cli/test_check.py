@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.cli.seams import Seams
+from edgedec.core.files import sha256_of
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_decoder import write_decoder_bundle
@@ -117,7 +118,7 @@ def lame(bundle: Path) -> None:
     known = json.loads(manifest.read_text(encoding="utf-8"))
     assert known["files"]["tokenizer.json"]["bytes"] == before
     known["files"]["tokenizer.json"]["bytes"] = file.stat().st_size
-    known["files"]["tokenizer.json"]["sha256"] = "0" * 64
+    known["files"]["tokenizer.json"]["sha256"] = sha256_of(file)
     manifest.write_text(json.dumps(known), encoding="utf-8")
     Manifest.load(bundle)
 

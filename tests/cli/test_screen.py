@@ -51,8 +51,8 @@ def edgedec(home: Path, line: str, **environment: str) -> subprocess.CompletedPr
         ("list >&-", 0, ""),
         ("list 2>&- >&-", 0, ""),
         ("chat -m ./none <&-", 3, "error: no such file or directory: none\n"),
-        ("generate -m ./none -p - <&-", 2, "error: the prompt is empty"),
-        ("generate -m ./none <&-", 2, "error: the prompt is empty"),
+        ("generate -m ./none -p - <&-", 3, "error: no such file or directory: none\n"),
+        ("generate -m ./none <&-", 3, "error: no such file or directory: none\n"),
     ],
 )
 def test_closed_streams_are_silent_ones(line: str, status: int, said: str, tmp_path: Path) -> None:

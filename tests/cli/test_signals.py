@@ -43,6 +43,7 @@ def started(
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"EDGEDEC_HOME": str(home.path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
