@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.progress import Notice, Progress, silent
+from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
 from edgedec.models import Store
 from edgedec.runtime.batch import Batch
@@ -20,7 +20,7 @@ from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import no_drafter
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, load_models
 from edgedec.runtime.runner import Runner
-from edgedec.runtime.surroundings import Surroundings, ignore
+from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
@@ -58,7 +58,7 @@ def open(
     ...         print(piece, end="")
     The capital of France is Paris.
     """
-    config, store = config or RunConfig(), store or Store(notice=notice)
+    config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     models = load(bundles.target, bundles.drafts, config.threads)
     return Model(models, config, Surroundings(store.home, notice))

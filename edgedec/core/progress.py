@@ -16,3 +16,7 @@ Notice = Callable[[str], None]
 
 def silent(stage: str, done: int, total: int) -> None:
     """Show nothing; a Progress."""
+
+
+def ignore(line: str) -> None:
+    """Drop a line; a Notice."""

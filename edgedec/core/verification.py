@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from edgedec.core.errors import BadFileError, StorageError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import FileEntry, Manifest
+from edgedec.core.progress import Steps
 
 FOLDER = "verified"
 _CHUNK_BYTES = 1 << 18
@@ -61,7 +62,7 @@ class Verification:
         if self._failed is not None:
             raise self._failed
 
-    def wait(self, progress: Callable[[int, int], None] | None = None) -> None:
+    def wait(self, progress: Steps | None = None) -> None:
         """Wait until every file is hashed. Raise BadFileError if one fails.
 
         ``progress`` receives bytes hashed, and bytes to hash.

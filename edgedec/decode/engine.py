@@ -16,17 +16,18 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from edgedec.core.forward import Forward, Source
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.checks import check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes
-from edgedec.decode.records import FinishReason, PassRecord, Progress, Step
+from edgedec.decode.records import FinishReason, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import Occurred, SamplingParams
 from edgedec.verify import KEYED
 
-__all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Progress", "Step"]
+__all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
 
 
 class Engine:
@@ -126,7 +127,7 @@ class Engine:
         *,
         max_tokens: int,
         stop_ids: Collection[int],
-        progress: Progress | None = None,
+        progress: Steps | None = None,
         logprobs: int | None = None,
     ) -> Generator[Step, None, None]:
         """Continue ``prompt_ids``; yields one Step per committed token, the last with a ``finish_reason``.
@@ -155,7 +156,7 @@ class Engine:
         reply = ReplyPlan(self._replies, self.spec, params, end, ends, logprobs or 0, occurred)
         return self._run(reply, progress)
 
-    def _run(self, reply: ReplyPlan, progress: Progress | None) -> Generator[Step, None, None]:
+    def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:
         try:
             while True:
                 check_newest(reply.number, self._replies)
@@ -173,7 +174,7 @@ class Engine:
             if reply.number == self._replies and self.speculation:
                 self.speculation.end()
 
-    def _round(self, reply: ReplyPlan, progress: Progress | None) -> list[Step]:
+    def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed what the cache lacks and a draft behind it; returns the steps to commit."""
         position = len(self._committed)
         waiting, most = self._passes.catch_up(self._committed, progress)

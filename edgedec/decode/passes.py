@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgedec.core.forward import Forward
+from edgedec.core.progress import Steps
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.decode.records import PassRecord, Progress
+from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
 
 LONGEST_PASS = 128
@@ -31,7 +32,7 @@ class Passes:
         self._observe = observe
         self._clock = clock
 
-    def catch_up(self, committed: Sequence[int], progress: Progress | None) -> tuple[list[int], int]:
+    def catch_up(self, committed: Sequence[int], progress: Steps | None) -> tuple[list[int], int]:
         """Feed what the cache lacks of ``committed``, except the tokens of the last pass.
 
         Returns these, and how many tokens that pass can have in all. They are one token at least.
@@ -53,7 +54,7 @@ class Passes:
         head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
         return head, self._clock() - began if self._clock else None
 
-    def report(self, progress: Progress | None, committed: Sequence[int]) -> None:
+    def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""
         if progress:
             progress(min(self._forward.length, len(committed)), len(committed))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
 
 FinishReason = Literal["stop", "length"]
-Progress = Callable[[int, int], None]
-"""Called with the prompt's tokens in the cache so far, and all of them."""
 
 
 @dataclass(frozen=True, slots=True)

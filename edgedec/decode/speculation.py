@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from edgedec.control import Answer, Controller, Costs, Query, Round, RoundTimes, Uncontrolled
 from edgedec.control.tally import Tally
+from edgedec.core.progress import Notice
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.lessons import Lesson, Lessons
@@ -16,9 +17,8 @@ from edgedec.draft import Drafter, lookup_ahead
 from edgedec.sampling import SamplingParams
 from edgedec.verify import KEYED, Verdict, fitted
 
-__all__ = ["Notice", "Speculation", "SpeculationRound", "Tally"]
+__all__ = ["Speculation", "SpeculationRound", "Tally"]
 
-Notice = Callable[[str], None]
 Keep = Callable[[Mapping[int, float]], None]
 """Takes costs: tokens of a pass, seconds."""
 

@@ -13,10 +13,10 @@ from edgedec.backends.checks import checked_capacity
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.manifest import WEIGHTS
+from edgedec.core.progress import Notice
 from edgedec.core.units import size
 from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.decode.speculation import Notice
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import MemoryPlan, planned

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import StorageError
 from edgedec.core.manifest import WEIGHTS
-from edgedec.decode.speculation import Notice, Speculation
+from edgedec.core.progress import Notice
+from edgedec.decode.speculation import Speculation
 from edgedec.draft.history import read_history, write_history
 from edgedec.memory.ledger import SLACK, Ledger
 

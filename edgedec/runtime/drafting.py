@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.decode.speculation import Notice
+from edgedec.core.progress import Notice
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.memory.ledger import Ledger
 

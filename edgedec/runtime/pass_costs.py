@@ -21,7 +21,7 @@ from edgedec.core.version import __version__
 from edgedec.telemetry.stats import Clock
 
 if TYPE_CHECKING:
-    from edgedec.decode.speculation import Notice
+    from edgedec.core.progress import Notice
     from edgedec.runtime.loaded_model import LoadedModel
 
 _MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)

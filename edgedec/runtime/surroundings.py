@@ -6,12 +6,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgedec.decode.speculation import Notice
+from edgedec.core.progress import Notice, ignore
 from edgedec.telemetry.stats import Clock
-
-
-def ignore(line: str) -> None:
-    """Drop a notice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import TemplateError
+from edgedec.core.progress import Notice, ignore
 from edgedec.core.when_full import STOP
 from edgedec.memory.ledger import SLACK
 from edgedec.session import fit
@@ -67,7 +68,7 @@ class Chat:
         settings: Settings | None = None,
         *,
         system: str | None = None,
-        notice: Callable[[str], None] = lambda line: None,
+        notice: Notice = ignore,
         clock: Clock = time.perf_counter,
     ) -> None:
         self.engine = engine

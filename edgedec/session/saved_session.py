@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgedec.core.errors import BadFileError, Remedy, UsageError
 from edgedec.core.forward import Sink
 from edgedec.core.model_id import ModelId
+from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import ROLES, Message
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from edgedec.decode.engine import Engine
     from edgedec.session.chat import Chat
 
-Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from edgedec.core.progress import Steps
 from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attributes
 
 F32 = NDArray[np.float32]
@@ -34,7 +35,7 @@ def evaluate(
     floats: Floats,
     windows: Sequence[Sequence[int]],
     watch: Watch,
-    progress: Callable[[int, int], None],
+    progress: Steps,
 ) -> None:
     """Run one pass over ``windows`` of tokens and call ``watch`` with the inputs of every matrix.
 

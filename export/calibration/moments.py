@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from edgedec.core.errors import UsageError
+from edgedec.core.progress import Steps
 from edgedec.export.calibration.evaluate import F32, Floats, evaluate
 from edgedec.export.model import ExportModel, PackedWeight
 
@@ -41,7 +42,7 @@ def second_moments(
     model: ExportModel,
     floats: Floats,
     windows: Sequence[Sequence[int]],
-    progress: Callable[[int, int], None],
+    progress: Steps,
 ) -> Moments:
     """Measure the inputs of every matrix; arguments are those of ``evaluate``.
 
