@@ -22,7 +22,7 @@ HEAD = """# Python API
 import edgedec
 
 with edgedec.open("smollm2-135m") as model, model.chat() as chat:
-    for piece in chat.reply("What is the capital of France?"):
+    for piece in chat.reply("What is 2+2?"):
         print(piece, end="")
 ```
 

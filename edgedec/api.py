@@ -54,9 +54,9 @@ def open(
 
     >>> import edgedec
     >>> with edgedec.open("smollm2-135m") as model, model.chat() as chat:
-    ...     for piece in chat.reply("What is the capital of France?"):
+    ...     for piece in chat.reply("What is 2+2?"):
     ...         print(piece, end="")
-    The capital of France is Paris.
+    The answer to this classic math problem is 4.
     """
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
@@ -128,10 +128,9 @@ class Model:
         ``system`` is the system message; ``sampling`` says how replies are drawn, by default as
         ``config.sampling``; ``max_tokens`` bounds a reply in tokens; ``stop`` strings end one.
 
-        >>> with model.chat(system="Answer in one word.") as chat:
-        ...     reply = chat.reply("Which planet is the largest?").read()
-        >>> len(reply) > 0
-        True
+        >>> with model.chat(max_tokens=5, stop=["!"]) as chat:
+        ...     print(chat.reply("Hello!").read())
+        Hello
         """
         settings = self.settings(sampling, max_tokens, stop)
         return Chat(self.single.engine, self.loaded.codec, settings, system=system, notice=self._notice)
@@ -168,8 +167,10 @@ class Model:
         >>> reply = model.complete("The capital of France is", max_tokens=8, stop=["."], logprobs=2)
         >>> reply.read()
         ' Paris'
-        >>> [(one.text, round(one.logprob, 1)) for one in reply.logprobs[:1]]
-        [(' Paris', -0.4)]
+        >>> [(one.text, round(one.logprob, 2)) for one in reply.logprobs]
+        [(' Paris', -0.26), ('.', -0.36)]
+        >>> [one.text for one in reply.logprobs[0].top]
+        [' Paris', ' the']
         """
         settings = self.settings(sampling, max_tokens, stop)
         single = self.single
@@ -189,12 +190,13 @@ class Model:
         The arguments are those of ``chat``. Raises UsageError unless the model was opened for this.
 
         >>> config = edgedec.RunConfig(conversations=2, context=512)
-        >>> with edgedec.open("smollm2-135m", config) as two:
-        ...     texts = ["One, two, three,", "A, B, C,"]
-        ...     with two.conversations(max_tokens=4) as several:
-        ...         replies = [answer.reply.text for answer in several.answers(texts, raw=True)]
-        >>> len(replies)
-        2
+        >>> with edgedec.open("smollm2-135m", config) as two, two.conversations(max_tokens=4) as several:
+        ...     texts = ["One, two, three,", "def add(a, b):\\n    return"]
+        ...     for answer in several.answers(texts, raw=True):
+        ...         print(answer.reply.text)
+         four, five,
+         a + b
+        <BLANKLINE>
         """
         if not isinstance(self.runner, Batch):
             raise UsageError(

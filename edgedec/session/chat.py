@@ -119,8 +119,10 @@ class Chat:
         Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
         does not; TemplateError when they do not render.
 
-        >>> "".join(chat.reply("Name a colour."))  # doctest: +SKIP
-        'Blue.'
+        >>> chat.reply("What is 2+2?").read()
+        'The answer to this classic math problem is 4.'
+        >>> chat.last.finish_reason
+        'stop'
         """
         self.prompts.check(text)
         before = self.messages

@@ -36,9 +36,11 @@ class Conversations:
 
     Close it, or use it as a context manager.
 
-    >>> with model.conversations(max_tokens=20) as several:  # doctest: +SKIP
-    ...     for answer in several.answers(["What is a prime?", "Name three rivers."]):
-    ...         print(answer.reply.text)
+    >>> with edgedec.open("smollm2-135m", edgedec.RunConfig(conversations=2, context=512)) as two:
+    ...     with two.conversations(max_tokens=20) as several:
+    ...         answers = list(several.answers(["What is 2+2?", "Hello!"]))
+    >>> answers[0].reply.text
+    'The answer to this classic math problem is 4.'
     """
 
     def __init__(self, batch: Batch, settings: Settings | None = None, *, system: str | None = None) -> None:

@@ -72,6 +72,15 @@ class Reply:
 
     The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
     over. Raises what ``Engine.generate`` raises for a prompt that is empty or does not fit.
+
+    >>> reply = chat.reply("Hello!")
+    >>> for piece in reply:
+    ...     if len(reply.tokens) == 2:
+    ...         reply.interrupt()
+    >>> reply.finish_reason
+    'interrupted'
+    >>> reply.stats.completion_tokens
+    2
     """
 
     def __init__(
