@@ -88,6 +88,7 @@ def command(
     kept = SessionFile(session_file, chat) if session_file else None
     if kept:
         kept.restore(opt.chosen_over(ctx, chat.settings.params))
+        opened.single.make_room_for(chat.settings.params)
     window = ChatWindow(opened, chat, kept)
     with kept.saved_at_the_end() if kept else nullcontext():
         if seams(ctx).interactive():

@@ -93,6 +93,7 @@ def _load(context: Context, argument: str) -> None:
         hint = f"start another chat with --session {path}"
         raise UsageError(f"this chat is kept in {context.kept}, and would replace it", hint=hint)
     context.chat.restore(path)
+    context.model.single.make_room_for(context.chat.settings.params)
     params = context.chat.settings.params
     context.say(
         f"Loaded {turns(context.chat)} from {path} (temperature {params.temperature:g}, seed {params.seed})."

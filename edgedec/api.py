@@ -133,6 +133,7 @@ class Model:
         Hello
         """
         settings = self.settings(sampling, max_tokens, stop)
+        self.single.make_room_for(settings.params)
         return Chat(self.single.engine, self.loaded.codec, settings, system=system, notice=self._notice)
 
     def restore(self, path: str | Path) -> Chat:
@@ -148,6 +149,7 @@ class Model:
         """
         chat = self.chat()
         chat.restore(path)
+        self.single.make_room_for(chat.settings.params)
         return chat
 
     def complete(
@@ -174,6 +176,7 @@ class Model:
         """
         settings = self.settings(sampling, max_tokens, stop)
         single = self.single
+        single.make_room_for(settings.params)
         chat = Chat(single.engine, self.loaded.codec, settings, notice=self._notice)
         return chat.complete(text, logprobs=logprobs)
 

@@ -47,7 +47,8 @@ class Speculation:
         keep: Keep | None = None,
     ) -> None:
         self._drafters = list(drafters)
-        self._limit = limit
+        self.limit = limit
+        """Most tokens drafted for one pass. It may be lowered between replies."""
         self.rule = next((one.caps.rule for one in drafters if one.caps.rule), KEYED)
         self._costs = costs if self.rule == KEYED else None
         self._control: Controller | Uncontrolled = (
@@ -119,7 +120,7 @@ class Speculation:
 
     def round(self, room: int) -> SpeculationRound:
         """Draft at most ``room`` tokens to feed behind the last committed one."""
-        return SpeculationRound(self, self._control.round(min(self._limit, room)))
+        return SpeculationRound(self, self._control.round(min(self.limit, room)))
 
     def undrafted(self) -> SpeculationRound:
         """A round whose pass reads committed tokens, with no draft behind them."""

@@ -19,11 +19,12 @@ from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
-from edgedec.memory.plan import MemoryPlan, planned
+from edgedec.memory.plan import MemoryPlan, planned, with_drawing
 from edgedec.memory.release import release_freed
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import OFF, Drafting
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
+from edgedec.sampling import SamplingParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 UNLIMITED_BYTES = 1 << 50
@@ -57,6 +58,19 @@ class Budget:
         """Return the KV cache that the plan gives ``model``, the target or its draft model."""
         context = min(self.choice.context, model.spec.context_length)
         return CacheConfig(context, kv_of(model, self.choice.kv), longest_pass(self.choice, sequences))
+
+    def drawing_as(self, params: SamplingParams) -> Budget:
+        """Return the budget with room for replies that are drawn with ``params``.
+
+        Everything but whole rows of logits keeps its bytes; fewer tokens may be drafted for a pass. Raises
+        MemoryBudgetError when not one row fits.
+        """
+        drawing = drawing_bytes(params)
+        plan = with_drawing(self.plan, self.facts, drawing)
+        if plan is self.plan:
+            return self
+        self.ledger.shares = plan.parts
+        return replace(self, plan=plan, facts=replace(self.facts, drawing=drawing))
 
     def as_json(self) -> dict[str, object]:
         """The plan for machines."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.units import size
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, lookup_ahead
@@ -23,6 +24,7 @@ from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import CostFile, known_costs
 from edgedec.runtime.surroundings import Surroundings
+from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.core.forward import Forward
@@ -79,6 +81,19 @@ class Runner:
             clock=self._around.clock if timed else None,
             policy=policy_for(self.config.when_full, self.forward, ahead),
         )
+
+    def make_room_for(self, params: SamplingParams) -> None:
+        """Plan for replies that are drawn with ``params``; a notice says what that costs.
+
+        Raises MemoryBudgetError when the memory budget has no room for them.
+        """
+        if self.budget is None:
+            return
+        before, self.budget = self.budget, self.budget.drawing_as(params)
+        for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
+            self._around.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
+        if self.engine.speculation:
+            self.engine.speculation.limit = min(self.engine.speculation.limit, self.budget.choice.drafted)
 
     def close(self) -> None:
         """Keep the drafters' history, if it was asked for."""

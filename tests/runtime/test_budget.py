@@ -9,16 +9,19 @@ import pytest
 
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.decode.speculation import Speculation
-from edgedec.memory.footprint import MemoryChoice
+from edgedec.memory.footprint import MemoryChoice, rows_bytes
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import least, milestones, peak
 from edgedec.runtime import budget as budgets
 from edgedec.runtime.budget import Budget, plan_memory
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import DRAFTERS, Drafting, table_drafters
-from edgedec.runtime.loaded_model import load_models
+from edgedec.runtime.loaded_model import LoadedModels, load_models
 from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
+from edgedec.text.template import ChatTemplate
+from edgedec.text.template_process import PROCESS_BYTES
 from tests.fixtures.ready import Ready, chat_of
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import load_parrot
@@ -144,6 +147,35 @@ def test_greedy_replies_reserve_no_rows_of_logits(bundle: Path) -> None:
     chat = chat_of(Ready.of(greedy), Settings(SAMPLED, max_tokens=4))
     with pytest.raises(MemoryBudgetError, match="rows"):
         chat.complete("Once upon a time").read()
+
+
+def test_a_chat_that_becomes_sampled_drafts_less_where_memory_is_short(bundle: Path) -> None:
+    greedy = run_tiny(bundle, memory=PLENTY, draft="auto").runner
+    assert greedy.budget is not None
+    roomy = greedy.budget.plan.peak + rows_bytes(replace(greedy.budget.facts, drawing=120), 3)
+    tight = run_tiny(bundle, memory=roomy, draft="auto").runner
+    tight.make_room_for(SAMPLED)
+    assert tight.budget is not None
+    assert tight.engine.speculation is not None
+    assert 0 < tight.engine.speculation.limit == tight.budget.choice.drafted <= 15
+    expected, _ = reply(run_tiny(bundle, draft="off"))
+    chat = Chat(tight.engine, tight.model.codec, Settings(SAMPLED, max_tokens=40))
+    assert chat.complete("Once upon a time, once upon a").read() == expected
+    most = tight.budget.ledger.most()
+    assert all(nbytes <= tight.budget.plan.parts[name] for name, nbytes in most.items())
+    full = run_tiny(bundle, memory=peak, draft="off").runner
+    with pytest.raises(MemoryBudgetError, match="these sampling parameters"):
+        full.make_room_for(SAMPLED)
+
+
+def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Path) -> None:
+    known = load_models(bundle, {}, 1)
+    template = ChatTemplate("unknown", bos="", eos="")
+    codec = replace(known.target.codec, template=template)
+    unknown = LoadedModels(replace(known.target, codec=codec))
+    config = RunConfig(memory=PLENTY)
+    assert plan_memory(known, config).plan.parts["process"] == RESIDENT
+    assert plan_memory(unknown, config).plan.parts["process"] == RESIDENT + PROCESS_BYTES
 
 
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:
