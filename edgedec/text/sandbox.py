@@ -91,6 +91,15 @@ class CompiledTemplate:
 
     def failure(self, error: Exception) -> TemplateError:
         """Say why and in which line the rendering that raised ``error`` failed."""
+        line: int | None = None
+        cause: BaseException | None = error
+        while line is None and cause is not None:  # an error in an error's handler has the first as context
+            line, cause = self._line(cause), cause.__context__
+        where = f" in line {line}" if line is not None else ""
+        return TemplateError(f"the chat template failed{where}: {_reason(error)}")
+
+    def _line(self, error: BaseException) -> int | None:
+        """Return the innermost line of the template in an error's traceback."""
         line, trace = None, error.__traceback__
         while trace is not None:
             frame = trace.tb_frame
@@ -99,8 +108,7 @@ class CompiledTemplate:
                 if "__jinja_template__" in frame.f_globals:  # a line of the code that Jinja generated
                     line = self._template.get_corresponding_lineno(line)
             trace = trace.tb_next
-        where = f" in line {line}" if line is not None else ""
-        return TemplateError(f"the chat template failed{where}: {_reason(error)}")
+        return line
 
 
 class Generation(Extension):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -20,8 +21,8 @@ from typing import Any
 
 from edgedec.core.errors import TemplateError
 
-PROCESS_BYTES = 60_000_000
-"""Most memory of the process: Python and Jinja 22 MB, growth 34 MB, a conversation of 250 kB 4 MB."""
+PROCESS_BYTES = 43_000_000
+"""Most memory of the process: Python and Jinja 22 MB, growth 17 MB, a conversation of 250 kB 4 MB."""
 
 _BACKSTOP_S = 10.0  # a process that neither answers nor ends within this time is killed
 _MAIN = "import sys; sys.path += sys.argv[1:]; from edgedec.text.template_worker import main; main()"
@@ -82,12 +83,12 @@ class TemplateProcess:
                 return document
             self.close()
             raise TemplateError(document["failed"])
+        slow = self._process.wait() == -signal.SIGPROF
         self.close()
-        raise self._ended(answer.decode("utf-8", "replace"))
+        raise self._ended(answer.decode("utf-8", "replace"), slow)
 
-    def _ended(self, dump: str) -> TemplateError:
-        """Say why the process ended, by the stack that it wrote before."""
-        slow = dump.startswith("Timeout")
+    def _ended(self, dump: str, slow: bool) -> TemplateError:
+        """Say where the process ended, by the stack that it wrote before."""
         if self._lines is None:
             how = "takes too long to compile" if slow else "crashes the compiler"
             return TemplateError(f"the chat template is broken: it {how}")

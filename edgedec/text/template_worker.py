@@ -5,8 +5,9 @@ The process reads requests and writes answers, each a JSON object on one line of
     {"source": TEXT}                            {"lines": [[TEMPLATE LINE, CODE LINE], ...]}
     {"variables": {...}, "max_chars": NUMBER}   {"text": TEXT}
 
-Instead of an answer it writes ``{"failed": MESSAGE}``, or, when a request takes longer than ``REQUEST_S`` or
-crashes the interpreter, Python's dump of its stack, and ends. Reading and writing the request is not counted.
+Instead of an answer it writes ``{"failed": MESSAGE}`` and ends. A request that crashes the interpreter, or
+that cannot be interrupted in time, makes it write Python's dump of its stack and end by a signal. Times are
+processor times, so that a busy machine refuses no good template.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from edgedec.core.errors import TemplateError
 from edgedec.text.sandbox import BoundsError, CompiledTemplate
 
 REQUEST_S = 1.2
-"""Longest time for a rendering; the first one has the rest that compiling left."""
+"""Longest processor time of a rendering; the first one has the rest that compiling left."""
 GRACE_S = 0.3
 """Further time after which the process ends, when one operation takes longer and cannot be interrupted."""
-GROWTH_BYTES = 32 << 20
+GROWTH_BYTES = 16 << 20
 """Address space that the process may take beyond that of the ready process."""
 GROWTH_PER_REQUEST_BYTE = 16
 """And for each byte of a request: messages are copied a few times, at up to four bytes a character."""
 
+_RESERVE_BYTES = 2 << 20
+_FAILED = b'{"failed"'
 _TOO_LARGE = "the chat template is broken: it takes too much memory to compile"
 
 
@@ -39,48 +42,54 @@ def main() -> None:
     """Answer requests until the input ends or one fails."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started this one
     faulthandler.enable(sys.stdout)
+    faulthandler.register(signal.SIGPROF, sys.stdout, all_threads=False, chain=True)  # then the default: end
     worker = _Worker()
     for line in sys.stdin.buffer:
-        answer = worker.answer(line)
-        text = json.dumps(answer, ensure_ascii=False) + "\n"
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+        try:
+            message = worker.answer(line)
+        except TemplateError as error:
+            message = _encoded({"failed": error.message})
+        sys.stdout.buffer.write(message)
         sys.stdout.buffer.flush()
-        if "failed" in answer:
+        if message.startswith(_FAILED):
             return
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    return (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
 
 
 class _Worker:
     """Compiles and renders one template under the limits of this module."""
 
     def __init__(self) -> None:
-        faulthandler.dump_traceback_later(REQUEST_S, exit=True, file=sys.stdout)
-        faulthandler.cancel_dump_traceback_later()  # the stack of its thread is now part of the count
         self._ready_bytes = _address_space()
         self._template: CompiledTemplate | None = None
         self._left_s = REQUEST_S
-        signal.signal(signal.SIGALRM, self._stop)
+        self._reserve = bytearray(_RESERVE_BYTES)
+        signal.signal(signal.SIGVTALRM, self._stop)
 
-    def answer(self, line: bytes) -> dict[str, Any]:
-        """Compile the first request's template, render the others'."""
+    def answer(self, line: bytes) -> bytes:
+        """Compile the first request's template, render the others'. Raises TemplateError."""
         self._limit_memory(GROWTH_BYTES + GROWTH_PER_REQUEST_BYTE * len(line))
         request: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass"))
-        begun = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, self._left_s)
-        faulthandler.dump_traceback_later(self._left_s + GRACE_S, exit=True, file=sys.stdout)
+        begun = time.process_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._left_s)
+        signal.setitimer(signal.ITIMER_PROF, self._left_s + GRACE_S)
         try:
             if self._template is None:
                 self._template = CompiledTemplate(request["source"])
-                return {"lines": self._template.lines}
-            return {"text": self._template.render(request["variables"], request["max_chars"])}
-        except TemplateError as error:
-            return {"failed": error.message}
+                return _encoded({"lines": self._template.lines})
+            text = self._template.render(request["variables"], request["max_chars"])
+            return _encoded({"text": text})
         except MemoryError as error:
-            self._limit_memory(2 * GROWTH_BYTES)  # the frames of the traceback still hold the memory
-            return {"failed": str(self._template.failure(error)) if self._template else _TOO_LARGE}
+            del self._reserve  # enough to raise the limit: the traceback's frames still hold the rest
+            self._limit_memory(2 * GROWTH_BYTES)
+            raise self._template.failure(error) if self._template else TemplateError(_TOO_LARGE) from None
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            faulthandler.cancel_dump_traceback_later()
-            spent = time.monotonic() - begun if "source" in request else 0.0
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            spent = time.process_time() - begun if "source" in request else 0.0
             self._left_s = max(REQUEST_S - spent, 0.1)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:

@@ -205,9 +205,7 @@ class Tokenizer:
         """True if encoding puts a space in front of a text, which decoding removes."""
         return self._adds_space
 
-    def _encode_plain(
-        self, text: str, parse_special: bool, limits: TextLimits | None = None
-    ) -> list[int]:
+    def _encode_plain(self, text: str, parse_special: bool, limits: TextLimits | None = None) -> list[int]:
         if limits is not None:
             self.check_length(text, limits)
         ids: list[int] = []

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-MOST_S = 3.0
-MOST_BYTES = 100 << 20
+MOST_S = 2.0
+MOST_BYTES = 80 << 20
 
 _NESTED = "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}"
 _NESTED += "{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}\n\n"
@@ -59,31 +59,32 @@ SOURCES = {
 }
 
 _RENDER = """
-import gc, json, resource, sys, time
+import gc, json, resource, sys
 from edgedec.core.errors import TemplateError
 from edgedec.telemetry.process import peak_rss_bytes
 from edgedec.text.template import ChatTemplate
 template = ChatTemplate(json.load(sys.stdin), bos="<s>", eos="</s>")
-begun = time.perf_counter()
 try:
     template.render([{"role": "user", "content": "Hi"}])
 except TemplateError as error:
-    print(json.dumps({"error": str(error), "seconds": time.perf_counter() - begun}))
+    print(json.dumps(str(error)))
 del template
 gc.collect()
 unit = 1 if sys.platform == "darwin" else 1024
-print(peak_rss_bytes() + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
+children = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(children.ru_utime + children.ru_stime, peak_rss_bytes() + children.ru_maxrss * unit)
 """
 
 
 def outcome(source: str) -> str:
-    """Render in a new process; return the error, and check its time and memory."""
+    """Render in a new process, check its processor time and memory, and return the error."""
     command = [sys.executable, "-c", _RENDER]
     done = subprocess.run(command, input=json.dumps(source), capture_output=True, text=True, check=True)
-    answer, peak = done.stdout.splitlines()
-    assert json.loads(answer)["seconds"] < MOST_S
+    answer, taken = done.stdout.splitlines()
+    seconds, peak = taken.split()
+    assert float(seconds) < MOST_S
     assert int(peak) < MOST_BYTES
-    error: str = json.loads(answer)["error"]
+    error: str = json.loads(answer)
     return error
 
 
@@ -106,7 +107,7 @@ def test_the_counts_alone_bound_the_memory(name: str) -> None:
     from edgedec.core.errors import TemplateError
     from edgedec.text.sandbox import CompiledTemplate
 
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(TemplateError, match=r"it builds"):
         CompiledTemplate(LARGE[name]).render({}, 1_000_000)
-    assert time.perf_counter() - started < MOST_S
+    assert time.process_time() - started < MOST_S
