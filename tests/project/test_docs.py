@@ -52,7 +52,9 @@ def command_lines(text: str) -> Iterator[list[str]]:
     blocks = [line for kind, body in FENCED.findall(text) if kind in ("sh", "") for line in body.splitlines()]
     shown = [line.removeprefix("$ ") for line in blocks]
     for line in spans + shown:
-        if not re.search(r"\bedgedec\b", line) or (line in spans and not PROGRAM.match(line)):
+        if "[OPTIONS]" in line or not re.search(r"\bedgedec\b", line):
+            continue  # usage, and other programs
+        if line in spans and not PROGRAM.match(line):
             continue
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
