@@ -39,7 +39,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Command:
+class SlashCommand:
     argument: str
     help: str
     run: Callable[[Context, str], None]
@@ -151,12 +151,12 @@ def turns(chat: Chat) -> str:
 
 
 COMMANDS = {
-    "help": Command("", "show this list", _help),
-    "reset": Command("", "forget the conversation, keep the system message", _reset),
-    "system": Command("[TEXT]", "show or set the system message (- removes it)", _system),
-    "save": Command("FILE", "save the conversation and its cache", _save),
-    "load": Command("FILE", "continue a saved conversation", _load),
-    "stats": Command("", "show tokens, times and memory of this chat so far", _stats),
-    "trace": Command("on|off", "show which tokens were drafted, and by whom", _trace),
-    "quit": Command("", "leave (or Ctrl-D)", _quit),
+    "help": SlashCommand("", "show this list", _help),
+    "reset": SlashCommand("", "forget the conversation, keep the system message", _reset),
+    "system": SlashCommand("[TEXT]", "show or set the system message (- removes it)", _system),
+    "save": SlashCommand("FILE", "save the conversation and its cache", _save),
+    "load": SlashCommand("FILE", "continue a saved conversation", _load),
+    "stats": SlashCommand("", "show tokens, times and memory of this chat so far", _stats),
+    "trace": SlashCommand("on|off", "show which tokens were drafted, and by whom", _trace),
+    "quit": SlashCommand("", "leave (or Ctrl-D)", _quit),
 }

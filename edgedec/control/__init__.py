@@ -8,16 +8,16 @@ from edgedec.control.controller import Controller
 from edgedec.control.costs import CostCurve, Costs
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan, feed_plan
-from edgedec.control.round import Answer, Query, Round, RoundTimes
+from edgedec.control.round import DraftAnswer, Query, Round, RoundTimes
 from edgedec.control.uncontrolled import Uncontrolled
 
 __all__ = [
     "Acceptance",
-    "Answer",
     "BatchCosts",
     "Controller",
     "CostCurve",
     "Costs",
+    "DraftAnswer",
     "FeedPlan",
     "Query",
     "Round",

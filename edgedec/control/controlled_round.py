@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan
-from edgedec.control.round import Answer, Ask, RoundTimes
+from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class ControlledRound:
         tree = merged(self._proposed, self._room, control.acceptance.believe, control.stop_ids)
         return tree, control.plan(tree)
 
-    def _heard(self, name: str, answer: Answer | None) -> None:
+    def _heard(self, name: str, answer: DraftAnswer | None) -> None:
         """Note an answer and its time; None: the drafter failed and is gone."""
         if answer is None:
             if self._trial and self._trial.name == name:

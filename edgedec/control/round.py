@@ -22,7 +22,7 @@ class Query:
     floor: float
 
 
-class Answer(NamedTuple):
+class DraftAnswer(NamedTuple):
     """A drafter's answer to a query."""
 
     tree: DraftTree
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     """Time that the drafter took."""
 
 
-Ask = Callable[[Query], Answer | None]
+Ask = Callable[[Query], DraftAnswer | None]
 """Queries a drafter; None when it failed and is gone."""
 
 

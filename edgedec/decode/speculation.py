@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from edgedec.control import Answer, Controller, Costs, Query, Round, RoundTimes, Uncontrolled
+from edgedec.control import Controller, Costs, DraftAnswer, Query, Round, RoundTimes, Uncontrolled
 from edgedec.control.tally import Tally
 from edgedec.core.progress import Notice
 from edgedec.core.rows import HeadRows
@@ -126,15 +126,15 @@ class Speculation:
         """A round whose pass reads committed tokens, with no draft behind them."""
         return SpeculationRound(self, None)
 
-    def query(self, query: Query) -> Answer | None:
+    def query(self, query: Query) -> DraftAnswer | None:
         """Query one drafter; None when it failed and was dropped."""
         self._tell()
-        answers: list[Answer] = []
+        answers: list[DraftAnswer] = []
 
         def ask(drafter: Drafter) -> None:
             began = self.now()
             tree = drafter.propose(query.limit, query.floor)
-            answers.append(Answer(tree, self.now() - began))
+            answers.append(DraftAnswer(tree, self.now() - began))
 
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None

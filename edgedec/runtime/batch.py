@@ -29,9 +29,7 @@ class Batch:
     ``plan_memory`` and ``Backend.sequences`` raise. To be closed.
     """
 
-    def __init__(
-        self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None
-    ) -> None:
+    def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
         check_batch(models.target, config.sequences, config.drafting)
         self.models, self.config = models, config
         self._around = around or Surroundings()
@@ -115,7 +113,8 @@ def check_batch(model: LoadedModel, count: int, drafting: Drafting) -> None:
         if most > 1:
             raise UsageError(
                 f"a batch of {count} conversations is not possible",
-                hint=f"use 1 to {most}", remedy=Remedy("conversations", most),
+                hint=f"use 1 to {most}",
+                remedy=Remedy("conversations", most),
             )
         raise UnsupportedError(
             f"{model.name} runs in {model.isa}, one conversation at a time",

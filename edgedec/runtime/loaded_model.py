@@ -70,9 +70,7 @@ class LoadedModels:
         return self.target.load_s
 
 
-def load_model(
-    bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter
-) -> LoadedModel:
+def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
 
     Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA``,

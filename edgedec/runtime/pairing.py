@@ -33,7 +33,7 @@ _TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|end|>")
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class DifferingToken:
     """An id that the two vocabularies spell differently; '' where one has no such id."""
 
     id: int
@@ -81,11 +81,11 @@ def paired(target: Tokenizer, draft: Tokenizer, most: int = 5) -> Pairing:
     return Pairing(False, 1.0 - len(missing) / max(len(sample), 1), unsayable)
 
 
-def differing_ids(target: Tokenizer, draft: Tokenizer) -> list[Differing]:
+def differing_ids(target: Tokenizer, draft: Tokenizer) -> list[DifferingToken]:
     """Every id that is spelled differently, ascending."""
     theirs, mine = ({id: text for text, id in one.vocabulary().items()} for one in (target, draft))
     return [
-        Differing(id, theirs.get(id, ""), mine.get(id, ""))
+        DifferingToken(id, theirs.get(id, ""), mine.get(id, ""))
         for id in sorted(theirs.keys() | mine)
         if theirs.get(id) != mine.get(id)
     ]

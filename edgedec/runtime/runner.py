@@ -37,9 +37,7 @@ class Runner:
     cannot draft for the target.
     """
 
-    def __init__(
-        self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None
-    ) -> None:
+    def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
         self.models = models
         self.config = config
         self._around = around or Surroundings()
@@ -64,9 +62,7 @@ class Runner:
             return None
         return self.budget.choice.kv if self.budget else self.config.kv
 
-    def engine_for(
-        self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None
-    ) -> Engine:
+    def engine_for(self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None) -> Engine:
         """Make an engine over this KV cache, with drafters that have learned nothing yet.
 
         Engines take turns on the cache: the one that generates finds what the last one fed.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.control import Acceptance, Answer, Controller, CostCurve, Query, RoundTimes, feed_plan
+from edgedec.control import Acceptance, Controller, CostCurve, DraftAnswer, Query, RoundTimes, feed_plan
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import least_reach
@@ -218,13 +218,13 @@ def test_a_drafter_that_is_gone_takes_no_turn_of_a_live_one() -> None:
     alive = {"dead", "live"}
     queried: list[str] = []
 
-    def ask(query: Query) -> Answer | None:
+    def ask(query: Query) -> DraftAnswer | None:
         queried.append(query.name)
         if query.name not in alive:
             control.drop(query.name)
             return None
         count = min(4 if query.name == "dead" else 2, query.limit)
-        return Answer(chain([7] * count, [0.9] * count, query.name), 0.002)
+        return DraftAnswer(chain([7] * count, [0.9] * count, query.name), 0.002)
 
     def play(rounds: int) -> None:
         for _ in range(rounds):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
-from edgedec.control import Answer, CostCurve, Query
+from edgedec.control import CostCurve, DraftAnswer, Query
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
@@ -277,7 +277,7 @@ def test_nobody_queries_a_drafter_that_is_gone() -> None:
     queried: list[str] = []
 
     class Watched(Speculation):
-        def query(self, query: Query) -> Answer | None:
+        def query(self, query: Query) -> DraftAnswer | None:
             queried.append(query.name)
             return super().query(query)
 

@@ -18,7 +18,7 @@ from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.bridge import whole_text
 from edgedec.draft.sketch import Sketch
 from edgedec.runtime.pairing import (
-    Differing,
+    DifferingToken,
     control_tokens,
     differing_ids,
     model_drafter,
@@ -410,7 +410,7 @@ def test_a_few_differing_tokens_are_named(tmp_path: Path) -> None:
     other = bpe_metadata()
     other["tokenizer.ggml.tokens"] = ["<|endoftext|>", "<|start|>", *metadata["tokenizer.ggml.tokens"][2:]]
     both = built(folder(tmp_path, "a"), metadata), built(folder(tmp_path, "b"), other)
-    assert differing_ids(*both) == [Differing(1, "<|im_start|>", "<|start|>")]
+    assert differing_ids(*both) == [DifferingToken(1, "<|im_start|>", "<|start|>")]
     pairing = paired(*both)
     assert not pairing.same
     assert pairing.possible

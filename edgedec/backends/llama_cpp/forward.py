@@ -22,7 +22,7 @@ MOST_BRANCHES = 32
 """Leaves of a tree. llama.cpp keeps a row of logits per sequence, and slows down with their number."""
 
 
-class Runner(Protocol):
+class LlamaRunner(Protocol):
     """The computation: llama.cpp's batches, and the operations of its cache on sequences."""
 
     @property
@@ -62,7 +62,7 @@ class Runner(Protocol):
 
 
 class LlamaCppForward(CacheForward):
-    """The ``Forward`` over a ``Runner``. Between passes all resident tokens are sequence 0.
+    """The ``Forward`` over a ``LlamaRunner``. Between passes all resident tokens are sequence 0.
 
     Not exact: llama.cpp adds up in another order in passes of another size. Where the cache cannot forget
     (recurrent models) there are no trees, and a rewind makes the next pass compute the tokens that stay
@@ -70,7 +70,7 @@ class LlamaCppForward(CacheForward):
     """
 
     def __init__(
-        self, runner: Runner, spec: ModelSpec, capacity: int, ledger: LedgerLike | None = None
+        self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: LedgerLike | None = None
     ) -> None:
         caps = Capabilities(
             max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, full_rows=True, exact=False
