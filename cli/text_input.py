@@ -18,10 +18,12 @@ from edgedec.session.prompt import Prompts
 from edgedec.text.limits import no_lease
 
 STANDARD_INPUT = "-"
-MOST_LINES_BYTES = 64_000_000
+MOST_LINES_BYTES = 16_000_000
 """Most bytes of a file of prompts."""
 _SKIP_BYTES = 1 << 20
 _LEASE_BYTES = 1 << 20
+_OBJECT_BYTES = 64
+"""Memory of a line beside its text."""
 
 
 def check_prompt(prompt: str | None) -> None:
@@ -83,7 +85,7 @@ def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[str]]:
     total = booked = 0
     with ExitStack() as leases, _opened(file) as stream:
         for number, line in _lines(_Bounded(stream, name), prompts):
-            total += len(line)
+            total += len(line) + _OBJECT_BYTES
             if total > booked:
                 booked += max(_LEASE_BYTES, len(line))
                 leases.enter_context(lease(max(_LEASE_BYTES, len(line))))

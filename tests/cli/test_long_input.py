@@ -97,8 +97,8 @@ def test_prompts_without_end_are_refused(home: Home, bundle: Path) -> None:
     args = ("-m", str(bundle), "--draft", "off", "--context", "500")
     status, said, taken, _ = fed_without_end(home, b"a", "generate", "--input", "-", *args)
     assert (status, said.count("\n")) == (2, 1), said
-    assert "standard input has more than 64.0 MB of prompts" in said
-    assert taken < 80 * MB
+    assert "standard input has more than 16.0 MB of prompts" in said
+    assert taken < 20 * MB
 
 
 def test_text_that_fits_by_its_bytes_takes_its_memory_from_the_budget(home: Home, bundle: Path) -> None:
