@@ -27,8 +27,8 @@ from edgedec.cli.bench.options import (
     peer_options,
     save_option,
 )
+from edgedec.cli.opening import open_model
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import open_model
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import LOSSY, WhenFull
@@ -360,26 +360,32 @@ def _show_quality(title: str, sides: Mapping[QualityWay, SideQuality], manifest:
 def _needle(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.needle import FULL, REPLY_TOKENS, find_needles, prompt_of, trials_of
+    from edgedec.core.manifest import Manifest
+    from edgedec.runtime.config import RunConfig
+    from edgedec.text.codec import Codec
 
-    threads, kv, context = options.threads, options.kv, options.context or _NEEDLE_CONTEXT
-    first = open_model(ctx, options.model, threads=threads, context=context, kv=kv)
+    context = options.context or _NEEDLE_CONTEXT
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
+    codec = Codec(*inputs.load_text_parts(bundle, manifest))
     texts = [read_text(path) for path in options.files]
-    trials = trials_of(texts, first.tokenizer, options.text_tokens, options.depths, options.repeat)
-    longest = max(len(prompt_of(trial, first)[0]) for trial in trials) + REPLY_TOKENS
-    inputs.check_context(first.manifest, longest)
+    trials = trials_of(texts, codec.tokenizer, options.text_tokens, options.depths, options.repeat)
+    longest = max(len(prompt_of(trial, codec)[0]) for trial in trials) + REPLY_TOKENS
+    inputs.check_context(manifest, longest)
+    exact = RunConfig(threads=options.threads, context=longest, kv=options.kv, draft="off")
     sides: dict[str, NeedleResult] = {}
     with inputs.steps() as progress:
-        for way in (FULL, *dict.fromkeys(options.policies or LOSSY)):
-            slots = longest if way == FULL else context
-            loaded = open_model(ctx, options.model, threads=threads, context=slots, kv=kv)
-            sides[way] = find_needles(loaded, way, trials, progress)
+        sides[FULL] = find_needles(open_model(ctx, str(bundle), exact), FULL, trials, progress)
+        for way in dict.fromkeys(options.policies or LOSSY):
+            small = replace(exact, context=context, when_full=way)
+            sides[way] = find_needles(open_model(ctx, str(bundle), small), way, trials, progress)
     if options.as_json:
-        facts = {"model": first.manifest.name, "kv": kv, "tokens": options.text_tokens, "longest": longest}
+        facts = {"model": manifest.name, "kv": options.kv, "longest": longest}
+        facts |= {"tokens": options.text_tokens}
         shown = {way: found.as_json(trials) for way, found in sides.items()}
         screen.show_json({**facts, "context": context, "sides": shown})
     else:
-        name = first.manifest.name
-        title = f"{name}: facts found by their depth in the text; a KV cache of {context} tokens, or full"
+        title = f"{manifest.name}: facts found by their depth; a KV cache of {context} tokens, or full"
         _show_needle(sides, trials, title)
 
 

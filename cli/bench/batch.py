@@ -123,11 +123,11 @@ def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Seque
     from edgedec.bench.harness.memory_levels import Level
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.studies.batch import BatchStudy
+    from edgedec.runtime.batch import check_batch_drafting
     from edgedec.runtime.drafting import Drafting
-    from edgedec.session.conversations import check_drafts
 
     for draft in options.drafts:
-        check_drafts(Drafting(draft))
+        check_batch_drafting(Drafting(draft))
     level = Level("size", options.memory, size(options.memory)) if options.memory else None
     run = OwnRun(
         threads=options.chosen_threads,

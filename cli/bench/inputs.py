@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli.progress import reporter
-from edgedec.cli.seams import fetch_drafts, seams
+from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
 
@@ -37,11 +37,15 @@ def home(ctx: click.Context) -> str:
 
 def find_draft_models(ctx: click.Context, drafts: Sequence[str]) -> dict[str, str]:
     """Return the bundles of all draft models in ``drafts``. Raises UsageError for unknown drafters."""
-    from edgedec.runtime.drafting import Drafting
+    from edgedec.core.errors import NotFoundError
+    from edgedec.runtime.drafting import Drafting, no_drafter
 
     found: dict[str, str] = {}
-    for names in drafts:
-        found |= {name: str(path) for name, path in fetch_drafts(ctx, Drafting(names)).items()}
+    for name in (name for names in drafts for name in Drafting(names).models):
+        try:
+            found[name] = str(find_bundle(ctx, name))
+        except NotFoundError as error:
+            raise no_drafter(name) from error
     return found
 
 
@@ -129,10 +133,10 @@ def prompt_ids(
 
 def conditions(options: StudyOptions, manifest: Manifest, file: Path | None) -> dict[str, Any]:
     """Return the conditions of every saved reply: program, model, machine, questions."""
-    from edgedec import __version__
     from edgedec.backends.open import runtime_of
     from edgedec.core.files import sha256_of
     from edgedec.core.manifest import WEIGHTS
+    from edgedec.core.version import __version__
     from edgedec.telemetry.machine import describe
 
     return {

@@ -15,6 +15,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, last_options, peer_options
+from edgedec.cli.opening import open_model
 from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
 from edgedec.core.errors import UsageError
@@ -100,13 +101,17 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
     from edgedec.bench.harness.worker import Worker
     from edgedec.bench.studies import kernels
+    from edgedec.runtime.config import RunConfig
+    from edgedec.runtime.drafting import OFF
     from edgedec.telemetry.bandwidth import measure
 
     given = seams(ctx)
     names = options.peer_names(WITH_PASSES, "cannot take tokens back after a pass")
     bundle = inputs.find_bundle(ctx, options.model)
     context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))
-    loaded = given.load(bundle, threads=options.threads, context=context, kv=options.kv)
+    config = RunConfig(threads=options.threads, context=context, kv=options.kv, draft=OFF)
+    model = open_model(ctx, str(bundle), config)
+    loaded, runner = model.loaded, model.single
     peers = inputs.peer_sides(ctx, options, loaded.manifest, names, context=context, all_rows=True)
     before = measure(given.bandwidth, [loaded.threads])
     study = kernels.PassStudy(counts, options.resident, options.repeat)
@@ -114,7 +119,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
         progress = stack.enter_context(inputs.steps())
         workers = [stack.enter_context(Worker(peer)) for peer in peers]
         versions = {worker.side.name: worker.open()["version"] for worker in workers}
-        times = kernels.measure_passes(loaded.forward, workers, study, progress)
+        times = kernels.measure_passes(runner.forward, workers, study, progress)
     # Read twice; the better one counts, because disturbances only make a reading smaller.
     readings = before + measure(given.bandwidth, [loaded.threads])
     ours = times[EDGEDEC]
@@ -122,7 +127,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
         loaded.manifest.name, loaded.isa, loaded.threads, options.resident,
         kernels.weight_bytes_per_pass(bundle), max(reading.gb_per_s for reading in readings),
         kernels.pass_costs(ours), {name: kernels.peer_costs(times[name], ours) for name in names}, versions,
-        loaded.kv,
+        runner.kv,
     )  # fmt: skip
 
 

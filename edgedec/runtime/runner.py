@@ -47,7 +47,7 @@ class Runner:
         self._drafts: dict[str, Forward] = {}
         self._costs: CostCurve | None = None
         self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
-        self.engine = self.engine_for(self.drafting)
+        self.engine = self.engine_for(self.drafting, self._around.observe)
         self._save = self._history()
 
     @property

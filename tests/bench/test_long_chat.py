@@ -54,7 +54,7 @@ def test_turns_that_do_not_fit_and_a_restart_that_forgets(
     assert "too long for the context: 1\n" in told
     peer = (runtimes.PROGRAMS / "edgedec_peer.py").read_text(encoding="utf-8")
     forgetful = tmp_path / "edgedec_peer.py"
-    forgetful.write_text(peer.replace("        restore_session(", "        (lambda *given: None)("))
+    forgetful.write_text(peer.replace("self._one_chat().restore(path)", "pass"))
     monkeypatch.setattr(runtimes, "PROGRAMS", tmp_path)
     result = bench(folder, *arguments(folder, "--turns", "4", "--kill", "--json"))
     assert result.exit_code == 1

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgedec import api
 from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY
-from edgedec.runtime.loaded_model import LoadedModel, load_model
+from edgedec.models import Store
+from edgedec.runtime.config import RunConfig
+from edgedec.text.codec import Codec
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
 from tests.fixtures.tiny_models import tiny_bundle
@@ -27,12 +31,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def model(folder: Path) -> LoadedModel:
-    return load_model(folder / "bundle", threads=1, context=512)
+def codec(folder: Path) -> Codec:
+    return opened(folder, context=512).loaded.codec
 
 
-def test_facts_stand_at_even_depths(model: LoadedModel) -> None:
-    trials = trials_of([TEXT], model.tokenizer, 120, depths=3, repeat=2)
+def opened(folder: Path, **settings: Any) -> api.Model:
+    config = RunConfig(threads=1, draft="off", **settings)
+    return api.open(api.Bundles(folder / "bundle"), config, store=Store(folder / "home"))
+
+
+def test_facts_stand_at_even_depths(codec: Codec) -> None:
+    trials = trials_of([TEXT], codec.tokenizer, 120, depths=3, repeat=2)
     assert Counter(trial.depth for trial in trials) == {0.0: 2, 0.5: 2, 1.0: 2}
     assert len({trial.number for trial in trials}) == 6
     for trial in trials:
@@ -41,17 +50,17 @@ def test_facts_stand_at_even_depths(model: LoadedModel) -> None:
         before = trial.text.index(fact) / (len(trial.text) - len(fact))
         assert abs(before - trial.depth) < 0.1
     assert [trials[0].text.startswith("The secret"), trials[2].text.endswith(".")] == [True, True]
-    assert trials == trials_of([TEXT], model.tokenizer, 120, depths=3, repeat=2)
+    assert trials == trials_of([TEXT], codec.tokenizer, 120, depths=3, repeat=2)
     with pytest.raises(UsageError, match="tokens, and 9999 are wanted"):
-        trials_of([TEXT], model.tokenizer, 9999, depths=3, repeat=2)
+        trials_of([TEXT], codec.tokenizer, 9999, depths=3, repeat=2)
 
 
-def test_the_question_comes_last(model: LoadedModel) -> None:
+def test_the_question_comes_last(codec: Codec) -> None:
     trial = NeedleTrial(0.5, "Oslo", "12345", "Some text.")
-    ids, preamble = prompt_of(trial, model)
-    text = model.tokenizer.decode(ids)
+    ids, preamble = prompt_of(trial, codec)
+    text = codec.tokenizer.decode(ids)
     assert text.index("Some text.") < text.index("What is the secret number of Oslo?")
-    assert "Some" not in model.tokenizer.decode(ids[:preamble])
+    assert "Some" not in codec.tokenizer.decode(ids[:preamble])
 
 
 def test_what_counts_as_found() -> None:
@@ -61,10 +70,10 @@ def test_what_counts_as_found() -> None:
     assert (facts["found"], facts["of"], facts["by_depth"]) == (1, 3, {"0.0": 1, "1.0": 0})
 
 
-def test_every_trial_begins_anew(folder: Path, model: LoadedModel) -> None:
-    trials = trials_of([TEXT], model.tokenizer, 120, depths=2, repeat=1)
-    small = load_model(folder / "bundle", threads=1, context=64)
+def test_every_trial_begins_anew(folder: Path, codec: Codec) -> None:
+    trials = trials_of([TEXT], codec.tokenizer, 120, depths=2, repeat=1)
     for way in LOSSY:
+        small = opened(folder, context=64, when_full=way)
         both = find_needles(small, way, trials, lambda *step: None)
         alone = find_needles(small, way, trials[1:], lambda *step: None)
         assert both.replies[1:] == alone.replies

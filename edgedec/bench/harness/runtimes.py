@@ -16,6 +16,7 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.core.when_full import WhenFull
 from edgedec.memory import KvType
+from edgedec.runtime.config import RunConfig
 from edgedec.sampling import SamplingParams
 
 PROGRAMS = Path(__file__).parents[1] / "peers"
@@ -70,6 +71,20 @@ class OwnRun:
     def side(self, bundle: Path, name: str = EDGEDEC) -> Side:
         """Return the side that runs the bundle so."""
         return Side(name, PROGRAMS / "edgedec_peer.py", bundle, settings={"run": asdict(self)})
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings as ``RunConfig`` has them."""
+        return RunConfig(
+            threads=self.threads,
+            context=self.context,
+            kv=self.kv,
+            memory=self.level.budget if self.level else None,
+            draft=self.draft,
+            when_full=self.when_full,
+            conversations=self.conversations,
+            sampling=self.sampling,
+        )
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:

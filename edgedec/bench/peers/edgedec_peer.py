@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgedec import __version__
-from edgedec.bench.harness.memory_levels import FULL, drafts_end
+from edgedec.api import Model
+from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
-from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import ALL_ROWS, Rows
+from edgedec.core.version import __version__
 from edgedec.decode.engine import Engine, PassRecord
-from edgedec.decode.speculation import Speculation
 from edgedec.draft import lookup_ahead
 from edgedec.eviction.policies import policy_for
-from edgedec.memory.footprint import MemoryChoice
-from edgedec.runtime.budget import Budget, within
-from edgedec.runtime.drafting import OFF, Drafting, speculation_for
-from edgedec.runtime.loaded_model import LoadedModel, kv_of_draft, load_model
-from edgedec.sampling import SamplingParams, drawing_bytes
-from edgedec.session.chat import Session
-from edgedec.session.conversations import Conversations, check_several
-from edgedec.session.reply import Reply, Settings
-from edgedec.session.saved_session import ModelId, restore_session, save_session
+from edgedec.runtime.batch import Batch
+from edgedec.runtime.drafting import OFF, Drafting
+from edgedec.runtime.loaded_model import load_models
+from edgedec.runtime.surroundings import Surroundings
+from edgedec.sampling import SamplingParams
+from edgedec.session.chat import Chat
+from edgedec.session.reply import Reply
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 ROWS_BYTES = 64 << 20
@@ -37,30 +34,26 @@ _WARM_UP_TOKENS = 16
 
 
 class Mode:
-    """One way to draft: an engine with drafters of its own, and records of its passes."""
+    """One way to draft: an engine with drafters of its own, which have learned nothing yet."""
 
-    def __init__(self, peer: Peer, drafting: Drafting) -> None:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.notices: list[str] = []
-        self.records: list[PassRecord] = []
-        self.speculation = peer.speculation(drafting, self.notices)
-        ahead = self.speculation.ahead if self.speculation else lookup_ahead
-        policy = policy_for(peer.run.when_full, peer.model.forward, ahead)
-        if policy:
-            policy.keep(peer.run.sinks)
-        self.engine = Engine(
-            peer.model.forward,
-            speculation=self.speculation,
-            observe=self.records.append,
-            clock=time.perf_counter,
-            policy=policy,
-        )
 
     @property
     def draft_s(self) -> float:
-        return self.speculation.tally.draft_s if self.speculation else 0.0
+        return self.engine.speculation.tally.draft_s if self.engine.speculation else 0.0
 
 
 class Peer:
+    def __init__(self) -> None:
+        self._modes: dict[str, Mode] = {}
+        self._records: list[PassRecord] = []
+        self._notices: list[str] = []
+        self._prompt: list[int] = []
+        self._latest: Mode | None = None
+        self._chat: Chat | None = None
+
     def open(self, model: str, run: dict[str, Any]) -> dict[str, Any]:
         """Load the bundle at ``model``. ``run``: the fields of ``OwnRun``.
 
@@ -68,30 +61,25 @@ class Peer:
         (see ``memory_levels``), or ``refused`` when the budget is too small for anything.
         """
         self.run = OwnRun.read(run)
-        self._modes: dict[str, Mode] = {}
-        self._prompt: list[int] = []
-        self._latest: Mode | None = None
         self._bundle = Path(model).resolve().name
-        self.model = load_model(
-            Path(model), threads=self.run.threads, context=self.run.context, kv=self.run.kv
-        )
-        self._drafting = Drafting(self.run.draft)
-        self._draft_model: LoadedModel | None = None
-        self._choice: MemoryChoice | None = None
-        self._session: Session | None = None
-        if self.run.conversations:
-            check_several(self.model, self.run.conversations, self._drafting)
-        facts: dict[str, Any] = {"version": __version__, "isa": self.model.isa}
+        drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
+        home = Path(self.run.home) if self.run.home else None
+        around = Surroundings(home, self._notices.append, observe=self._records.append)
+        models = load_models(Path(model), drafts, self.run.threads)
+        facts: dict[str, Any] = {"version": __version__, "isa": models.target.isa}
+        try:
+            self.model = Model(models, self.run.config, around)
+        except MemoryBudgetError as error:
+            return {**facts, "refused": error.message}
         if self.run.level:
-            try:
-                facts |= self._plan()
-            except MemoryBudgetError as error:
-                return {**facts, "refused": error.message}
-        forward = self.model.forward
+            facts |= self._plan()
+        runner = self.model.runner
+        if isinstance(runner, Batch):
+            return {**facts, "capacity": runner.sequences.forwards[0].capacity, "kv": runner.kv}
+        forward = runner.forward
         forward.extend([0] * min(_WARM_UP_TOKENS, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
         forward.rewind(0)
-        facts |= {"capacity": forward.capacity, "kv": self.model.kv, "planned_bytes": forward.nbytes()}
-        return facts
+        return {**facts, "capacity": forward.capacity, "kv": runner.kv, "planned_bytes": forward.nbytes()}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
@@ -113,16 +101,18 @@ class Peer:
         """
         used = self._mode(mode)
         self._share_cache(used, tokens)
-        used.records.clear()
+        self._records.clear()
         params = SamplingParams(**sampling)
         started = time.perf_counter()
         steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
         out = [next(steps).token]
-        first, draft_s, passes = time.perf_counter(), used.draft_s, len(used.records)
+        first, draft_s, passes = time.perf_counter(), used.draft_s, len(self._records)
         out += [step.token for step in steps]
         decode_s = time.perf_counter() - first
         self._prompt = tokens
-        records = used.records[passes:]
+        used.notices += [line for line in self._notices if line not in used.notices]
+        self._notices.clear()
+        records = self._records[passes:]
         return {
             "prefill_s": first - started,
             "decode_s": decode_s,
@@ -130,7 +120,7 @@ class Peer:
             "draft_s": used.draft_s - draft_s,
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
-            "drafters": used.speculation.nbytes() if used.speculation else {},
+            "drafters": used.engine.speculation.nbytes() if used.engine.speculation else {},
             "notices": [] if mode == OFF else used.notices,
         }
 
@@ -139,7 +129,7 @@ class Peer:
 
         Tokens are evicted as in a reply, where later ones are not known.
         """
-        forward = self.model.forward
+        forward = self.model.single.forward
         policy = policy_for(self.run.when_full, forward, lookup_ahead)
         vocab = forward.spec.vocab_size
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), vocab))
@@ -155,7 +145,7 @@ class Peer:
 
     def say(self, text: str) -> dict[str, Any]:
         """Take one turn of the user in a chat, reply, and report the memory after it."""
-        chat, before = self._chat(), self._user_turns()
+        chat, before = self._one_chat(), self._user_turns()
         found: dict[str, Any] = {}
         try:
             for _ in chat.reply(text):
@@ -176,37 +166,31 @@ class Peer:
 
     def save(self, path: str) -> dict[str, Any]:
         """Write the chat to a file, as after every turn of a saved session."""
-        save_session(Path(path), self._chat(), ModelId.of(self.model.manifest))
+        self._one_chat().save(path)
         return {}
 
     def restore(self, path: str) -> dict[str, Any]:
         """Continue the chat of a file."""
-        notices: list[str] = []
-        restore_session(Path(path), self._chat(), ModelId.of(self.model.manifest), notices.append)
-        return {"notices": notices}
+        self._notices.clear()
+        self._one_chat().restore(path)
+        return {"notices": list(self._notices)}
 
     def alone(self, texts: list[str]) -> dict[str, Any]:
-        """Reply to texts one after the other, each in a conversation of its own, without drafts."""
-        chat = Session(self.model.forward, self.model.tokenizer, self.model.template, self._settings())
-        found = []
+        """Reply to texts one after the other, each in a conversation of its own."""
+        chat, found = self._one_chat(), []
         for text in texts:
             chat.reset()
-            for _ in chat.reply(text) if self.model.template else chat.complete(text):
-                pass
-            assert chat.last is not None
-            found.append(chat.last.tokens)
+            reply = chat.reply(text) if self.model.loaded.template else chat.complete(text)
+            reply.read()
+            found.append(reply.tokens)
         return {"tokens": found}
 
     def together(self, texts: list[str]) -> dict[str, Any]:
         """Reply to texts in a batch. ``each`` of the answer has tokens per second by reply."""
         replies: list[Reply] = []
-        assert self.run.conversations is not None
-        with Conversations(
-            self.model, self.run.conversations, self._settings(), drafting=self._drafting,
-            costs=self._costs, choice=self._choice,
-        ) as several:  # fmt: skip
+        with self.model.conversations(max_tokens=self.run.max_tokens) as several:
             began = time.perf_counter()
-            for answer in several.answers(texts, raw=self.model.template is None):
+            for answer in several.answers(texts, raw=self.model.loaded.template is None):
                 if answer.reply is None:
                     assert answer.error is not None
                     raise answer.error
@@ -219,33 +203,20 @@ class Peer:
         """Bytes of the target's weights that are resident now."""
         return {"weights_rss_bytes": mapped_rss_bytes(f"{self._bundle}/{WEIGHTS}")}
 
-    def speculation(self, drafting: Drafting, notices: list[str]) -> Speculation | None:
-        """Make drafters that have learned nothing yet; None for plain decoding."""
-        return speculation_for(
-            self.model,
-            drafting,
-            self._costs,
-            clock=time.perf_counter,
-            notice=notices.append,
-            open_draft=self._open_draft,
-        )
-
-    @property
-    def _costs(self) -> Path:
-        return Path(self.run.home) / "costs"
-
-    def _settings(self) -> Settings:
-        return Settings(self.run.sampling, self.run.max_tokens)
-
     def _mode(self, name: str) -> Mode:
+        """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
         if name not in self._modes:
-            within_level = self.run.level and name != OFF
-            self._modes[name] = Mode(self, self._drafting if within_level else Drafting(name))
+            runner = self.model.single
+            own = name != OFF and self.run.level
+            engine = runner.engine if own else runner.engine_for(Drafting(name), self._records.append)
+            if engine.policy:
+                engine.policy.keep(self.run.sinks)
+            self._modes[name] = Mode(engine)
         return self._modes[name]
 
     def _share_cache(self, used: Mode, tokens: Sequence[int]) -> None:
         """Keep the tokens of this very prompt that another way to draft fed, or within a level its own."""
-        forward = self.model.forward
+        forward = self.model.single.forward
         if self.run.level:
             if used is not self._latest:
                 used.engine.reset()
@@ -255,40 +226,17 @@ class Peer:
         forward.rewind(min(len(tokens) if same else 0, forward.length))
         used.engine.adopt(tokens[: forward.length])
 
-    def _chat(self) -> Session:
-        if self._session is None:
-            model = self.model
-            self._session = Session(
-                model.forward, model.tokenizer, model.template, self._settings(),
-                speculation=self.speculation(self._drafting, []),
-            )  # fmt: skip
-        return self._session
+    def _one_chat(self) -> Chat:
+        if self._chat is None:
+            self._chat = self.model.chat(max_tokens=self.run.max_tokens)
+        return self._chat
 
     def _user_turns(self) -> int:
-        return sum(message.role == "user" for message in self._chat().messages)
-
-    def _open_draft(self, name: str) -> LoadedModel:
-        if self._draft_model:
-            return self._draft_model
-        bundle = Path(self.run.draft_models[name])
-        manifest = Manifest.load(bundle)
-        context = min(self.model.forward.capacity, manifest.spec.context_length)
-        kv = kv_of_draft(self.model, manifest)
-        return load_model(bundle, threads=self.model.threads, context=context, kv=kv)
+        return sum(message.role == "user" for message in self._one_chat().messages)
 
     def _plan(self) -> dict[str, Any]:
-        """Make the model fit its memory level. Raises MemoryBudgetError."""
-        level, asked = self.run.level or FULL, self._drafting
-        draft_model = self._open_draft(asked.models[0]) if asked.models else None
-        budget: Budget = within(
-            level.budget, self.model, asked, elastic=self.run.context is None,
-            drawing=drawing_bytes(self.run.sampling), drafter=draft_model,
-            conversations=self.run.conversations or 1,
-        )  # fmt: skip
-        self._choice = budget.plan.choice
-        self._draft_model = draft_model if budget.plan.choice.model_drafts else None
-        self.model = replace(self.model, kv=budget.plan.choice.kv)
-        self._drafting = budget.drafting(asked)
+        budget = self.model.budget
+        assert budget is not None
         wanted = {"kv": budget.wanted.kv, "context": budget.wanted.context}
-        end = drafts_end(budget.known, budget.wanted, elastic=self.run.context is None)
+        end = drafts_end(budget.facts, budget.wanted, elastic=self.run.context is None)
         return {"memory": {**budget.as_json(), "wanted": wanted}, "drafts_end": end}

@@ -25,7 +25,8 @@ def draw_speed_over_memory(
     figure = Figure(figsize=(7.6, 4.8), layout="constrained")
     axes = figure.add_subplot()
     shown = [row for row in rows if row.ratio]
-    most = max((row.ratio.pairs.high for row in shown if row.ratio), default=1.0)
+    speeds = [row.ratio.pairs.high for row in shown if row.ratio]
+    most = max([*speeds, *(speed for speed in plain.values() if speed is not None)], default=1.0)
     for draft, colour in zip(dict.fromkeys(row.draft for row in shown), _COLOURS, strict=False):
         points = sorted((row for row in shown if row.draft == draft), key=lambda row: row.allowed)
         _line(axes, draft, points, colour)

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
-from edgedec.decode.engine import Engine
-from edgedec.draft import lookup_ahead
-from edgedec.eviction.policies import policy_for
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import Message, Prompts
 
 if TYPE_CHECKING:
-    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.api import Model
+    from edgedec.text.codec import Codec
     from edgedec.text.tokenizer import Tokenizer
 
 FULL = "full"
@@ -97,32 +95,29 @@ def trials_of(
     return made
 
 
-def prompt_of(trial: NeedleTrial, model: LoadedModel) -> tuple[list[int], int]:
+def prompt_of(trial: NeedleTrial, codec: Codec) -> tuple[list[int], int]:
     """Return the prompt's token ids, and the count of those before the user's text."""
-    prompts = Prompts(model.tokenizer, model.template)
-    asked = trial.question if model.template else trial.opening
+    prompts = Prompts(codec.tokenizer, codec.template)
+    asked = trial.question if codec.template else trial.opening
     messages = [Message("user", f"{trial.text}\n\n{asked}")]
     prompt = prompts.build(messages)
     return prompt.ids, prompts.preamble(messages, prompt)
 
 
-def find_needles(
-    model: LoadedModel, way: str, trials: Sequence[NeedleTrial], progress: Progress
-) -> NeedleResult:
-    """Reply to all trials greedily. ``way`` is an eviction policy, or ``FULL`` for a model with room."""
-    policy = policy_for(way, model.forward, lookup_ahead)
-    engine = Engine(model.forward, policy=policy)
+def find_needles(model: Model, way: str, trials: Sequence[NeedleTrial], progress: Progress) -> NeedleResult:
+    """Reply to all trials greedily. ``way`` names the model's eviction policy, or ``FULL``."""
+    engine, codec = model.single.engine, model.loaded.codec
+    policy, ends = engine.policy, engine.spec.eos_ids
     replies: list[str] = []
     began = time.perf_counter()
     for done, trial in enumerate(trials):
         progress(way, done, len(trials))
-        prompt, preamble = prompt_of(trial, model)
+        prompt, preamble = prompt_of(trial, codec)
         if policy:
             policy.keep(preamble)
         engine.reset()
-        ends = model.manifest.spec.eos_ids
         steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
-        replies.append(model.tokenizer.decode([step.token for step in steps if step.token not in ends]))
+        replies.append(codec.tokenizer.decode([step.token for step in steps if step.token not in ends]))
     right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
     evicted = policy.tokens if policy else 0
     return NeedleResult(right, tuple(replies), evicted, time.perf_counter() - began)
