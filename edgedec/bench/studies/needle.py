@@ -108,6 +108,7 @@ def find_needles(model: Model, way: str, trials: Sequence[NeedleTrial], progress
     """Reply to all trials greedily. ``way`` names the model's eviction policy, or ``FULL``."""
     engine, codec = model.single.engine, model.loaded.codec
     policy, ends = engine.policy, engine.spec.eos_ids
+    before = policy.tokens if policy else 0
     replies: list[str] = []
     began = time.perf_counter()
     for done, trial in enumerate(trials):
@@ -119,5 +120,5 @@ def find_needles(model: Model, way: str, trials: Sequence[NeedleTrial], progress
         steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
         replies.append(codec.tokenizer.decode([step.token for step in steps if step.token not in ends]))
     right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
-    evicted = policy.tokens if policy else 0
+    evicted = policy.tokens - before if policy else 0
     return NeedleResult(right, tuple(replies), evicted, time.perf_counter() - began)
