@@ -1,0 +1,99 @@
+"""The committed tokens, and the KV cache that follows them.
+
+The token sequence is the one truth. The cache may lag behind; the next pass feeds what it lacks. Whatever
+happens in between (the caller closes a reply, a pass fails, Ctrl-C), the cache holds a prefix of the
+sequence. Only while the tokens of one pass are handed out can it be ahead.
+
+With an eviction ``Policy`` tokens leave a full cache, which then holds such a prefix without the evicted
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedec.core.forward import Forward, Source
+from edgedec.core.leasing import LedgerLike
+from edgedec.core.model_spec import ModelSpec
+from edgedec.decode.checks import common_prefix
+from edgedec.decode.speculation import Speculation
+from edgedec.eviction.policy import Policy
+
+
+class CachedSequence:
+    """A token sequence in the cache of ``forward``. ``speculation`` is told of every new sequence."""
+
+    def __init__(self, forward: Forward, policy: Policy | None, speculation: Speculation | None) -> None:
+        self.policy = policy
+        self._forward = forward
+        self.speculation = speculation
+        self._committed: list[int] = []
+        self._replies = 0
+        """Replies so far. Only the newest may run; a change from outside ends it, too."""
+        forward.rewind(0)
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._forward.spec
+
+    @property
+    def ledger(self) -> LedgerLike:
+        """The ledger that the model and its callers lease memory from."""
+        return self._forward.ledger
+
+    @property
+    def committed(self) -> Sequence[int]:
+        """The token sequence: prompt and reply. Not to be changed by callers."""
+        return self._committed
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens ``committed`` can have."""
+        return self.policy.limit if self.policy else self._forward.capacity
+
+    @property
+    def slots(self) -> int:
+        """Most tokens the cache can hold."""
+        return self._forward.capacity
+
+    @property
+    def portable(self) -> Forward | None:
+        """The cache, if it can be written to a file."""
+        return self._forward if self._forward.caps.portable else None
+
+    def reusable(self, prompt_ids: Sequence[int]) -> int:
+        """Count the tokens of a prompt that the cache holds. The last one is always fed, for its logits."""
+        common = min(common_prefix(self._committed, prompt_ids), self._forward.length, len(prompt_ids) - 1)
+        resident = self.policy.resident(common) if self.policy else common
+        return self._forward.reachable(max(resident, 0))
+
+    def reset(self) -> None:
+        """Forget the sequence and empty the cache, also after a pass that failed."""
+        self._replies += 1
+        self._committed = []
+        self._forward.rewind(0)
+
+    def adopt(self, tokens: Sequence[int]) -> None:
+        """Take ``tokens`` for committed: somebody else fed them to the cache.
+
+        Raises ValueError when the cache does not hold as many tokens.
+        """
+        if len(tokens) != self._forward.length:
+            raise ValueError(f"{len(tokens)} tokens for a cache that holds {self._forward.length}")
+        self._replies += 1
+        self._committed = list(tokens)
+        if self.speculation:
+            self.speculation.begin(self._committed, 0)
+
+    def resume(self, tokens: Sequence[int], source: Source) -> None:
+        """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
+
+        Raises what ``Forward.read_cache`` does, with nothing committed then; ValueError when the cache is not
+        ``portable``.
+        """
+        if (cache := self.portable) is None:
+            raise ValueError("this model's cache cannot be read from a file")
+        self._replies += 1
+        self._committed = []
+        cache.read_cache(source, len(tokens))
+        self.adopt(tokens)
