@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli import screen
-from edgedec.cli.opening import fetch_bundles, run_config
+from edgedec.cli import progress, screen
 from edgedec.cli.seams import seams
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
@@ -55,15 +54,17 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     """
     from edgedec.runtime.pairing import paired, require
 
-    config = run_config({"threads": threads, "draft": draft})
-    bundles = fetch_bundles(ctx, target, config)
-    models = seams(ctx).load(bundles.target, bundles.drafts, config.threads)
-    theirs, mine = models.target, next(iter(models.drafts.values()))
+    store = seams(ctx).store()
+    with progress.reporter() as report:
+        bundles = [store.ensure(name, progress=report) for name in (target, draft)]
+    models = seams(ctx).load(bundles[0], {draft: bundles[1]}, threads)
+    theirs = models.target
     if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
         raise UnsupportedError(
             f"nothing can draft for {theirs.name}: it has no passes over trees of tokens",
             hint="bundles made with optimum run without drafts",
         )
+    (mine,) = models.drafts.values()
     pairing = paired(theirs.tokenizer, mine.tokenizer)
     require(pairing, theirs.name, mine.name)
     report = _report(theirs, mine, pairing)

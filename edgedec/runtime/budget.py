@@ -89,9 +89,13 @@ class Budget:
         return max(peak_rss_bytes() - self.plan.budget, 0)
 
 
-def kv_of(model: LoadedModel, kv: KvType) -> KvType:
-    """Return ``kv`` if the model's KV cache can be of that kind, else "fp16"."""
-    return kv if kv in model.backend.caps.kv_kinds else "fp16"
+def kv_of(model: LoadedModel, kv: KvType) -> KvType | None:
+    """Return ``kv`` if the model's KV cache can be of that kind, else "fp16".
+
+    None where another runtime keeps the cache and decides.
+    """
+    kinds = model.backend.caps.kv_kinds
+    return kv if kv in kinds else "fp16" if kinds else None
 
 
 def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:

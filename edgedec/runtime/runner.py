@@ -99,7 +99,9 @@ class Runner:
     def _cache(self) -> CacheConfig:
         if self.budget:
             return self.budget.cache(self.model)
-        return CacheConfig(self.config.context, self.config.kv, LONGEST_PASS)
+        # The default suits every model; another kind is refused where another runtime keeps the cache.
+        kv = kv_of(self.model, "fp16") if self.config.kv == "fp16" else self.config.kv
+        return CacheConfig(self.config.context, kv, LONGEST_PASS)
 
     def _speculation(self, drafting: Drafting) -> Speculation | None:
         if not can_draft(self.model, drafting, self._around.notice):

@@ -129,6 +129,7 @@ def test_a_drafter_without_trees_drafts_chains(seams: Seams, models: Path, tmp_p
     result = run(seams, "check", str(models / "target.gguf"), decoder)
     assert result.exit_code == 0, result.stderr
     assert "chains only" in result.stdout
+    assert generate(seams, models, "-m", decoder)["tokens"]  # with the default options
     assert generate(seams, models, "--draft", decoder)["tokens"] == generate(seams, models)["tokens"]
     assert_one_line(
         run(seams, "check", decoder, str(models / "same.gguf")), 5, "nothing can draft", "optimum"

@@ -98,7 +98,7 @@ def test_threads_and_context_reach_the_model(home: Home) -> None:
     model = home.parrot("Yes.")
     run(home.seams(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
     assert home.opened == [{"bundle": bundle, "threads": 3}]
-    assert model.backend.caches[-1] == CacheConfig(50, "fp16", LONGEST_PASS)
+    assert model.backend.caches[-1] == CacheConfig(50, None, LONGEST_PASS)
 
 
 def test_the_kind_of_cache_reaches_the_model(home: Home) -> None:
