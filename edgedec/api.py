@@ -176,7 +176,7 @@ class Model:
         """
         settings = self.settings(sampling, max_tokens, stop)
         single = self.single
-        single.make_room_for(settings.params)
+        single.make_room_for(settings.params, logprobs=bool(logprobs))
         chat = Chat(single.engine, self.loaded.codec, settings, notice=self._notice)
         return chat.complete(text, logprobs=logprobs)
 

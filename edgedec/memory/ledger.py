@@ -88,11 +88,6 @@ class Ledger:
         """Return a lease that is not taken yet. Raises ValueError for a negative size."""
         return Lease(self, name, nbytes)
 
-    def allow(self, name: str, nbytes: int) -> None:
-        """Make the share of ``name`` at least ``nbytes``; the caller keeps the sum within the budget."""
-        if self.shares is not None and self.shares.get(name, 0) < nbytes:
-            self.shares = {**self.shares, name: nbytes}
-
     def hold(self, owner: object, name: str, nbytes: int) -> None:
         """Lease ``nbytes`` as long as ``owner`` exists. Raises MemoryBudgetError."""
         lease = self.lease(name, nbytes)

@@ -53,11 +53,6 @@ class MemoryPlan:
         """The most bytes resident at once."""
         return sum(self.parts.values())
 
-    @property
-    def full_rows(self) -> int:
-        """Whole rows of logits that a pass of each sequence may ask for."""
-        return 1 + self.choice.drafted if "rows" in self.parts else 0
-
 
 def planned(facts: MemoryFacts, wanted: MemoryChoice, budget: int, *, elastic: bool) -> MemoryPlan:
     """Return the choices nearest to ``wanted`` that take at most ``budget`` bytes.

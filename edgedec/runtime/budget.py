@@ -59,13 +59,13 @@ class Budget:
         context = min(self.choice.context, model.spec.context_length)
         return CacheConfig(context, kv_of(model, self.choice.kv), longest_pass(self.choice, sequences))
 
-    def drawing_as(self, params: SamplingParams) -> Budget:
+    def drawing_as(self, params: SamplingParams, *, logprobs: bool = False) -> Budget:
         """Return the budget with room for replies that are drawn with ``params``.
 
         Everything but whole rows of logits keeps its bytes; fewer tokens may be drafted for a pass. Raises
         MemoryBudgetError when not one row fits.
         """
-        drawing = drawing_bytes(params)
+        drawing = drawing_bytes(params, logprobs=logprobs)
         plan = with_drawing(self.plan, self.facts, drawing)
         if plan is self.plan:
             return self

@@ -78,14 +78,14 @@ class Runner:
             policy=policy_for(self.config.when_full, self.forward, ahead),
         )
 
-    def make_room_for(self, params: SamplingParams) -> None:
+    def make_room_for(self, params: SamplingParams, *, logprobs: bool = False) -> None:
         """Plan for replies that are drawn with ``params``; a notice says what that costs.
 
         Raises MemoryBudgetError when the memory budget has no room for them.
         """
         if self.budget is None:
             return
-        before, self.budget = self.budget, self.budget.drawing_as(params)
+        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=logprobs)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._around.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.engine.speculation:

@@ -98,13 +98,3 @@ def test_threads_lose_nothing() -> None:
         thread.join()
     assert ledger.by_name() == {}
     assert 8 <= ledger.most()["rows"] <= 4 * 8
-
-
-def test_a_share_can_grow() -> None:
-    ledger = Ledger({"kv_cache": 10})
-    with pytest.raises(MemoryBudgetError):
-        ledger.lease("rows", 5).take()
-    ledger.allow("rows", 5)
-    ledger.allow("kv_cache", 3)
-    with ledger.lease("rows", 5), ledger.lease("kv_cache", 10):
-        assert ledger.shares == {"kv_cache": 10, "rows": 5}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.api import Model
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.decode.speculation import Speculation
 from edgedec.memory.footprint import MemoryChoice, rows_bytes
@@ -166,6 +167,19 @@ def test_a_chat_that_becomes_sampled_drafts_less_where_memory_is_short(bundle: P
     full = run_tiny(bundle, memory=peak, draft="off").runner
     with pytest.raises(MemoryBudgetError, match="these sampling parameters"):
         full.make_room_for(SAMPLED)
+
+
+def test_log_probabilities_of_a_sampled_reply_get_rows_of_logits(bundle: Path) -> None:
+    """Drawn from a short list, such a reply needs whole rows for nothing but its log-probabilities."""
+    params = SamplingParams(temperature=0.7, top_k=4, seed=1)
+    config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
+    model = Model(load_models(bundle, {}, 1), config)
+    assert model.budget is not None
+    assert "rows" not in model.budget.plan.parts
+    reply = model.complete("Once upon a time", max_tokens=3, logprobs=2)
+    reply.read()
+    assert [len(one.top) for one in reply.logprobs] == [2] * 3
+    assert model.budget.ledger.most()["rows"] <= model.budget.plan.parts["rows"]
 
 
 def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Path) -> None:
