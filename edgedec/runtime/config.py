@@ -44,7 +44,7 @@ class RunConfig:
     history: bool = False
     """Whether drafters keep on disk what they learned, which is text of prompts and replies."""
     when_full: WhenFull | None = None
-    """What happens when the context is full. None: a chat drops its oldest turns, a completion stops."""
+    """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     sampling: SamplingParams = field(default_factory=SamplingParams)

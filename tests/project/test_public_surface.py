@@ -12,7 +12,27 @@ from edgedec.core import errors
 from tests.conftest import ROOT
 
 EXPORTED = {
-    "edgedec": ["__version__"],
+    "edgedec": [
+        "BackendError",
+        "BadFileError",
+        "Chat",
+        "ContextFullError",
+        "Conversations",
+        "DownloadError",
+        "EdgeDecError",
+        "MemoryBudgetError",
+        "Model",
+        "NotFoundError",
+        "Reply",
+        "RunConfig",
+        "SamplingParams",
+        "StorageError",
+        "TemplateError",
+        "UnsupportedError",
+        "UsageError",
+        "__version__",
+        "open",
+    ],
     "edgedec.export": [
         "BACKENDS",
         "QUANTS",

@@ -26,6 +26,8 @@ SYSTEM_PROBES = {
     "export/interrupt.py",
 }
 """Files that may ask with ``hasattr`` for a function of the operating system or of another library."""
+IMPORTS_BY_NAME = "edgedec/backends/open.py"
+"""Casts a class that it imports by name, which has no type."""
 SIDES = re.compile(r"edgedec/bench/peers/\w+_peer\.py")
 """Programs for one runtime each, which all declare a class Peer."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -85,7 +87,7 @@ def test_capabilities_are_read_as_data_and_never_probed_by_type() -> None:
         for file in modules()
         for name, argument in (("isinstance", 1), ("cast", 0))
         for call in calls(file, name)
-        if names(call.args[argument]) & known
+        if names(call.args[argument]) & known and relative(file) != IMPORTS_BY_NAME
     ]
     assert probes == []
 
@@ -100,7 +102,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     declared = defaultdict(list)
     for file in modules():
         for node in ast.walk(tree(file)):
-            if isinstance(node, ast.ClassDef) and not SIDES.fullmatch(relative(file)):
+            if isinstance(node, ast.ClassDef) and not SIDES.fullmatch(relative(file)) and node.name[0] != "_":
                 declared[node.name].append(relative(file))
     assert {name: files for name, files in declared.items() if len(files) > 1} == {}
 
