@@ -47,7 +47,7 @@ class TokenLogprob:
     top: tuple[TokenLogprob, ...] = ()
 
     def as_json(self) -> dict[str, object]:
-        """The fields of ``edgedec generate --logprobs --json``."""
+        """The fields of `generated replies`."""
         top = [{"token": one.token, "text": one.text, "logprob": one.logprob} for one in self.top]
         return {"token": self.token, "text": self.text, "logprob": self.logprob, "top": top}
 
