@@ -47,7 +47,7 @@ class TokenLogprob:
     top: tuple[TokenLogprob, ...] = ()
 
     def as_json(self) -> dict[str, object]:
-        """The fields of `generated replies`."""
+        """Return the token as JSON fields."""
         top = [{"token": one.token, "text": one.text, "logprob": one.logprob} for one in self.top]
         return {"token": self.token, "text": self.text, "logprob": self.logprob, "top": top}
 
