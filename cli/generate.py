@@ -111,6 +111,7 @@ def command(
 def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
     raw, system = without_template(model, options)
     chat = model.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    model.single.make_room_for(chat.settings.params, logprobs=bool(options["logprobs"]))
     text = text_input.read_prompt(prompt, chat.prompts)
     begun_s = process.age_s()
     palette = tracing.Palette() if options["trace"] and tracing.coloured() else None

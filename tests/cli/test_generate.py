@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from edgedec.decode.engine import LONGEST_PASS
 from edgedec.text.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.ready import ready_of
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import CAPACITY, END
 
 
@@ -101,15 +103,25 @@ def test_threads_and_context_reach_the_model(home: Home) -> None:
     assert model.backend.caches[-1] == CacheConfig(50, None, LONGEST_PASS)
 
 
-def test_the_kind_of_cache_reaches_the_model(home: Home) -> None:
+def test_another_runtime_keeps_its_own_kind_of_cache(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
-    result = run(home.seams(model), "generate", "-p", "Why?", "--kv", "int8", "--json")
+    result = run(home.seams(model), "generate", "-p", "Why?", "--json")
     stats = json.loads(result.stdout)["stats"]
-    assert model.backend.caches[-1].kv == "int8"
-    assert stats["kv"] is None  # the runtime of a parrot does not say
+    assert stats["kv"] is None
     assert stats["kv_cache_bytes"] == model.forward.nbytes()["kv_cache"]
+    refused = run(home.seams(model), "generate", "-p", "Why?", "--kv", "int8")
+    assert_one_line(refused, 5, "int8", "leave out --kv")
     assert_one_line(run(home.seams(model), "generate", "-p", "x", "--kv", "int4"), 2, "int4", "fp16", "int8")
+
+
+def test_the_kind_of_cache_is_reported(home: Home, tmp_path: Path) -> None:
+    given = ("-p", "Why?", "--raw", "--max-tokens", "2", "--draft", "off", "--json")
+    model = run_tiny(tiny_bundle(tmp_path))
+    home.install()
+    for kv in ("fp16", "int8"):
+        stats = json.loads(run(home.seams(model), "generate", *given, "--kv", kv).stdout)["stats"]
+        assert stats["kv"] == kv
 
 
 def test_the_system_message_reaches_the_prompt(home: Home) -> None:
