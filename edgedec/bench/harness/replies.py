@@ -82,7 +82,7 @@ def collect_replies(
     """
     total, done = study.turns * len(sides), 0
     with ExitStack() as stack:
-        run = _Run(study, journal, _Hosts(stack, journal, progress))
+        run = _ReplyRun(study, journal, _Hosts(stack, journal, progress))
         for question in study.questions:
             script = study.script()
             own = {side.name: study.script() for side in sides if side.level}
@@ -112,7 +112,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ReplyRun:
     study: ReplyStudy
     journal: Journal
     hosts: _Hosts
