@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from edgedec.cli.app import app
 from tests.project.sources import docstrings, libraries, modules, relative, tree
 
-PENDING = pytest.mark.xfail(strict=False, reason="rooms are gone over one by one")
 MOST_PARAMETERS = 6
 SYSTEM_PROBES = {
     "edgedec/backends/onnx/kv_memory.py",
@@ -68,7 +66,6 @@ def names(node: ast.AST) -> set[str]:
     return found | {word for text in quoted if isinstance(text, str) for word in re.findall(r"\w+", text)}
 
 
-@PENDING
 def test_no_function_of_a_library_takes_more_than_six_parameters() -> None:
     found = {
         f"{relative(file)}:{function.name}": parameters(function)
@@ -79,7 +76,6 @@ def test_no_function_of_a_library_takes_more_than_six_parameters() -> None:
     assert found == {}
 
 
-@PENDING
 def test_capabilities_are_read_as_data_and_never_probed_by_type() -> None:
     known = protocols()
     probes = [
@@ -97,7 +93,6 @@ def test_attributes_are_probed_for_the_system_and_other_libraries_alone() -> Non
     assert probes - SYSTEM_PROBES == set()
 
 
-@PENDING
 def test_a_class_name_stands_for_one_class() -> None:
     declared = defaultdict(list)
     for file in modules():
@@ -107,7 +102,6 @@ def test_a_class_name_stands_for_one_class() -> None:
     assert {name: files for name, files in declared.items() if len(files) > 1} == {}
 
 
-@PENDING
 def test_a_callable_type_is_declared_once() -> None:
     declared = defaultdict(list)
     for file in modules():
@@ -128,7 +122,6 @@ def options(command: click.Command, context: click.Context) -> set[str]:
     return found
 
 
-@PENDING
 def test_libraries_name_no_command_line_options() -> None:
     """A string that is nothing but an option is an argument for another process, not a message."""
     own = options(app, click.Context(app)) - {"--version", "--help"}
