@@ -50,7 +50,7 @@ def open(
     """Open a model: a name, a bundle, a GGUF file or a Hugging Face directory.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
-    gets lines for the user. Raises what ``fetch``, ``RunConfig`` and ``Model`` raise.
+    gets lines for the user. Raises the errors of ``fetch``, ``RunConfig`` and ``Model``.
 
     >>> import edgedec
     >>> with edgedec.open("smollm2-135m") as model, model.chat() as chat:
@@ -67,7 +67,7 @@ def open(
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
     """Return the bundles of a model and its draft models; pull or export those that are missing.
 
-    Raises what ``Store.ensure`` raises, and UsageError for a drafter that does not exist.
+    Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist.
     """
     drafts: dict[str, Path] = {}
     for name in config.drafting.models:
@@ -139,7 +139,7 @@ class Model:
     def restore(self, path: str | Path) -> Chat:
         """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
 
-        Raises what ``Chat.restore`` raises.
+        Raises the errors of ``Chat.restore``.
 
         >>> chat = model.chat()
         >>> text = chat.reply("Name a colour.").read()

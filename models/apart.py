@@ -42,7 +42,7 @@ class Order:
 def prepare_apart(order: Order, notice: Notice, progress: Progress) -> Path:
     """Carry out ``order`` in a worker and return the bundle.
 
-    Any exception in this process, Ctrl-C too, ends the worker first. Raises what ``Store.pull`` raises, and
+    Any exception in this process, Ctrl-C too, ends the worker first. Raises the errors of ``Store.pull``, and
     BackendError when the worker dies.
     """
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

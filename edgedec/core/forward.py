@@ -168,7 +168,7 @@ class Forward(Protocol):
         """Feed ``tokens``, a chain, and return the attention to every slot, f32[layers, kv heads, slots].
 
         Slots are those resident before and those of ``tokens``. A value is the greatest weight that a query
-        of ``tokens``, in a head that reads the key, gave the slot. Raises what ``extend`` raises.
+        of ``tokens``, in a head that reads the key, gave the slot. Raises the errors of ``extend``.
         """
         ...
 

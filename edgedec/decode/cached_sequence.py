@@ -88,8 +88,8 @@ class CachedSequence:
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
 
-        Raises what ``Forward.read_cache`` does, with nothing committed then; ValueError when the cache is not
-        ``portable``.
+        Raises the errors of ``Forward.read_cache``, with nothing committed then; ValueError when the cache is
+        not ``portable``.
         """
         if (cache := self.portable) is None:
             raise ValueError("this model's cache cannot be read from a file")

@@ -61,8 +61,8 @@ class Engine(CachedSequence):
 
         ``progress(done, total)`` counts the prompt's tokens as they are fed. With ``logprobs`` of 1 or more
         each step has the log-probability of its token and the ``logprobs`` best ones. Tokens that the prompt
-        shares with ``committed`` are not computed again. Raises what ``check_request`` does, before anything
-        changes; BackendError and others from the model while it runs.
+        shares with ``committed`` are not computed again. Raises the errors of ``check_request``, before
+        anything changes; BackendError and others from the model while it runs.
         """
         prompt = list(prompt_ids)
         check_request(
@@ -99,7 +99,7 @@ class Engine(CachedSequence):
                 self.speculation.end()
 
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
-        """Feed what the cache lacks and a draft behind it; returns the steps to commit."""
+        """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
         position = len(self._committed)
         waiting, most = self._passes.catch_up(self._committed, progress)
         last = len(waiting) - 1

@@ -33,7 +33,7 @@ class Passes:
         self._clock = clock
 
     def catch_up(self, committed: Sequence[int], progress: Steps | None) -> tuple[list[int], int]:
-        """Feed what the cache lacks of ``committed``, except the tokens of the last pass.
+        """Feed the tokens of ``committed`` that the cache lacks, except the tokens of the last pass.
 
         Returns these, and how many tokens that pass can have in all. They are one token at least.
         """

@@ -174,7 +174,7 @@ class Speculation:
 
 
 class SpeculationRound:
-    """One round: ``tree`` is its draft; ``settle`` takes what came of it, once."""
+    """One round: ``tree`` is its draft; ``settle`` takes its result, once."""
 
     def __init__(self, speculation: Speculation, control: Round | None) -> None:
         self.tree: DraftTree = EMPTY

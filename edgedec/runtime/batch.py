@@ -25,8 +25,8 @@ from edgedec.runtime.surroundings import Surroundings
 class Batch:
     """``config.sequences`` engines side by side, each with the context that a single one has.
 
-    Each engine runs in a thread of its own; their passes meet in one batch. Raises what ``check_batch``,
-    ``plan_memory`` and ``Backend.sequences`` raise. To be closed.
+    Each engine runs in a thread of its own; their passes meet in one batch. Raises the errors of
+    ``check_batch``, ``plan_memory`` and ``Backend.sequences``. To be closed.
     """
 
     def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:

@@ -34,7 +34,7 @@ _KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A memory plan, the ledger in which all of it is leased, and the leases of what is held already."""
+    """A memory plan, the ledger in which all of it is leased, and the leases of memory held already."""
 
     facts: MemoryFacts
     wanted: MemoryChoice
@@ -85,7 +85,7 @@ class Budget:
         }
 
     def overrun(self) -> int:
-        """Bytes that the process has had above the budget so far; 0 is what was promised."""
+        """Bytes that the process has had above the budget so far; 0 as promised."""
         return max(peak_rss_bytes() - self.plan.budget, 0)
 
 
@@ -121,7 +121,7 @@ def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
 
 
 def within_budget(models: LoadedModels, config: RunConfig, notice: Notice) -> Budget | None:
-    """Plan for the budget, if there is one; ``notice`` hears what was given up."""
+    """Plan for the budget, if there is one; ``notice`` gets a line for each part given up."""
     if config.memory is None:
         return None
     budget = plan_memory(models, config)
@@ -147,7 +147,7 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
 
 
 def wanted_choice(models: LoadedModels, config: RunConfig) -> MemoryChoice:
-    """Return what the run would choose if memory had no limit."""
+    """Return the choices of the run if memory had no limit."""
     drafting, capacity = config.drafting, checked_capacity(models.target.spec, config.context)
     drafts = drafting.names != OFF
     return MemoryChoice(

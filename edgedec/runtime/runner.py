@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Runner:
     """Loaded models with their KV caches, a memory budget and an engine.
 
-    Raises what ``plan_memory`` and ``Backend.forward`` raise, and UnsupportedError for a draft model that
+    Raises the errors of ``plan_memory`` and ``Backend.forward``, and UnsupportedError for a draft model that
     cannot draft for the target.
     """
 

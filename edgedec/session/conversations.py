@@ -1,4 +1,5 @@
-"""Several conversations over one model: each says what it would say alone, and all are done sooner.
+"""Several conversations over one model: each has the replies that it would have alone, and all are done
+sooner.
 
 Every conversation runs in a thread of its own, as if it were alone; their passes meet in one batch.
 """

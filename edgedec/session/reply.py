@@ -71,7 +71,7 @@ class Reply:
     - ``interrupted``: ``interrupt`` was called or the iteration was abandoned.
 
     The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
-    over. Raises what ``Engine.generate`` raises for a prompt that is empty or does not fit.
+    over. Raises the errors of ``Engine.generate`` for a prompt that is empty or does not fit.
 
     >>> reply = chat.reply("Hello!")
     >>> for piece in reply:
@@ -140,7 +140,7 @@ class Reply:
 
     @property
     def exact(self) -> bool:
-        """Whether ``text`` is what ``said`` decodes to: no stop string, no half character was cut."""
+        """Whether ``said`` decodes to ``text``: no stop string, no half character was cut."""
         return self.text == self._tokenizer.decode(self.said)
 
     @property

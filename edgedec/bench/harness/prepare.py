@@ -14,7 +14,7 @@ from edgedec.models.locks import exclusive
 def prepared(sides: Sequence[Side], progress: Progress) -> list[Side]:
     """Return the sides with the models they open. A side with a ``cache`` makes its model there first.
 
-    A separate process makes it, so its time and memory do not count. Raises what ``Worker`` raises, and
+    A separate process makes it, so its time and memory do not count. Raises the errors of ``Worker``, and
     StorageError.
     """
     return [_prepared(side, progress) if side.cache else side for side in sides]

@@ -77,7 +77,7 @@ def collect_replies(
 ) -> None:
     """Add the answers that ``journal`` lacks. One of ``sides`` is ``PLAIN``.
 
-    Processes are started only for sides with something left to answer. Raises what ``Worker`` raises, and
+    Processes are started only for sides with something left to answer. Raises the errors of ``Worker``, and
     StorageError.
     """
     total, done = study.turns * len(sides), 0

@@ -66,7 +66,7 @@ def measure_batches(study: BatchStudy, progress: Progress) -> list[BatchRow]:
     """Reply to the texts with every batch size and every way to draft.
 
     A batch of one always comes first, for ratios. Replies are compared with those of plain decoding alone,
-    with a KV cache of the same type and size. Raises what ``Worker`` raises.
+    with a KV cache of the same type and size. Raises the errors of ``Worker``.
     """
     ordered = sorted({1, *study.sizes})
     total = len(study.drafts) * len(ordered)

@@ -136,7 +136,7 @@ def windows_of(tokens: Sequence[int], size: int, bos: int | None) -> list[TextWi
 def compare_logits(
     reference: Side, sides: Sequence[Side], windows: Sequence[TextWindow], progress: Progress
 ) -> FaithfulReport:
-    """Run all windows through every side. Raises what ``Worker`` raises, and StorageError."""
+    """Run all windows through every side. Raises the errors of ``Worker``, and StorageError."""
     found = {side.name: Divergence() for side in sides}
     versions = {}
     everyone = [reference, *sides]

@@ -159,7 +159,7 @@ def measure_passes(
 
     Every round goes through all numbers of tokens and begins with another one, so that a slow moment of the
     machine does not fall on one of them. The sides take turns at each number. Raises UsageError when a pass
-    does not fit, and what ``Worker`` raises.
+    does not fit, and the errors of ``Worker``.
     """
     sizes = study.sizes
     _check(forward, study)

@@ -163,7 +163,7 @@ class LongChatReport:
 def long_chat(side: Side, texts: Sequence[str], turns: int, progress: Progress) -> LongChatReport:
     """Have a chat of ``turns`` turns of the user, who repeats ``texts``.
 
-    Raises MemoryBudgetError when its budget is too small, and what ``Worker`` raises.
+    Raises MemoryBudgetError when its budget is too small, and the errors of ``Worker``.
     """
     with Worker(side) as worker:
         facts = _opened(worker)

@@ -62,7 +62,7 @@ def measure_memory(
 ) -> dict[str, PeakMemory]:
     """Run each side alone: load, read ``prompt``, continue it by ``max_tokens`` tokens.
 
-    Raises what ``prepared`` and ``Worker`` raise, MemoryBudgetError for a side whose budget is too small.
+    Raises the errors of ``prepared`` and ``Worker``, MemoryBudgetError for a side whose budget is too small.
     """
     sides = prepared([one.side for one in asked], progress)
     found = {}

@@ -115,7 +115,7 @@ class SpeedReport:
 def measure_speed(sides: Sequence[Side], study: SpeedStudy, progress: Progress) -> SpeedReport:
     """Load every side ``repeat`` times in fresh processes, then let the last ones take turns on the prompts.
 
-    Raises what ``prepared`` and ``Worker`` raise.
+    Raises the errors of ``prepared`` and ``Worker``.
     """
     sides = prepared(sides, progress)
     measured = {side.name: SideSpeed() for side in sides}
