@@ -55,8 +55,8 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     from edgedec.runtime.pairing import paired, require
 
     store = seams(ctx).store()
-    with progress.reporter() as report:
-        bundles = [store.ensure(name, progress=report) for name in (target, draft)]
+    with progress.reporter() as reporter:
+        bundles = [store.ensure(name, progress=reporter) for name in (target, draft)]
     models = seams(ctx).load(bundles[0], {draft: bundles[1]}, threads)
     theirs = models.target
     if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
