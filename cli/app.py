@@ -24,7 +24,7 @@ COMMANDS = {
     "check": "Say whether one model can draft for another.",
     "plan": "Say what fits into how much memory.",
     "doctor": "Examine this machine, its kernels and the installed models.",
-    "bench": "Measure speed, memory and faithfulness.",
+    "bench": "Measure speed, memory and accuracy.",
 }
 """One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
 

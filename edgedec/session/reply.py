@@ -165,7 +165,8 @@ class Reply:
                     yield piece
         finally:
             self.finish_reason = self.finish_reason or "interrupted"
-            self._on_end(self)
+            ended, self._on_end = self._on_end, _nothing  # it refers to the whole prompt
+            ended(self)
 
     def _pieces(self) -> Iterator[str]:
         from edgedec.text.tokenizer import StreamDecoder
