@@ -83,7 +83,7 @@ def test_arguments_are_checked(decoder_bundle: Path) -> None:
 
 def test_the_manifest_chooses_the_backend(decoder_bundle: Path) -> None:
     model = load_model(decoder_bundle, threads=1)
-    assert isinstance(model.forward, DecoderForward)
+    assert isinstance(model.backend.forward(), DecoderForward)
     assert model.isa == "onnxruntime"
 
 

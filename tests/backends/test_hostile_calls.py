@@ -161,8 +161,8 @@ def test_attention_without_elements_is_not_asked_for(shape: tuple[int, ...]) -> 
         ((8,), {}, "attention must be"),
         ((2, 1, 8, 1), {}, "attention must be"),
         ((2, 1, 8), {"shift": 2}, "input 7 does not lie where its type may lie"),
-        ((2, 1, 8), {"ring": 1, "window": 3}, "not of rings"),
-        ((2, 1, 8), {"lengths": (2, 1, 0, 3, 1, 1, 2)}, "of one sequence"),
+        ((2, 1, 8), {"ring": 1, "window": 3}, "a single sequence and no ring"),
+        ((2, 1, 8), {"lengths": (2, 1, 0, 3, 1, 1, 2)}, "a single sequence and no ring"),
     ],
 )
 def test_attention_that_cannot_be_told(shape: tuple[int, ...], options: dict[str, Any], said: str) -> None:

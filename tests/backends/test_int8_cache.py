@@ -24,9 +24,9 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.kernels import library
 from edgedec.memory import KvType
-from edgedec.runtime.loaded_model import load_model
 from edgedec.sampling import SamplingParams
 from tests.fixtures.opened import onnx_forward
+from tests.fixtures.tiny_models import run_tiny
 
 Bundles = Callable[[str], Path]
 KV_TYPES: tuple[KvType, ...] = ("fp16", "int8")
@@ -96,13 +96,13 @@ def test_it_takes_little_more_than_half(tiny_bundle: Bundles) -> None:
 def test_another_runtime_keeps_its_own_cache(decoder_bundle: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"cache in int8 .* another runtime runs"):
         open_backend(decoder_bundle, Manifest.load(decoder_bundle), threads=1).forward(CacheConfig(kv="int8"))
-    assert load_model(decoder_bundle, threads=1).kv is None
+    assert run_tiny(decoder_bundle, context=None).runner.kv is None
 
 
 def test_a_loaded_model_says_how_its_cache_is_kept(tiny_bundle: Bundles) -> None:
-    loaded = load_model(tiny_bundle("llama"), threads=1, kv="int8")
-    assert loaded.kv == "int8"
-    assert loaded.forward.nbytes()["kv_cache"] < load_model(tiny_bundle("llama")).forward.nbytes()["kv_cache"]
+    small, large = (run_tiny(tiny_bundle("llama"), kv=kv) for kv in ("int8", "fp16"))
+    assert (small.runner.kv, large.runner.kv) == ("int8", "fp16")
+    assert small.forward.nbytes()["kv_cache"] < large.forward.nbytes()["kv_cache"]
 
 
 @pytest.mark.parametrize("kv", KV_TYPES)
