@@ -94,7 +94,7 @@ def read_manifest(folder: Path) -> None:
     from edgedec.runtime.loaded_model import load_model
 
     model = load_model(folder, threads=1)
-    model.forward.extend([0])
+    model.backend.forward().extend([0])
     _speak(model.tokenizer, model.template)
 
 
@@ -169,7 +169,6 @@ _ALL = (
         read_template,
         ("template",),
     ),
-    Target("conversation", _talk_seeds, alone(TALK, mutate_json), read_talk, (TALK,)),
     Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),

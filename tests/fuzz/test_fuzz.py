@@ -84,7 +84,7 @@ def read(folder):
         {trouble}
 ready = False
 targets = worker.TARGETS
-worker.TARGETS = {{"conversation": replace(targets["conversation"], read=read)}}
+worker.TARGETS = {{"session": replace(targets["session"], read=read)}}
 warm_up = worker._warm_up
 def then_trouble(*given):
     global ready
@@ -111,15 +111,15 @@ def test_crashes_hangs_and_hunger_are_found(
     """The worker's reader fails on files that still begin as they should, which about every other does."""
     code = BROKEN.format(first=ord("{"), trouble=trouble)
     monkeypatch.setattr("tests.fuzz.campaign.WORKER", ("-c", code))
-    plan = Plan(("conversation",), inputs=1, seed=1, workers=1, limit_s=1.0, save=tmp_path)
+    plan = Plan(("session",), inputs=1, seed=1, workers=1, limit_s=1.0, save=tmp_path)
     summary = run(plan)
     assert summary.findings
     assert {finding.kind for finding in summary.findings} == {kind}
     assert summary.findings[0].steps == ()  # it needs no damage at all
-    folder = tmp_path / f"conversation-1-{summary.findings[0].index}"
+    folder = tmp_path / f"session-1-{summary.findings[0].index}"
     assert folder.joinpath("talk.json").read_bytes()[:1] == b"{"
     assert kind in folder.joinpath("finding.json").read_text(encoding="utf-8")
-    assert "FOUND conversation" in table(summary)
+    assert "FOUND session" in table(summary)
 
 
 def test_the_fields_of_a_gguf_file(tmp_path: Path) -> None:
