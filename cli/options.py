@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -14,9 +14,6 @@ from edgedec.core.errors import UsageError
 from edgedec.core.units import parse_size
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
-
-if TYPE_CHECKING:
-    from edgedec.runtime.drafting import Drafting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -144,12 +141,6 @@ def plan_options(command: F) -> F:
     return command
 
 
-def take_params(options: dict[str, Any]) -> SamplingParams:
-    """Take the sampling options out of a command's keyword arguments. Raises UsageError."""
-    names: Mapping[str, Any] = SamplingParams.__dataclass_fields__
-    return SamplingParams(**{name: options.pop(name) for name in names})
-
-
 def chosen_over(ctx: click.Context, given: SamplingParams) -> Callable[[SamplingParams], SamplingParams]:
     """Saved parameters become those of the command line where that names them."""
     named = {
@@ -158,14 +149,6 @@ def chosen_over(ctx: click.Context, given: SamplingParams) -> Callable[[Sampling
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     return lambda saved: replace(saved, **named)
-
-
-def take_drafting(options: dict[str, Any]) -> Drafting:
-    """Take the options about drafts out of a command's keyword arguments. Raises UsageError."""
-    from edgedec.runtime.drafting import Drafting
-
-    names = ("draft", "draft_tokens", "history")
-    return Drafting(*(options.pop(name) for name in names))
 
 
 def examples(*lines: str) -> str:

@@ -64,11 +64,6 @@ class LoadedModels:
     target: LoadedModel
     drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
 
-    @property
-    def load_s(self) -> float:
-        """Seconds that loading the target took."""
-        return self.target.load_s
-
 
 def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.

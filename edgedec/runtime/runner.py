@@ -93,7 +93,7 @@ class Runner:
 
     def close(self) -> None:
         """Keep the drafters' history, if it was asked for."""
-        save, self._save = self._save, ignore_nothing
+        save, self._save = self._save, _nothing_to_save
         save()
 
     def _cache(self) -> CacheConfig:
@@ -144,9 +144,9 @@ class Runner:
     def _history(self) -> Callable[[], None]:
         home, speculation = self._around.home, self.engine.speculation
         if not self.drafting.history or home is None or speculation is None:
-            return ignore_nothing
+            return _nothing_to_save
         return with_history(self.model, self.ledger, speculation, home / "drafts", self._around.notice)
 
 
-def ignore_nothing() -> None:
+def _nothing_to_save() -> None:
     """Do nothing: there is no history to keep."""

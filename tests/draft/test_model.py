@@ -345,7 +345,7 @@ def test_a_model_that_fails_to_look_ahead_is_off() -> None:
 
 
 def test_a_shorter_prompt_is_read_as_far_as_a_new_one() -> None:
-    """Of 1,000 tokens the last 128 were read. Of a prompt of 880 tokens these are only the last eight."""
+    """The last 128 of 1,000 tokens were read; only the last eight of a prompt of 880 are among them."""
     forward = MarkovForward(capacity=2048, max_pass=128)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
     text = [n * n % VOCAB for n in range(1000)]

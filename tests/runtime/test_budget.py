@@ -50,7 +50,7 @@ def fitted(bundle: Path, memory: int, *, elastic: bool = True, **settings: objec
 
 
 def reply(model: Ready) -> tuple[str, tuple[str, ...]]:
-    """What it says to a question, and its drafters, of which all drafts are fed."""
+    """Its reply to a question, and its drafters, all of whose drafts are fed."""
     drafting, engine = model.runner.drafting, model.runner.engine
     drafters = table_drafters(drafting, Ledger()) if engine.speculation else []
     speculation = Speculation(drafters, limit=drafting.tokens) if drafters else None
