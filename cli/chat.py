@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from edgedec.cli import errors, screen, slash, verification
 from edgedec.cli import options as opt
-from edgedec.cli import trace as tracing
-from edgedec.cli.interrupts import interrupts_to, terminated
-from edgedec.cli.opening import open_model, run_config, say_overrun
+from edgedec.cli.interrupts import terminated
+from edgedec.cli.opening import open_model, run_config
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
 from edgedec.cli.session_file import SessionFile
+from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
-
-if TYPE_CHECKING:
-    from edgedec.api import Model
-    from edgedec.session.chat import Chat
 
 
 @click.command(
@@ -128,65 +123,3 @@ def _answer(window: ChatWindow, ctx: click.Context) -> None:
                 raise KeyboardInterrupt
     except slash.Quit:
         return
-
-
-class ChatWindow:
-    """Takes one line, and shows everything that it leads to."""
-
-    def __init__(self, model: Model, chat: Chat, kept: SessionFile | None = None) -> None:
-        self.chat = chat
-        self.kept = kept
-        self.traced = False
-        """Whether replies are shown with the drafters of their tokens."""
-        self.model = model
-
-    def greet(self) -> None:
-        model = self.model
-        screen.dim(
-            f"{model.name}, {model.context} tokens of context, {model.loaded.isa} kernels; /help helps"
-        )
-        if self.chat.messages and self.kept:
-            screen.dim(f"continuing {self.kept.path}: {slash.turns(self.chat)}")
-
-    def turn(self, text: str) -> None:
-        """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
-        if text.startswith("/"):
-            kept = self.kept.path if self.kept else None
-            slash.run(text, slash.Context(self, screen.dim, kept))
-        else:
-            self._answer(text)
-        say_overrun(self.model)
-        if self.chat.policy and (news := self.chat.policy.news()):
-            screen.dim(news)
-        if self.kept:
-            self.kept.try_to_save()
-
-    def _answer(self, text: str) -> None:
-        before, ends_line = self.chat.last, False
-        palette = tracing.Palette() if self.traced and tracing.coloured() else None
-        try:
-            with interrupts_to(self.chat):
-                reply = self.chat.reply(text)
-                for piece in reply:
-                    tracing.show(piece, reply, palette)
-                    ends_line = piece.endswith("\n")
-        finally:
-            if self.chat.last is not before and not ends_line:
-                click.echo()
-        if self.traced and self.chat.last is not None:
-            tracing.conclude(self.chat.last.trace(), palette)
-        self._summary()
-
-    def _summary(self) -> None:
-        reply = self.chat.last
-        if reply is None or not sys.stderr.isatty():
-            return
-        missing = self.chat.policy.missing if self.chat.policy else 0
-        line = reply.stats.summary(None if missing else self.model.context)
-        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
-        note = notes.get(reply.finish_reason or "")
-        if missing:
-            line += f" | lossy: {missing} tokens have left the cache"
-        if (drafts := self.chat.speculation) and (per_pass := drafts.tally.block_efficiency):
-            line += f" | {per_pass:.2f} tokens a pass"
-        screen.dim(f"[{line} | {note}]" if note else f"[{line}]")

@@ -11,7 +11,7 @@ from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.cli.chat import ChatWindow
+    from edgedec.cli.window.chat_window import ChatWindow
     from edgedec.decode.speculation import Speculation
     from edgedec.session.chat import Chat
 
