@@ -96,8 +96,9 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
     from edgedec.cli.terminal import typed_turns
 
     window.greet()
+    home = seams(ctx).store().home if window.model.config.history else None
     try:
-        for text in typed_turns(seams(ctx).store().home / "chat_history"):
+        for text in typed_turns(home):
             try:
                 window.turn(text)
             except EdgeDecError as error:

@@ -121,7 +121,8 @@ _RUNTIME = (
     draft_tokens_option,
     click.option(
         "--history/--no-history", default=False, show_default=True,
-        help="Keep what drafters learned for the next session: that is text of prompts and replies.",
+        help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "
+        "what drafters learned. edgedec clean --history removes it.",
     ),
 )  # fmt: skip
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
+from edgedec.core.locks import exclusive
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.models.disk import bytes_under
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
-from edgedec.models.locks import exclusive
 from edgedec.models.names import HUB_PREFIX, Job, job_for, job_for_file, looks_like_path, store_name, unknown
 from edgedec.models.recipes import RECIPES
 

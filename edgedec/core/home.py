@@ -6,6 +6,13 @@ import os
 import sys
 from pathlib import Path
 
+TYPED = "chat_history"
+"""The file of prompts that were typed, in the home; see ``RunConfig.history``."""
+DRAFTS = "drafts"
+"""The folder with the knowledge of drafters, in the home."""
+HISTORY_LOCK = "history.lock"
+"""The lock of both, in the home: a process that keeps them has a share of it."""
+
 
 def default_home() -> Path:
     """Return EDGEDEC_HOME, else the platform's cache directory."""

@@ -42,7 +42,7 @@ class RunConfig:
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""
     history: bool = False
-    """Whether drafters keep on disk what they learned, which is text of prompts and replies."""
+    """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
     when_full: WhenFull | None = None
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     conversations: int | None = None

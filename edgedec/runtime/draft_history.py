@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import StorageError
+from edgedec.core.home import HISTORY_LOCK
+from edgedec.core.locks import Share
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
@@ -26,8 +28,10 @@ def with_history(
 ) -> Callable[[], None]:
     """Give the drafters their saved knowledge of this model; returns a function that saves it again.
 
-    A damaged or foreign file costs a line to ``notice`` and is replaced at the end.
+    A damaged or foreign file costs a line to ``notice`` and is replaced at the end. Until then the process
+    has a share of the lock beside ``folder``: nobody removes the file only to see it written again.
     """
+    share = _share(folder)
     vocab_size = model.spec.vocab_size
     key = hashlib.sha256(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode()).hexdigest()
     file = folder / f"{key[:24]}.drafts"
@@ -52,6 +56,17 @@ def with_history(
             write_history(file, key, all_known())
         except (StorageError, OSError) as error:
             notice(f"note: what the drafters learned is not kept: {error}")
+        finally:
+            if share:
+                share.release()
 
     ledger.hold(save, SLACK, sum(map(len, knowledge.values())))
     return save
+
+
+def _share(folder: Path) -> Share | None:
+    """Return a share of the history's lock; None in a folder that nobody can write, nor clean."""
+    try:
+        return Share(folder.parent / HISTORY_LOCK)
+    except (StorageError, OSError):
+        return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.home import DRAFTS
 from edgedec.core.units import size
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.speculation import Speculation
@@ -145,7 +146,7 @@ class Runner:
         home, speculation = self._around.home, self.engine.speculation
         if not self.drafting.history or home is None or speculation is None:
             return _nothing_to_save
-        return with_history(self.model, self.ledger, speculation, home / "drafts", self._around.notice)
+        return with_history(self.model, self.ledger, speculation, home / DRAFTS, self._around.notice)
 
 
 def _nothing_to_save() -> None:

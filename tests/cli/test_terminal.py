@@ -22,7 +22,10 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 termios = pytest.importorskip("termios", reason="only Unix has pseudo-terminals")
 
-ENDLESS = ("--context", "60000", "--max-tokens", "50000")
+ENDLESS = ("--context", "60000", "--max-tokens", "50000", "--draft", "off")
+"""A reply that only Ctrl-C ends; without drafts no cost is measured before it begins."""
+PATIENCE_S = 600.0
+"""Only a program that hangs takes so long, on a machine of any load."""
 CTRL_C, CTRL_D, ALT_ENTER = b"\x03", b"\x04", b"\x1b\r"
 READY = "[ready]"
 _EDITING = b"\x1b[?2004h"  # an editor asks the terminal for bracketed paste when it begins to listen
@@ -66,21 +69,29 @@ class Terminal:
     def seen(self) -> str:
         return _ESCAPES.sub(b"", self._raw.replace(_EDITING, READY.encode())).decode("utf-8", "replace")
 
-    def wait_for(self, words: str, timeout_s: float = 30.0) -> str:
+    def wait_for(self, words: str) -> str:
         """Read until ``words`` appear after what earlier waits have found; returns what came before them."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + PATIENCE_S
         while (at := self.seen.find(words, self._from)) < 0:
             assert time.monotonic() < deadline, f"no {words!r} in {self.seen[self._from :][-2000:]!r}"
             self._read()
         before, self._from = self.seen[self._from : at], at + len(words)
         return before
 
-    def status(self, timeout_s: float = 30.0) -> int:
-        """Wait for the end."""
-        deadline = time.monotonic() + timeout_s
-        while self.process.poll() is None and time.monotonic() < deadline:
+    def wait_for_more(self, chars: int = 20) -> None:
+        """Read until so many characters have come that no wait has found yet."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.seen) - self._from < chars:
+            assert time.monotonic() < deadline, f"no more than {self.seen[self._from :]!r}"
             self._read()
-        return self.process.wait(timeout=1)
+
+    def status(self) -> int:
+        """Wait for the end, and read what is written until then."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it goes on: {self.seen[-2000:]!r}"
+            self._read()
+        return self.process.returncode
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -113,7 +124,7 @@ def test_ctrl_c_stops_the_reply_and_keeps_the_session(
     chat.wait_for(READY)
     chat.type("Hello\r")
     chat.wait_for("Hello")
-    time.sleep(0.7)
+    chat.wait_for_more()
     chat.type(CTRL_C)
     chat.wait_for("tokens, ")
     assert "stopped]" in chat.wait_for(READY)
@@ -122,7 +133,7 @@ def test_ctrl_c_stops_the_reply_and_keeps_the_session(
     chat.wait_for(READY)
     chat.type("Once more\r")
     chat.wait_for("more")
-    time.sleep(0.5)
+    chat.wait_for_more()
     chat.type(CTRL_C)
     assert "reused)" in chat.wait_for("stopped]")
     chat.wait_for(READY)
@@ -134,10 +145,27 @@ def test_ctrl_c_stops_the_reply_and_keeps_the_session(
     assert "Traceback" not in chat.seen
 
 
+def test_prompts_are_kept_only_on_request(
+    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    for options in ((), ("--no-history",)):
+        chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", *options)
+        terminals.append(chat)
+        chat.wait_for(READY)
+        chat.type(b"a secret\r")
+        chat.wait_for("tokens, ")
+        chat.wait_for(READY)
+        chat.type(b"\x1b[A")  # the arrow up still brings it back
+        chat.wait_for("a secret")
+        chat.type(CTRL_C + CTRL_D)
+        assert chat.status() == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+
+
 def test_pasted_lines_are_one_turn_and_history_is_private(
     bundle: Path, tmp_path: Path, terminals: list[Terminal]
 ) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", "--history")
     terminals.append(chat)
     chat.wait_for(READY)
     chat.type(b"\x1b[200~first\nsecond\x1b[201~")
@@ -231,9 +259,7 @@ def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[T
 def test_ctrl_c_ends_generate_with_130(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
     generate = Terminal(tmp_path, "generate", "-m", str(bundle), "-p", "Hello", *ENDLESS)
     terminals.append(generate)
-    deadline = time.monotonic() + 60
-    while len(generate.seen) < 50 and time.monotonic() < deadline:
-        generate._read()
+    generate.wait_for_more()
     generate.type(CTRL_C)
     assert generate.status() == 130
     assert "Traceback" not in generate.seen

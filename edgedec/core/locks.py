@@ -1,0 +1,140 @@
+"""Lock a file between processes, alone or with others.
+
+The operating system releases a lock when its holder dies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from edgedec.core.files import storage_errors
+
+if sys.platform == "win32":
+    import msvcrt
+    import secrets
+    import time
+
+    _POLL_S = 0.1
+    _SHARES = 1 << 16
+    """Windows locks bytes: one of these for a share, all of them to be alone."""
+
+    def _try(descriptor: int, *, share: bool = False) -> bool:
+        os.lseek(descriptor, secrets.randbelow(_SHARES) if share else 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1 if share else _SHARES)
+        except OSError:
+            return False
+        return True
+
+    def _wait(descriptor: int, *, share: bool = False) -> None:
+        while not _try(descriptor, share=share):
+            time.sleep(_POLL_S)
+
+else:
+    import fcntl
+
+    def _try(descriptor: int, *, share: bool = False) -> bool:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if share else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _wait(descriptor: int, *, share: bool = False) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH if share else fcntl.LOCK_EX)
+
+
+@contextmanager
+def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file ``path`` alone. If another process holds it, call ``waiting`` once and wait.
+
+    The file is removed on release. Raises StorageError where it cannot be written.
+    """
+    with _errors_of(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _acquire(path, waiting)
+    with _removed_and_closed(path, descriptor):
+        yield
+
+
+@contextmanager
+def free(path: Path) -> Iterator[bool]:
+    """Hold the lock file ``path`` alone if nobody holds it now; yields whether that is so.
+
+    The file is removed on release. Raises StorageError where it cannot be written.
+    """
+    with _errors_of(path):
+        descriptor = _opened(path)
+        if not _try(descriptor) or not _is_still(path, descriptor):
+            os.close(descriptor)
+            descriptor = -1
+    if descriptor < 0:
+        yield False
+        return
+    with _removed_and_closed(path, descriptor):
+        yield True
+
+
+class Share:
+    """A share of the lock file ``path``: many processes may have one, none while another is alone there."""
+
+    def __init__(self, path: Path) -> None:
+        """Wait for whoever is alone there. Raises StorageError where the file cannot be written."""
+        with _errors_of(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = _acquire(path, lambda: None, share=True)
+
+    def release(self) -> None:
+        """Give the share back; once is enough."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _errors_of(path: Path) -> AbstractContextManager[None]:
+    return storage_errors(str(path.parent), elsewhere="set EDGEDEC_HOME to another directory")
+
+
+@contextmanager
+def _removed_and_closed(path: Path, descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows refuses to remove an open file; an empty lock file does no harm
+            path.unlink()
+        os.close(descriptor)
+
+
+def _acquire(path: Path, waiting: Callable[[], None], *, share: bool = False) -> int:
+    told = False
+    while True:
+        descriptor = _opened(path)
+        try:
+            if not _try(descriptor, share=share):
+                if not told:
+                    waiting()
+                    told = True
+                _wait(descriptor, share=share)
+            if _is_still(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    # Do not follow a link: whoever placed it could have any file created or locked.
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Return whether ``path`` still names the locked file; its last holder may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
