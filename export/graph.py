@@ -49,6 +49,21 @@ def inverse_frequencies(
     return frequencies.astype(np.float32)
 
 
+def paired_rows(hyper: Hyperparameters, rows: int) -> NDArray[np.int64]:
+    """Return the order int64[rows] of q, k and v in which the kernels rotate only a part of each head.
+
+    Such a head has rotated pairs (i, i + r/2) with r = ``rotary_dim``, and then elements that stay. In this
+    order pairs are (i, i + d/2), and those that stay come last. The same order in q and k changes no product.
+    """
+    half, rest = hyper.rotary_dim // 2, (hyper.head_dim - hyper.rotary_dim) // 2
+    first, second, stay = np.split(np.arange(hyper.head_dim), [half, hyper.rotary_dim])
+    head = np.concatenate([first, stay[:rest], second, stay[rest:]])
+    turned = (hyper.heads + hyper.kv_heads) * hyper.head_dim
+    order = np.arange(rows)
+    order[:turned] = (order[: turned : hyper.head_dim, None] + head).ravel()
+    return order
+
+
 class _Builder:
     def __init__(self, hyper: Hyperparameters, tensors: Tensors) -> None:
         self.hyper, self.tensors, self.arch = hyper, tensors, hyper.architecture
@@ -66,7 +81,7 @@ class _Builder:
         rotary = self.rotary_tables()
         for layer, window in enumerate(hyper.windows):
             place = sum((other > 0) == (window > 0) for other in hyper.windows[:layer])
-            x = self.layer(f"blk.{layer}.", place, x, rotary[window > 0], window)
+            x = self.layer(f"blk.{layer}.", place, x, rotary[layer], window)
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
         head = table if tied else self.matrix("output", self.vocab, hyper.hidden)
@@ -124,7 +139,10 @@ class _Builder:
     def qkv(self, block: str, x: str, queries: int, keys: int) -> str:
         hidden = self.hyper.hidden
         if self.arch.fused:
-            return self.linear(block + "attn_qkv", x, (queries + 2 * keys, hidden), terms=_QKV_TERMS)
+            rows = queries + 2 * keys
+            order = paired_rows(self.hyper, rows) if self.hyper.rotary_dim < self.hyper.head_dim else None
+            part = Part(block + "attn_qkv.weight", 0, rows, order)
+            return self.linear(block + "attn_qkv", x, (rows, hidden), terms=_QKV_TERMS, part=part)
         parts = [
             self.linear(block + name, x, (rows, hidden), self.arch.qkv_bias, terms=_QKV_TERMS)
             for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
@@ -146,25 +164,38 @@ class _Builder:
         gated = self.op("Mul", block + "gated", [active, up], domain="")
         return self.linear(block + "ffn_down", gated, (hyper.hidden, hyper.ffn))
 
-    def rotary_tables(self) -> dict[bool, str]:
-        """Return the rotary table of layers without (False) and with (True) a window."""
+    def rotary_tables(self) -> list[str]:
+        """Return each layer's rotary table: the plain one, that of windows, or one that rotates nothing."""
         hyper = self.hyper
         factors = None
         for name in (ROPE_FACTORS, *((LONG_FACTORS, SHORT_FACTORS) if self.arch.long_rope else ())):
             if self.tensors.has(name):  # the last one counts
-                factors = self.tensors.vector(name, hyper.head_dim // 2).values
+                factors = self.tensors.vector(name, hyper.rotary_dim // 2).values
                 if factors.min() <= 0:
                     raise BadFileError(f"tensor {name} holds values that are not positive")
-        values = inverse_frequencies(hyper.rope_base, hyper.head_dim, hyper.rope_divisor, factors)
-        plain = self.rotary_table("rotary", values)
-        if hyper.local_rope_base is None:
-            return {False: plain, True: plain}
-        values = inverse_frequencies(hyper.local_rope_base, hyper.head_dim)
-        return {False: plain, True: self.rotary_table("rotary_local", values)}
+        values = inverse_frequencies(hyper.rope_base, hyper.rotary_dim, hyper.rope_divisor, factors)
+        tables = [self.rotary_table("rotary", values)] * hyper.layers
+        if hyper.local_rope_base is not None:
+            local = self.rotary_table(
+                "rotary_local", inverse_frequencies(hyper.local_rope_base, hyper.rotary_dim)
+            )
+            tables = [local if window else plain for plain, window in zip(tables, hyper.windows, strict=True)]
+        if period := self.arch.no_rope_period:
+            still = self.rotary_table("rotary_none", np.zeros_like(values))
+            tables = [table if (layer + 1) % period else still for layer, table in enumerate(tables)]
+        return tables
 
     def rotary_table(self, name: str, frequencies: NDArray[np.float32]) -> str:
-        self.model.weights[f"{name}.inv_freq"] = VectorWeight(frequencies)
-        return self.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
+        """Add a table for ``frequencies`` f32[rotary dim / 2]; the other pairs of a head have frequency 0."""
+        others = self.hyper.head_dim // 2 - frequencies.size
+        self.model.weights[f"{name}.inv_freq"] = VectorWeight(np.pad(frequencies, (0, others)))
+        table = self.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
+        if self.hyper.rotary_scale == 1.0:
+            return table
+        turned = np.arange(frequencies.size + others) < frequencies.size
+        scale = np.where(np.tile(turned, 2), self.hyper.rotary_scale, 1.0).astype(np.float32)
+        self.model.weights[f"{name}.scale"] = VectorWeight(scale)
+        return self.op("Mul", f"{name}_scaled", [table, f"{name}.scale"], domain="")
 
     def norm(self, name: str, x: str) -> str:
         weight = self.vector(name + ".weight", self.hyper.hidden)

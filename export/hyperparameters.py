@@ -37,9 +37,13 @@ class Hyperparameters:
     heads: int
     kv_heads: int
     head_dim: int
+    rotary_dim: int
+    """Elements of a head that are rotated, from its first on."""
     context: int
     epsilon: float
     attention_scale: float
+    rotary_scale: float
+    """Factor on sines and cosines. Where they turn whole heads, ``attention_scale`` has it instead."""
     rope_base: float
     rope_divisor: float
     """Linear rope scaling: divisor of the frequencies of layers without a window."""
@@ -70,6 +74,8 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     kv_heads = keys.size("attention.head_count_kv", heads)
     head_dim = keys.size("attention.key_length", hidden // heads)
     _check_heads(keys, heads, kv_heads, head_dim)
+    rotary_dim, factor = _rotary_dim(keys, architecture, head_dim), _rotary_factor(keys, architecture)
+    whole = rotary_dim == head_dim
     return Hyperparameters(
         architecture=architecture,
         layers=layers,
@@ -78,9 +84,12 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
+        rotary_dim=rotary_dim,
         context=_context(keys, architecture),
         epsilon=keys.number("attention.layer_norm_rms_epsilon"),
-        attention_scale=_attention_scale(keys, architecture, (layers, hidden, heads, head_dim)),
+        attention_scale=_attention_scale(keys, architecture, (layers, hidden, heads, head_dim))
+        * (factor**2 if whole else 1.0),
+        rotary_scale=1.0 if whole else factor,
         rope_base=_rope_base(keys, "rope.freq_base", 10000.0),
         rope_divisor=_rope_divisor(keys, architecture),
         local_rope_base=_local_rope_base(keys, architecture),
@@ -129,15 +138,25 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
         raise BadFileError(f"the model's {heads} query heads can not share {kv_heads} key heads")
     if keys.size("attention.value_length", head_dim) != head_dim:
         raise UnsupportedError("the model has keys and values of different sizes, which are not supported")
-    rotary = keys.size("rope.dimension_count", head_dim)
-    if rotary != head_dim:
-        raise UnsupportedError(
-            f"the model has partial rotary positions ({rotary} of {head_dim}), which are not supported"
-        )
     if head_dim % 16:
         raise UnsupportedError(
             f"the model has a head size of {head_dim}, which is not supported", hint="multiples of 16 are"
         )
+
+
+def _rotary_dim(keys: _Keys, architecture: Architecture, head_dim: int) -> int:
+    rotary = keys.size("rope.dimension_count", head_dim)
+    partial = architecture.partial_rotary and rotary < head_dim and rotary % 2 == 0
+    if rotary != head_dim and not partial:
+        raise UnsupportedError(
+            f"the model has partial rotary positions ({rotary} of {head_dim}), which are not supported"
+        )
+    return rotary
+
+
+def _rotary_factor(keys: _Keys, architecture: Architecture) -> float:
+    """Return LongRoPE's factor on sines and cosines."""
+    return (keys.number("rope.scaling.attn_factor", 0.0) if architecture.long_rope else 0.0) or 1.0
 
 
 def _context(keys: _Keys, architecture: Architecture) -> int:
@@ -152,14 +171,9 @@ def _context(keys: _Keys, architecture: Architecture) -> int:
 
 
 def _attention_scale(keys: _Keys, architecture: Architecture, sizes: tuple[int, int, int, int]) -> float:
-    """Return the factor on q.k.
-
-    LongRoPE's factor on sines and cosines is part of it, squared: q and k have it once each.
-    """
+    """Return the factor on q.k, before LongRoPE's own: q and k have that once each."""
     scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
-    scale = keys.number("attention.scale", 0.0) or scale_of(*sizes)
-    factor = keys.number("rope.scaling.attn_factor", 0.0) if architecture.long_rope else 0.0
-    return scale * factor**2 if factor else scale
+    return keys.number("attention.scale", 0.0) or scale_of(*sizes)
 
 
 def _local_rope_base(keys: _Keys, architecture: Architecture) -> float | None:

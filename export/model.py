@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -31,6 +32,16 @@ class PackedWeight:
     first: int
     """Row of the tensor at which the matrix begins."""
     rows: int
+    order: NDArray[np.int64] | None = field(default=None, compare=False)
+    """Rows of the tensor, in the order of the matrix; None: as they lie, from ``first`` on."""
+
+    def read(self, fetch: Callable[[int, int], NDArray[Any]], start: int, stop: int) -> NDArray[Any]:
+        """Return rows [start, stop) of the matrix; ``fetch`` returns such a range of the tensor's rows."""
+        if self.order is None:
+            return fetch(self.first + start, self.first + stop)
+        picked = self.order[start:stop]
+        low = int(picked.min())
+        return fetch(low, int(picked.max()) + 1)[picked - low]
 
     @property
     def format(self) -> str:

@@ -15,11 +15,15 @@ from edgedec.kernels.packing.layout import FORMATS
 
 
 class Part(NamedTuple):
-    """A part of a taller matrix: it begins at row ``first`` of ``tensor``, which has ``height`` rows."""
+    """A part of a taller matrix: it begins at row ``first`` of ``tensor``, which has ``height`` rows.
+
+    ``order`` int64[rows] are its rows where they are to be taken in another order than they lie.
+    """
 
     tensor: str
     first: int
     height: int
+    order: NDArray[np.int64] | None = None
 
 
 class Tensors:
@@ -44,7 +48,7 @@ class Tensors:
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
                 hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
             )
-        return PackedWeight(tensor, where.first, rows)
+        return PackedWeight(tensor, where.first, rows, where.order)
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))

@@ -7,6 +7,7 @@ import itertools
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
@@ -101,7 +102,6 @@ def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview
         yield weight.values.astype("<f4").tobytes()
         return
     step = chunk_rows(weight.cols)
-    end = weight.first + weight.rows
-    for start in range(weight.first, end, step):
-        raw = source.rows(weight.tensor, start, min(start + step, end))
+    for start in range(0, weight.rows, step):
+        raw = weight.read(partial(source.rows, weight.tensor), start, min(start + step, weight.rows))
         yield pack(weight.format, raw).data.cast("B")

@@ -9,7 +9,10 @@ from edgedec.export.architectures.llama import LLAMA
 from edgedec.export.architectures.phi3 import PHI3
 from edgedec.export.architectures.qwen2 import QWEN2
 from edgedec.export.architectures.qwen3 import QWEN3
+from edgedec.export.architectures.smollm3 import SMOLLM3
 
 __all__ = ["ARCHITECTURES", "Architecture"]
 
-ARCHITECTURES: dict[str, Architecture] = {a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3)}
+ARCHITECTURES: dict[str, Architecture] = {
+    a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, SMOLLM3)
+}

@@ -30,6 +30,10 @@ class Architecture:
     """Rotary base of layers with a window; None: the base of the others."""
     long_rope: bool = False
     """LongRoPE: two sets of factors, for contexts up to the original one (used here) and beyond."""
+    no_rope_period: int = 0
+    """Every n-th layer rotates nothing: its tokens have no positions; 0: all layers rotate."""
+    partial_rotary: bool = False
+    """Some models rotate only the first elements of a head. Needs ``fused``."""
     fused: bool = False
     """One tensor holds q, k and v in this order, another gate and up."""
     softcaps: tuple[float, float] = (0.0, 0.0)

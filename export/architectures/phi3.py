@@ -1,4 +1,7 @@
-"""Phi-3 and Phi-4 mini: q, k and v in one tensor, gate and up in another, LongRoPE, windows everywhere."""
+"""Phi-3 and Phi-4 mini: q, k and v in one tensor, gate and up in another, LongRoPE, windows everywhere.
+
+Phi-4 mini rotates three quarters of a head.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ PHI3 = Architecture(
     interleaved=False,
     fused=True,
     long_rope=True,
+    partial_rotary=True,
     windows_everywhere=True,
     honours=frozenset({"rope.scaling.attn_factor"}),
 )

@@ -7,6 +7,7 @@ a few arrays f32[T, widest layer]. Only chains of tokens are supported; there is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -109,7 +110,7 @@ class _Run:
         y = np.empty((len(x), weight.rows), dtype=np.float32)
         for start in range(0, weight.rows, step):
             stop = min(start + step, weight.rows)
-            y[:, start:stop] = x @ self.floats(weight, weight.first + start, weight.first + stop).T
+            y[:, start:stop] = x @ weight.read(partial(self.floats, weight), start, stop).T
         return y + self.value(bias) if bias else y
 
     def attention(self, attrs: dict[str, Any], qkv: F32, rotary: F32, norms: list[str]) -> F32:

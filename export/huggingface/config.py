@@ -49,6 +49,7 @@ FAMILIES: dict[str, _Family] = {
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
     "qwen3": _Family(ARCHITECTURES["qwen3"]),
     "phi3": _Family(ARCHITECTURES["phi3"]),
+    "smollm3": _Family(replace(ARCHITECTURES["smollm3"], interleaved=False), tied=True, rope_base=2e6),
     "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
 }
@@ -70,6 +71,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
     hidden = fields.size("hidden_size")
     head_dim = fields.size("head_dim", max(hidden // heads, 1))
     context = fields.size("max_position_embeddings")
+    _check_layers_without_rope(fields, architecture)
     rope = read_rope(fields, head_dim, context, family.rope_base, architecture)
     values: dict[str, Any] = {
         "block_count": fields.size("num_hidden_layers"),
@@ -130,6 +132,19 @@ def _attention_scale(fields: Fields) -> dict[str, Any]:
     if fields.data.get("query_pre_attn_scalar") is None:
         return {}
     return {"attention.scale": 1.0 / math.sqrt(fields.positive("query_pre_attn_scalar"))}
+
+
+def _check_layers_without_rope(fields: Fields, architecture: Architecture) -> None:
+    """Refuse other layers without positions than those of ``architecture``."""
+    if not (period := architecture.no_rope_period):
+        return
+    usual = [int((layer + 1) % period > 0) for layer in range(fields.size("num_hidden_layers"))]
+    stated = fields.data.get("no_rope_layers")  # 1 for layers that have positions
+    if fields.size("no_rope_layer_interval", period) != period or stated not in (None, usual):
+        raise UnsupportedError(
+            f"layers without positions (no_rope_layers in config.json) are not every {period}th one",
+            hint="other patterns are not supported",
+        )
 
 
 def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
         factors = _llama3_factors(rope, metadata["rope.freq_base"], head_dim)
         return Rope(metadata, {ROPE_FACTORS: factors})
     if kind == "longrope" and architecture.long_rope:
-        return _long_rope(rope, config, metadata, head_dim, context)
+        return _long_rope(rope, config, metadata, context)
     if kind != "default":
         metadata["rope.scaling.type"] = kind
     if kind == "linear":
@@ -68,7 +68,7 @@ def _kind(rope: Fields) -> str:
     return "longrope" if kind == "su" else kind
 
 
-def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim: int, context: int) -> Rope:
+def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], context: int) -> Rope:
     """Return LongRoPE up to the original context (transformers' ``_compute_longrope_parameters``)."""
     whole = config.size("original_max_position_embeddings", context)
     original = rope.size("original_max_position_embeddings", whole)
@@ -76,7 +76,9 @@ def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], head_dim:
     natural = 1.0 if stretch <= 1 else math.sqrt(1 + math.log(stretch) / math.log(original))
     metadata["rope.scaling.attn_factor"] = rope.positive("attention_factor", natural)
     metadata["rope.scaling.original_context_length"] = original
-    factors = np.asarray(rope.numbers("short_factor", head_dim // 2), dtype=np.float32)
+    factors = np.asarray(
+        rope.numbers("short_factor", metadata["rope.dimension_count"] // 2), dtype=np.float32
+    )
     return Rope(metadata, {SHORT_FACTORS: factors})
 
 

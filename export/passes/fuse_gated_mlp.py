@@ -10,7 +10,7 @@ from onnx import helper
 from edgedec.export.model import DOMAIN, ExportModel, attributes
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
-_PARTS = frozenset({"Sigmoid", "Gelu", "Mul"})
+_PARTS = frozenset({"Sigmoid", "Gelu"})
 
 
 class FuseGatedMlp(Pass):

@@ -144,6 +144,19 @@ def test_the_float_run_is_the_model(architecture: str, tmp_path: Path) -> None:
     }
 
 
+def test_the_float_run_of_heads_that_are_rotated_in_part(tmp_path: Path) -> None:
+    extra = {"phi3.rope.dimension_count": 12, "phi3.rope.scaling.attn_factor": 1.5}
+    plain = write_tiny(tmp_path / "m.gguf", "phi3", tied=False)
+    expected = write_tiny(tmp_path / "e.gguf", "phi3", tied=False, extra=extra)
+    rope = {"type": "su", "short_factor": [1.0] * 6, "attention_factor": 1.5}
+    config = {"tie_word_embeddings": False, "partial_rotary_factor": 0.75, "rope_scaling": rope}
+    source, model = opened(write_huggingface(tmp_path / "source", plain, config=config))
+    head = source.tensors["output.weight"]
+    logits = seen(source, model, [TOKENS])["output.weight"] @ source.floats(head, 0, head.shape[0]).T
+    wanted = reference_logits(expected, TOKENS)
+    np.testing.assert_allclose(logits, wanted, atol=2e-4 * np.abs(wanted).max())
+
+
 def moments(source: HuggingFaceSource, model: ExportModel, windows: list[list[int]]) -> Moments:
     return second_moments(
         model,

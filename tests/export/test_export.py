@@ -70,6 +70,27 @@ CASES = {
     "phi3-odd-ffn": Case("phi3", {"shape": TinyShape(ffn=160, heads=2, kv_heads=2, head_dim=48)}),
     "phi3-window": Case("phi3", {"extra": {"phi3.attention.sliding_window": 6}}),
     "phi3-long-rope": Case("phi3", PHI3_LONG),
+    "phi3-part-of-a-head": Case("phi3", {"extra": {"phi3.rope.dimension_count": 12}}),
+    "phi4": Case(
+        "phi3",
+        {
+            "formats": {"*": "q4_k", "attn_qkv": "q5_k", "ffn_down": "q6_k", "token_embd": "q6_k"},
+            "shape": WIDE,
+            "extra": {**PHI3_LONG["extra"], "phi3.rope.dimension_count": 48},
+            "extra_tensors": {
+                "rope_factors_long.weight": np.linspace(1, 40, 24, dtype=np.float32),
+                "rope_factors_short.weight": np.linspace(1, 2, 24, dtype=np.float32),
+            },
+        },
+    ),
+    "smollm3": Case("smollm3", {"shape": TinyShape(layers=9)}),
+    "smollm3-k": Case(
+        "smollm3",
+        {
+            "formats": {"*": "q4_k", "attn_v": "q6_k", "ffn_down": "q6_k", "token_embd": "q6_k"},
+            "shape": TinyShape(layers=4, hidden=256, ffn=512, heads=4, kv_heads=1, head_dim=64),
+        },
+    ),
     "gemma2": Case("gemma2", {"formats": {"*": "q5_0", "ffn_down": "q4_1"}, "shape": TinyShape(layers=4)}),
     "gemma2-uncapped": Case("gemma2", {"extra": UNCAPPED}),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
@@ -179,7 +200,12 @@ def test_long_rope_ends_with_the_original_context(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
-    ("mamba", {}, UnsupportedError, "architecture 'mamba' .* llama, qwen2, qwen3, gemma2, gemma3, phi3"),
+    (
+        "mamba",
+        {},
+        UnsupportedError,
+        "architecture 'mamba' .* llama, qwen2, qwen3, gemma2, gemma3, phi3, smollm3",
+    ),
     ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
     ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),

@@ -22,6 +22,7 @@ from tests.reference.model import reference_logits
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
 SHAPES = {
     "llama": TinyShape(),
+    "smollm3": TinyShape(layers=5),
     "qwen2": TinyShape(),
     "qwen3": TinyShape(head_dim=32),
     "phi3": TinyShape(),
@@ -161,19 +162,22 @@ def test_llama_3_factors(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, wanted, atol=2e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("rotated", [16, 12])
 @pytest.mark.parametrize("new", [False, True])
-def test_long_rope(new: bool, tmp_path: Path) -> None:
-    """Phi-3's factors for short contexts, and the square of its factor on sines and cosines."""
-    short = np.linspace(1, 2, 8, dtype=np.float32)
+def test_long_rope(new: bool, rotated: int, tmp_path: Path) -> None:
+    """Factors for short contexts, and the one on sines and cosines. Phi-4 mini rotates a part of a head."""
+    short = np.linspace(1, 2, rotated // 2, dtype=np.float32)
     rope: dict[str, Any] = {"type": "su", "short_factor": short.tolist(), "long_factor": [9.0] * 8}
     config: dict[str, Any] = {"original_max_position_embeddings": 64, "rope_scaling": rope}
     if new:
         rope |= {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64}
         config = {"rope_parameters": rope, "rope_theta": None}
+    config["partial_rotary_factor"] = rotated / 16
     source = write_huggingface(tmp_path / "a", write_tiny(tmp_path / "m.gguf", "phi3"), config=config)
     assert export_huggingface(source, tmp_path / "A").spec.context_length == 64
     extra: dict[str, float | int | str] = {
         "phi3.rope.scaling.original_context_length": 64,
+        "phi3.rope.dimension_count": rotated,
         "phi3.rope.scaling.attn_factor": float(np.sqrt(1 + np.log(256 / 64) / np.log(64))),
     }
     tensors = {"rope_factors_short.weight": short}

@@ -76,7 +76,7 @@ def test_default_passes(architecture: str, tmp_path: Path) -> None:
         expected.remove("FuseQkv")
     assert run_passes(model, DEFAULT_PASSES) == expected
     arch = ARCHITECTURES[architecture]
-    norms, tables = 13 if arch.post_norms else 7, 1 if arch.local_rope_base is None else 2
+    norms, tables = 13 if arch.post_norms else 7, 1 + bool(arch.local_rope_base) + bool(arch.no_rope_period)
     assert Counter(kinds(model)) == {
         "QuantEmbedding": 1,
         "RotaryTable": tables,

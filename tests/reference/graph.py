@@ -178,6 +178,7 @@ OPS: dict[str, Callable[..., Array]] = {
     "RotaryTable": _rotary,
     "TreeAttention": _attention,
     "HeadTopK": _head,
+    "Mul": lambda _attrs, a, b: a * b,
     "Gather": lambda attrs, x, rows: np.take(x, rows, axis=attrs["axis"]),
 }
 """Op -> its main output (the head's logits), from the node's attributes and inputs."""

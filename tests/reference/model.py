@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, qwen2, qwen3, gemma2, gemma3 and phi3 in plain NumPy, from the
-dequantised weights of a GGUF file.
+"""An oracle: the forward pass of llama, smollm3, qwen2, qwen3, gemma2, gemma3 and phi3 in plain NumPy, from
+the dequantised weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -85,7 +85,8 @@ class _Model:
         local = self.gemma and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
         if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
-        q, k = self.rotate(q, local), self.rotate(k, local)
+        if self.name != "smollm3" or (layer + 1) % 4:
+            q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
         scores = np.einsum("ihd,jhd->hij", q, k) / self.dtype(np.sqrt(self.head_dim))
         scores = self.capped(scores, "attn_logit_softcapping")
@@ -99,8 +100,9 @@ class _Model:
         return self.linear(block + "attn_output", mixed.astype(self.dtype))
 
     def rotate(self, x: Array, local: bool) -> Array:
-        """Llama GGUFs keep pairs (2i, 2i+1); the others (i, i + d/2)."""
-        half = self.head_dim // 2
+        """Llama GGUFs keep pairs (2i, 2i+1); the others (i, i + d/2), of the elements that are rotated."""
+        x, kept = np.split(x, [self.key("rope.dimension_count", self.head_dim)], axis=2)
+        half = x.shape[2] // 2
         base = 10000.0 if local and self.name == "gemma3" else self.key("rope.freq_base", 10000.0)
         frequencies = base ** (-np.arange(half, dtype=np.float64) / half)
         for name in ("rope_freqs.weight", "rope_factors_short.weight"):
@@ -111,10 +113,11 @@ class _Model:
         angles = np.arange(len(x))[:, None, None] * frequencies
         factor = self.key("rope.scaling.attn_factor", 1.0)
         cos, sin = ((factor * f(angles)).astype(self.dtype) for f in (np.cos, np.sin))
-        pair = x.reshape(*x.shape[:2], half, 2) if self.name == "llama" else x.reshape(*x.shape[:2], 2, half)
-        axis = 3 if self.name == "llama" else 2
+        axis = 3 if self.name in ("llama", "smollm3") else 2
+        pair = x.reshape(*x.shape[:2], *((half, 2) if axis == 3 else (2, half)))
         first, second = np.take(pair, 0, axis=axis), np.take(pair, 1, axis=axis)
-        return np.stack([first * cos - second * sin, second * cos + first * sin], axis=axis).reshape(x.shape)
+        turned = np.stack([first * cos - second * sin, second * cos + first * sin], axis=axis)
+        return np.concatenate([turned.reshape(x.shape), kept], axis=2)
 
     def norm(self, name: str, x: Array) -> Array:
         mean = np.mean(np.square(x), axis=-1, keepdims=True, dtype=self.dtype)

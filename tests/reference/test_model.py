@@ -16,6 +16,7 @@ from tests.reference.model import reference_logits
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6, 201, 202, 77, 30]
 SHAPES = {
     "llama": TinyShape(layers=3),
+    "smollm3": TinyShape(layers=5),
     "qwen2": TinyShape(layers=3),
     "qwen3": TinyShape(layers=3),
     "gemma2": TinyShape(layers=3),
