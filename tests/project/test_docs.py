@@ -18,7 +18,7 @@ from edgedec.models import Store
 from tests.conftest import ROOT
 from tests.project.sources import documents, relative
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?:\]\(|(?:src|srcset)=\")([^)\s\"]+)[)\"]")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
@@ -118,7 +118,7 @@ def test_command_lines_are_found_and_wrong_ones_refused() -> None:
 
 
 def test_pictures_load_nothing_from_elsewhere() -> None:
-    for picture in (ROOT / "docs").glob("*.svg"):
+    for picture in (ROOT / "docs").rglob("*.svg"):
         text = picture.read_text(encoding="utf-8")
         assert not re.search(r"(?:href|src)=|url\(['\"]?http|@import", text), picture.name
 

@@ -1,0 +1,1 @@
+"""Record the terminals of the documentation: ``python -m docs.record``."""
