@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from edgedec.cli.session_file import SessionFile
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
+
+_SEEDS = 1_000_000
+"""A chat draws one of so many, short enough to type again."""
 
 
 @click.command(
@@ -80,9 +85,11 @@ def command(
         template.compile()  # a broken one shows now, not after the first turn was typed
     system = options["system"] if template is not None else None
     chat = opened.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    if options["seed"] is None:
+        chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(_SEEDS)))
     kept = SessionFile(session_file, chat) if session_file else None
     if kept:
-        kept.restore(opt.chosen_over(ctx, chat.settings.params))
+        kept.restore(opt.sampling_named(options))
         opened.single.make_room_for(chat.settings.params)
     window = ChatWindow(opened, chat, kept)
     with kept.saved_at_the_end() if kept else nullcontext():

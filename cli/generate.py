@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ _BATCH = 4
     epilog=opt.examples(
         'edgedec generate -p "Why is the sky blue?"',
         "git diff | edgedec generate -m qwen2.5-coder-1.5b -p - --max-tokens 100",
-        'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --temperature 0.8 --seed 7',
+        'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --max-tokens 100 --seed 7',
         'edgedec generate -p "List three colours." --json | jq .stats',
         "edgedec generate -m qwen2.5-coder-1.5b --draft lookup -p - < question-about-a-file.txt",
         'edgedec generate --trace -p "List the even numbers from 2 to 40."',
@@ -77,7 +78,8 @@ def command(
     """Answer one prompt and stop.
 
     The prompt is one user turn through the model's chat template. With --raw, or for a model without a
-    template, it is text to be continued. The answer is streamed to standard output.
+    template, it is text to be continued. The answer is streamed to standard output. It may fill the context;
+    where that or --max-tokens cuts it, a line on standard error says so.
 
     With --json nothing is streamed. One object follows, with text, tokens (ids, the end token included),
     finish_reason (stop, length or context) and stats. There, time_to_first_token_s counts from the start
@@ -115,14 +117,18 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
     text = text_input.read_prompt(prompt, chat.prompts)
     begun_s = process.age_s()
     palette = tracing.Palette() if options["trace"] and tracing.coloured() else None
-    reply = (chat.complete if raw else chat.reply)(text, logprobs=options["logprobs"])
+    logprobs = options["logprobs"]
+    reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     _stream(chat, reply, silent=options["as_json"], palette=palette)
     if options["as_json"]:
         verification.wait(click.get_current_context())
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
-    elif options["trace"]:
-        tracing.conclude(reply.trace(), palette)
+    else:
+        if cut := what_cut(model, reply):
+            notice(f"note: {cut}")
+        if options["trace"]:
+            tracing.conclude(reply.trace(), palette)
     say_overrun(model)
     if chat.policy and (news := chat.policy.news()):
         notice(news)
@@ -149,6 +155,20 @@ def _stream(chat: Chat, reply: Reply, *, silent: bool, palette: tracing.Palette 
         click.echo()
 
 
+def what_cut(model: Model, reply: Reply) -> str:
+    """Say which limit cut a reply, and what would give more; "" for a reply that came to its own end."""
+    count = len(reply.tokens)
+    if reply.finish_reason == "length":
+        return f"--max-tokens cut the reply after {count} tokens; a higher one, or none, gives more"
+    if reply.finish_reason != "context":
+        return ""
+    context, most = model.context, model.loaded.spec.context_length
+    more = f"--context, up to {most}, or --when-full slide gives more"
+    return f"the context of {context} tokens is full, and cut the reply after {count}; " + (
+        more if context < most else "that is all this model has; --when-full slide goes on"
+    )
+
+
 def _details(reply: Reply, options: dict[str, Any]) -> dict[str, object]:
     """Return the fields of the report that only some options ask for."""
     found: dict[str, object] = {}
@@ -164,6 +184,7 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
     evicted = chat.policy.tokens if chat.policy else 0
     stats: dict[str, object] = {
         **reply.stats.as_json(),
+        "sampling": asdict(chat.settings.params),
         "draft": list(speculation.drafters) if speculation else [],
         **(speculation.tally.as_json() if speculation else {}),
         "draft_bytes": speculation.nbytes() if speculation else {},

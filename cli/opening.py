@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli import progress
+from edgedec.cli.options import sampling_named
 from edgedec.cli.seams import seams
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
@@ -29,9 +30,12 @@ def run_config(
     from edgedec.runtime.config import RunConfig
 
     chosen = {name: options[name] for name in _RUN if name in options}
-    sampling = {name: options[name] for name in SamplingParams.__dataclass_fields__ if name in options}
+    named = sampling_named(options)
     return RunConfig(
-        **chosen, sampling=SamplingParams(**sampling), when_full=when_full, conversations=conversations
+        **chosen,
+        sampling=lambda preset: named(SamplingParams.of(preset)),
+        when_full=when_full,
+        conversations=conversations,
     )
 
 

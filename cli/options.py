@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from edgedec.core.errors import UsageError
 from edgedec.core.units import parse_size
@@ -56,29 +55,35 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 _SAMPLING = (
     click.option(
-        "--temperature", type=float, default=0.0, show_default=True, metavar="T",
-        help="0 always takes the most probable token; 1 draws from the model's own distribution.",
+        "--greedy", is_flag=True,
+        help="Always take the most probable token; the same as --temperature 0.",
     ),
-    click.option("--top-k", type=int, default=0, metavar="K", help="Keep the K most probable (0: all)."),
     click.option(
-        "--top-p", type=float, default=1.0, metavar="P",
+        "--temperature", type=float, metavar="T",
+        help="1 draws from the model's own distribution, less than 1 prefers probable tokens, 0 is greedy. "
+        "Values not given here are those of the model's preset, which list -v shows; with 0 they are off.",
+    ),
+    click.option("--top-k", type=int, metavar="K", help="Keep the K most probable (0: all)."),
+    click.option(
+        "--top-p", type=float, metavar="P",
         help="Keep the most probable tokens that together reach P (1: all).",
     ),
     click.option(
-        "--min-p", type=float, default=0.0, metavar="P",
+        "--min-p", type=float, metavar="P",
         help="Keep tokens at least P times as probable as the best one (0: all).",
     ),
     click.option(
-        "--top-n-sigma", type=float, default=0.0, metavar="N",
+        "--top-n-sigma", type=float, metavar="N",
         help="Keep tokens whose logit is within N standard deviations of the best one (0: all).",
     ),
     click.option(
-        "--repetition-penalty", type=float, default=1.0, metavar="R",
+        "--repetition-penalty", type=float, metavar="R",
         help="Above 1, tokens that have occurred become less probable (1: off).",
     ),
     click.option(
-        "--seed", type=int, default=0, show_default=True, metavar="S",
-        help="Same seed, prompt and settings: same tokens, with any number of threads.",
+        "--seed", type=int, metavar="S",
+        help="Same seed, prompt and settings: same tokens, with any number of threads. Default: 0; a chat "
+        "draws one, which /stats shows.",
     ),
 )  # fmt: skip
 
@@ -105,8 +110,8 @@ draft_tokens_option = click.option(
 
 _RUNTIME = (
     click.option(
-        "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
-        help="Longest reply, in tokens.",
+        "--max-tokens", type=click.IntRange(min=1), metavar="N",
+        help="Longest reply, in tokens (default: as far as the context reaches).",
     ),
     click.option(
         "--stop", "stops", multiple=True, metavar="STRING",
@@ -137,19 +142,33 @@ def reply_options(command: F) -> F:
 def plan_options(command: F) -> F:
     """Add those of ``reply_options`` that change how much memory a run takes."""
     size = (threads_option, context_option, kv_option, memory_option, draft_option, draft_tokens_option)
-    for option in reversed((*size, *_SAMPLING[:-1])):
+    for option in reversed((*size, *_SAMPLING[:-1])):  # all but the seed
         command = option(command)
     return command
 
 
-def chosen_over(ctx: click.Context, given: SamplingParams) -> Callable[[SamplingParams], SamplingParams]:
-    """Saved parameters become those of the command line where that names them."""
+def sampling_named(options: dict[str, Any]) -> Callable[[SamplingParams], SamplingParams]:
+    """Return the rule by which a command's options change values that they do not name.
+
+    Greedy decoding turns all of them off. Raises UsageError for options that contradict each other.
+    """
     named = {
-        name: getattr(given, name)
+        name: options[name]
         for name in SamplingParams.__dataclass_fields__
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if options.get(name) is not None
     }
-    return lambda saved: replace(saved, **named)
+    if options.get("greedy") and named.get("temperature"):
+        raise UsageError(
+            f"--greedy contradicts --temperature {named['temperature']:g}", hint="leave one of them out"
+        )
+    SamplingParams(**named)  # a value out of range shows before a model is opened
+
+    def chosen(given: SamplingParams) -> SamplingParams:
+        if options.get("greedy") or named.get("temperature") == 0.0:
+            given = SamplingParams(seed=given.seed)
+        return replace(given, **named)
+
+    return chosen
 
 
 def examples(*lines: str) -> str:

@@ -104,6 +104,7 @@ def _stats(context: Context, argument: str) -> None:
     chat, totals = context.chat, context.chat.totals
     fed = totals.prompt_tokens - totals.reused_tokens
     rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
+    context.say(f"sampling  {chat.settings.params.summary()}")
     context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
     context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
     policy = chat.policy

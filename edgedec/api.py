@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
 from edgedec.models import Store
@@ -106,6 +107,16 @@ class Model:
         return self.runner.model
 
     @property
+    def preset(self) -> Preset:
+        """The sampling values, system message and stop strings that its manifest has."""
+        return self.loaded.manifest.preset
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How replies are drawn unless a call says otherwise."""
+        return self.config.sampling_for(self.preset)
+
+    @property
     def budget(self) -> Budget | None:
         """The memory plan and its ledger; None without a memory budget."""
         return self.runner.budget
@@ -120,13 +131,16 @@ class Model:
         *,
         system: str | None = None,
         sampling: SamplingParams | None = None,
-        max_tokens: int = 256,
+        max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Chat:
         """Begin a conversation.
 
-        ``system`` is the system message; ``sampling`` says how replies are drawn, by default as
-        ``config.sampling``; ``max_tokens`` bounds a reply in tokens; ``stop`` strings end one.
+        - ``system`` is the system message; None for that of the model's preset, "" for none.
+        - ``sampling`` says how replies are drawn, by default as ``config.sampling``.
+        - ``max_tokens`` bounds a reply in tokens. None: it goes on as far as the context reaches, less room
+          for the next turn.
+        - ``stop`` strings end a reply, beside those of the model's preset.
 
         >>> with model.chat(max_tokens=5, stop=["!"]) as chat:
         ...     print(chat.reply("Hello!").read())
@@ -134,7 +148,8 @@ class Model:
         """
         settings = self.settings(sampling, max_tokens, stop)
         self.single.make_room_for(settings.params)
-        return Chat(self.single.engine, self.loaded.codec, settings, system=system, notice=self._notice)
+        codec, engine = self.loaded.codec, self.single.engine
+        return Chat(engine, codec, settings, system=self._system(system), notice=self._notice)
 
     def restore(self, path: str | Path) -> Chat:
         """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
@@ -157,7 +172,7 @@ class Model:
         text: str,
         *,
         sampling: SamplingParams | None = None,
-        max_tokens: int = 256,
+        max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
     ) -> Reply:
@@ -185,7 +200,7 @@ class Model:
         *,
         system: str | None = None,
         sampling: SamplingParams | None = None,
-        max_tokens: int = 256,
+        max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Conversations:
         """Begin ``config.conversations`` chats that share each pass over the weights.
@@ -205,7 +220,8 @@ class Model:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
-        return Conversations(self.runner, self.settings(sampling, max_tokens, stop), system=system)
+        settings = self.settings(sampling, max_tokens, stop)
+        return Conversations(self.runner, settings, system=self._system(system))
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of ``text``, as ``complete`` would feed it.
@@ -216,11 +232,15 @@ class Model:
         return len(self.loaded.tokenizer.encode(text))
 
     def settings(
-        self, sampling: SamplingParams | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
+        self, sampling: SamplingParams | None = None, max_tokens: int | None = None, stop: Sequence[str] = ()
     ) -> Settings:
         """Return the settings of a reply, with the model's own where none are given."""
         when_full = self.config.when_full or DROP
-        return Settings(sampling or self.config.sampling, max_tokens, tuple(stop), when_full)
+        return Settings(sampling or self.sampling, max_tokens, (*self.preset.stops, *stop), when_full)
+
+    def _system(self, given: str | None) -> str | None:
+        """Return the system message of a chat; the preset's has no place where there is no template."""
+        return self.preset.system if given is None and self.loaded.template else given
 
     def close(self) -> None:
         """End the model's use: keep the drafters' history if that was asked for, stop its threads."""

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from edgedec.core.preset import OFF, Preset
+
 BUNDLE_GROWTH = 1.03
 """A bundle is at most this many times the bytes of its GGUF."""
 
@@ -65,6 +67,8 @@ class Recipe:
     licence: Licence
     wheels: tuple[Wheel, ...] = ()
     hub: HubFile | None = None
+    preset: Preset = OFF
+    """How replies are drawn unless the user says otherwise; goes into the manifest."""
 
 
 _APACHE = Licence("Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")

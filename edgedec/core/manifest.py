@@ -14,9 +14,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UnsupportedError
+from edgedec.core.errors import (
+    BadFileError,
+    EdgeDecError,
+    NotFoundError,
+    Remedy,
+    UnsupportedError,
+    UsageError,
+)
 from edgedec.core.files import atomic_path, sha256_of
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.preset import OFF, Preset
 
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
@@ -75,6 +83,8 @@ class Manifest:
     versions: Mapping[str, Scalar] = field(default_factory=dict)
     kind: str = "edgedec"
     """The key of ``backends.open.BACKENDS``."""
+    preset: Preset = OFF
+    """How replies are drawn unless the user says otherwise; all off where the file has none."""
 
     @property
     def total_bytes(self) -> int:
@@ -112,7 +122,8 @@ class Manifest:
         files = _files(top.get("files", _mapping), tokenizer.chat_template, kind)
         spec = _spec(_Reader("spec", top.get("spec", _mapping)))
         source, versions = top.get("source", _scalars), top.get("versions", _scalars)
-        return cls(top.get("name", _text), spec, tokenizer, files, source, versions, kind)
+        preset = top.get("preset", _preset) if "preset" in data else OFF
+        return cls(top.get("name", _text), spec, tokenizer, files, source, versions, kind, preset)
 
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
@@ -124,6 +135,7 @@ class Manifest:
             "architecture": self.spec.architecture,
             "spec": asdict(self.spec),
             "tokenizer": asdict(self.tokenizer),
+            "preset": self.preset.as_json(),
             "files": {name: asdict(entry) for name, entry in self.files.items()},
             "source": dict(self.source),
             "versions": dict(self.versions),
@@ -284,6 +296,13 @@ def _scalars(value: Any) -> dict[str, Scalar]:
         if not isinstance(item, str | int | float | None):
             raise TypeError("holds more than texts and numbers")
     return dict(value)
+
+
+def _preset(value: Any) -> Preset:
+    try:
+        return Preset.from_json(_mapping(value))
+    except UsageError as error:
+        raise TypeError(f"is wrong: {error}") from error
 
 
 def _spec(reader: _Reader) -> ModelSpec:

@@ -138,7 +138,7 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
     return MemoryFacts(
         _model_memory(models.target),
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(models.target),
-        drawing=config.drawing,
+        drawing=drawing_bytes(config.sampling_for(models.target.manifest.preset)),
         drafter=_model_memory(draft) if draft else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
         sequences=config.sequences,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import Remedy, UsageError
+from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import WHEN_FULL, WhenFull
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
-from edgedec.sampling import SamplingParams, drawing_bytes
+from edgedec.sampling import SamplingParams
 
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
+SamplingRule = Callable[[Preset], SamplingParams]
+"""Chooses how replies are drawn, given the preset of the model."""
 MOST_CONVERSATIONS = 16
 """Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
 
@@ -47,8 +50,10 @@ class RunConfig:
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
-    sampling: SamplingParams = field(default_factory=SamplingParams)
-    """How replies are drawn unless a call says otherwise. The memory plan has room for these."""
+    sampling: SamplingParams | SamplingRule | None = None
+    """How replies are drawn unless a call says otherwise; the memory plan has room for it. None: as the
+    model's preset says, with seed 0.
+    """
 
     def __post_init__(self) -> None:
         _at_least(self.threads, 1, "threads")
@@ -88,10 +93,11 @@ class RunConfig:
         """Sequences that share the KV cache."""
         return self.conversations or 1
 
-    @property
-    def drawing(self) -> int:
-        """Bytes for each logit of a row that drawing takes at most; see ``sampling.drawing_bytes``."""
-        return drawing_bytes(self.sampling)
+    def sampling_for(self, preset: Preset) -> SamplingParams:
+        """Return how the replies of a model with this preset are drawn."""
+        if self.sampling is None:
+            return SamplingParams.of(preset)
+        return self.sampling if isinstance(self.sampling, SamplingParams) else self.sampling(preset)
 
 
 def _at_least(value: int | None, least: int, what: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from edgedec.core.errors import UsageError
+from edgedec.core.preset import DRAWING, Preset, check_ranges, summary, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +32,20 @@ class SamplingParams:
     """Seed of the noise; the same seed, sequence and settings give the same tokens."""
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, 0.0 <= self.temperature < math.inf, "0 (greedy) or more")
-        _check("top-k", self.top_k, _integer(self.top_k) and self.top_k >= 0, "0 (off) or a positive integer")
-        _check("top-p", self.top_p, 0.0 < self.top_p <= 1.0, "above 0 and at most 1 (off)")
-        _check("min-p", self.min_p, 0.0 <= self.min_p <= 1.0, "between 0 (off) and 1")
-        _check("top-n-sigma", self.top_n_sigma, 0.0 <= self.top_n_sigma < math.inf, "0 (off) or more")
-        penalty = self.repetition_penalty
-        _check("repetition penalty", penalty, 0.0 < penalty < math.inf, "above 0 (1 is off)")
-        _check("seed", self.seed, _integer(self.seed) and 0 <= self.seed < 1 << 64, "from 0 to 2^64 - 1")
+        check_ranges(self)
+        if not (whole(self.seed) and 0 <= self.seed < 1 << 64):
+            raise UsageError(f"seed cannot be {self.seed}", hint="it must be from 0 to 2^64 - 1")
+
+    @classmethod
+    def of(cls, preset: Preset, seed: int = 0) -> SamplingParams:
+        """Return the settings of a model's preset."""
+        return cls(**{name: getattr(preset, name) for name in DRAWING}, seed=seed)
 
     @property
     def greedy(self) -> bool:
         """Whether the noise plays no part."""
         return self.temperature == 0.0
 
-
-def _integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check(name: str, value: float, ok: bool, allowed: str) -> None:
-    if not ok:
-        raise UsageError(f"{name} cannot be {value}", hint=f"it must be {allowed}")
+    def summary(self) -> str:
+        """Describe them in one line: ``temperature 0.2, top-p 0.9, seed 7``, or ``greedy``."""
+        return summary(self) if self.greedy else f"{summary(self)}, seed {self.seed}"

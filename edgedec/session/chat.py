@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import TemplateError
+from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.when_full import STOP
 from edgedec.memory.ledger import SLACK
 from edgedec.session import fit
-from edgedec.session.prompt import Message, Prompts
-from edgedec.session.reply import Reply, Settings
+from edgedec.session.prompt import Message, Prompt, Prompts, Unfinished
+from edgedec.session.reply import Reply, Settings, Start
 from edgedec.telemetry.stats import Clock, ReplyStats
 from edgedec.text.limits import TextLimits
 
@@ -80,6 +80,8 @@ class Chat:
         self.totals = Totals()
         self.last: Reply | None = None
         """The latest reply, running or finished."""
+        self.unfinished: Unfinished | None = None
+        """The reply that ``more`` would continue; None when the last one came to its own end."""
         self._notice = notice
         self._clock = clock
         self.set_system(system)
@@ -108,13 +110,17 @@ class Chat:
         """Start over with this system message; None or empty text for none."""
         self.messages = [Message("system", text)] if text else []
         self.prompts.forget()
+        self.unfinished = None
 
     def reset(self) -> None:
         """Forget every turn; the system message stays."""
         self.set_system(self.system)
 
-    def reply(self, text: str, *, logprobs: int | None = None) -> Reply:
+    def reply(self, text: str, *, logprobs: int | None = None, final: bool = False) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
+
+        Without ``settings.max_tokens`` the reply ends where 75 % of the context are filled, but has an eighth
+        of the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
 
         Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
         does not; TemplateError when they do not render.
@@ -127,23 +133,82 @@ class Chat:
         self.prompts.check(text)
         before = self.messages
         fitted = self._fitted([*before, Message("user", text)])
+        prompt = fitted.prompt
 
         def ended(reply: Reply) -> None:
             self.totals.add(reply.stats)
             if reply.text or reply.finish_reason == "stop":
-                self.messages = [*fitted.messages, Message("assistant", reply.text)]
-                self._remember(fitted.prompt.text, reply)
+                self._answered(fitted.messages, prompt, reply)
             else:
                 self.messages = before
 
-        self.last = self._begun(fitted.prompt.ids, logprobs, ended)
-        if fitted.dropped:
-            self._notice(fit.notice(fitted.dropped, self.system is not None))
+        start = Start(prompt.ids, room=self._room(len(prompt.ids), final))
+        self.last = self._begun(start, logprobs, ended)
+        self._say(fitted)
         return self.last
+
+    def more(self, *, logprobs: int | None = None, final: bool = False) -> Reply:
+        """Continue the last reply, which a limit cut or which was interrupted, as if it had not been cut.
+
+        Its tokens are those that a longer reply would have had. Where the context is full, the oldest turns
+        are dropped first, unless ``settings.when_full`` is "stop". ``text`` and ``tokens`` of the result are
+        the new ones. The bounds are those of ``reply``.
+
+        Raises UsageError when there is no reply to continue, and ContextFullError when the reply with its own
+        turn fills the context.
+
+        >>> chat.adjust(max_tokens=3)
+        >>> chat.reply("What is 2+2?").read() + chat.more().read()
+        'The answer to this classic'
+        """
+        if (cut := self.unfinished) is None:
+            raise UsageError(
+                "there is no reply to continue", hint="the last one ended by itself, or there is none"
+            )
+        messages, prompt, said = self.messages[:-1], cut.prompt, cut.said
+        fitted = None
+        if self.policy:
+            self.policy.keep(self.prompts.preamble(messages, prompt))
+        if len(prompt.ids) + len(said) >= self.engine.capacity:
+            fitted = self._fitted(messages, said)
+            if not fitted.dropped:
+                raise _fills_the_context(self.engine.capacity)
+            messages, prompt = fitted.messages, fitted.prompt
+
+        def ended(reply: Reply) -> None:
+            self.totals.add(reply.stats)
+            if reply.tokens:
+                self.prompts.take_back()
+                self._answered(messages, prompt, reply)
+
+        room = self._room(len(prompt.ids) + len(said), final)
+        self.last = self._begun(Start(prompt.ids, said, cut.shown, room), logprobs, ended)
+        if fitted:
+            self._say(fitted)
+        return self.last
+
+    def take_back(self) -> str:
+        """Remove the last turn, the user's text with its reply, and return the text.
+
+        Raises UsageError when there is no turn.
+
+        >>> chat.reply("Hello!").read() != ""
+        True
+        >>> chat.take_back(), chat.messages
+        ('Hello!', [])
+        """
+        turns = [at for at, message in enumerate(self.messages) if message.role == "user"]
+        if not turns:
+            raise UsageError("there is no turn to take back", hint="say something first")
+        text = self.messages[turns[-1]].content
+        self.messages = self.messages[: turns[-1]]
+        self.prompts.take_back()
+        self.unfinished = None
+        return text
 
     def complete(self, text: str, *, logprobs: int | None = None) -> Reply:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
-        self.last = self._begun(self.prompts.of_text(text), logprobs)
+        self.last = self._begun(Start(self.prompts.of_text(text)), logprobs)
         return self.last
 
     def interrupt(self) -> None:
@@ -203,23 +268,51 @@ class Chat:
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
 
     def _begun(
-        self, ids: list[int], logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
+        self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
         settings = replace(self.settings, logprobs=logprobs)
-        return Reply(self.engine, self.tokenizer, ids, settings, ended=ended, clock=self._clock)
+        return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._clock)
 
-    def _fitted(self, messages: list[Message]) -> fit.Fitted:
-        """Drop turns until the conversation fits."""
+    def _room(self, prompt: int, final: bool) -> int | None:
+        """Return how many tokens the context has for a reply to ``prompt`` tokens; None: all left."""
+        if final or self.settings.max_tokens is not None:
+            return None
+        return fit.reply_room(prompt, self.engine.capacity)
+
+    def _fitted(self, messages: list[Message], said: Sequence[int] = ()) -> fit.Fitted:
+        """Drop turns until the conversation fits, with the tokens ``said`` behind it."""
+
+        def build(messages: Sequence[Message]) -> Prompt:
+            prompt = self.prompts.build(messages)
+            return Prompt(prompt.text, [*prompt.ids, *said]) if said else prompt
+
         if self.settings.when_full == STOP:
-            return fit.Fitted(messages, self.prompts.build(messages))
-        engine, build = self.engine, self.prompts.build
-        fitted = fit.fit(messages, build, engine.slots, self.settings.max_tokens, engine.capacity)
+            return fit.Fitted(messages, build(messages))
+        engine = self.engine
+        longest = self.settings.max_tokens or engine.slots
+        fitted = fit.fit(messages, build, engine.slots, longest, engine.capacity)
         if self.policy:
             self.policy.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
-        return fitted
+        prompt = fitted.prompt
+        return replace(fitted, prompt=Prompt(prompt.text, prompt.ids[: len(prompt.ids) - len(said)]))
 
-    def _remember(self, rendered: str, reply: Reply) -> None:
+    def _say(self, fitted: fit.Fitted) -> None:
+        if fitted.dropped:
+            self._notice(fit.notice(fitted.dropped, self.system is not None))
+
+    def _answered(self, messages: list[Message], prompt: Prompt, reply: Reply) -> None:
+        """Take a reply, or the next part of one, into the conversation ``messages``."""
+        self.messages = [*messages, Message("assistant", reply.whole)]
+        said = (*reply.start.said, *reply.said)
+        cut = reply.finish_reason != "stop"
+        self.unfinished = Unfinished(prompt, said, reply.start.shown + reply.text) if cut else None
         if reply.exact:
-            self.prompts.remember(rendered + reply.text, [*reply.prompt, *reply.said])
+            self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *said])
         else:
             self.prompts.forget()
+
+
+def _fills_the_context(capacity: int) -> ContextFullError:
+    return ContextFullError(
+        f"the reply fills the context of {capacity} tokens", hint="begin a new turn, or use a larger context"
+    )

@@ -112,7 +112,7 @@ class Conversations:
             with self.reply(number) as chat:
                 chat.last = None
                 chat.reset()
-                reply = chat.complete(text) if raw else chat.reply(text)
+                reply = chat.complete(text) if raw else chat.reply(text, final=True)
                 for _ in reply:
                     if self._interrupted:  # before this reply was there to hear of it
                         reply.interrupt()

@@ -15,6 +15,8 @@ from edgedec.core.errors import ContextFullError
 from edgedec.session.prompt import Message, Prompt
 
 _MOST_FILLED = 0.75
+_LEAST_ROOM = 8
+"""One part in so many of the context is a reply's in any case."""
 _TOO_MANY_TOKENS = 1 << 62
 
 
@@ -75,7 +77,7 @@ def turns_that_stay(
     is less. Otherwise as many stay as fit into 75 % of the context; 0 if not even the new turn fits. With
     ``limit`` all stay up to that many tokens.
     """
-    room = max(min(longest_reply, capacity // 8), 1)
+    room = max(min(longest_reply, capacity // _LEAST_ROOM), 1)
     if tokens(past) <= (limit or capacity) - room:
         return past
     fitting, too_many = -1, past
@@ -86,6 +88,15 @@ def turns_that_stay(
         else:
             too_many = middle
     return max(fitting, 0)
+
+
+def reply_room(prompt: int, capacity: int) -> int:
+    """Count the tokens that a reply without a limit may have, so that another turn fits behind it.
+
+    It ends where 75 % of the context are filled, but has an eighth of the context in any case; ``prompt`` and
+    ``capacity`` are tokens.
+    """
+    return max(int(capacity * _MOST_FILLED) - prompt, capacity // _LEAST_ROOM, 1)
 
 
 def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:

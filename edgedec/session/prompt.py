@@ -43,6 +43,15 @@ class Prompt:
     ids: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them."""
+
+    prompt: Prompt
+    said: tuple[int, ...]
+    shown: str
+
+
 class Prompts:
     """Renders conversations with ``template``; without one, as plain text to be continued.
 
@@ -59,14 +68,27 @@ class Prompts:
         self._twice = limits and replace(limits, times=2)
         self.seen = Prompt("", [])
         """The conversation up to the end of the last reply, with the ids that the model has seen."""
+        self._ends: list[tuple[int, int]] = []
+        """Characters and tokens of ``seen`` before each turn that was remembered."""
 
     def remember(self, text: str, ids: Sequence[int]) -> None:
-        """Note that the model has seen ``text`` as exactly these ``ids``."""
-        self.seen = Prompt(text, list(ids))
+        """Note that the model has seen ``text`` as exactly these ``ids``, which end with a new turn."""
+        before, ids = self.seen, list(ids)
+        if text.startswith(before.text) and ids[: len(before.ids)] == before.ids:
+            self._ends.append((len(before.text), len(before.ids)))
+        else:
+            self._ends = [(0, 0)]
+        self.seen = Prompt(text, ids)
+
+    def take_back(self) -> None:
+        """Forget the turn that was remembered last."""
+        chars, tokens = self._ends.pop() if self._ends else (0, 0)
+        self.seen = Prompt(self.seen.text[:chars], self.seen.ids[:tokens])
 
     def forget(self) -> None:
         """Start a new conversation."""
         self.seen = Prompt("", [])
+        self._ends = []
 
     def check(self, text: str) -> None:
         """Raise ContextFullError for text from a user that certainly has more tokens than a prompt may have.

@@ -1,4 +1,4 @@
-"""One streamed reply: tokens from the engine, text to the caller, stop strings cut out, time taken."""
+"""One streamed reply: tokens from the engine, text to the caller, and the time taken."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from edgedec.core.when_full import DROP, WhenFull
 from edgedec.sampling import SamplingParams
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
-from edgedec.text.stop_strings import StopStrings
 
 if TYPE_CHECKING:
     from edgedec.decode.engine import Engine
+    from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
     from edgedec.text.tokenizer import Tokenizer
 
@@ -23,15 +23,30 @@ if TYPE_CHECKING:
 class Settings:
     """How replies are drawn and when they end.
 
-    ``max_tokens`` bounds a reply in tokens; ``stops`` are strings that end it. ``when_full`` says what a chat
-    does when its context is full. ``logprobs``: alternatives to report per token; None reports nothing.
+    ``max_tokens`` bounds a reply in tokens; None lets it go on as far as the context reaches. ``stops`` are
+    strings that end it. ``when_full`` says what a chat does when its context is full. ``logprobs``:
+    alternatives to report per token; None reports nothing.
     """
 
     params: SamplingParams = field(default_factory=SamplingParams)
-    max_tokens: int = 256
+    max_tokens: int | None = None
     stops: tuple[str, ...] = ()
     when_full: WhenFull = DROP
     logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The place where a reply begins: after ``prompt`` (token ids), or further on in a reply that was cut.
+
+    ``said`` are the tokens of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
+    has for this part; None: all that are left.
+    """
+
+    prompt: Sequence[int]
+    said: Sequence[int] = ()
+    shown: str = ""
+    room: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,7 @@ class Reply:
 
     - ``stop``: an end token or a stop string,
     - ``length``: ``max_tokens``,
-    - ``context``: the KV cache is full,
+    - ``context``: the context is full, or the rest of it is kept for the next turn,
     - ``interrupted``: ``interrupt`` was called or the iteration was abandoned.
 
     The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
@@ -87,21 +102,24 @@ class Reply:
         self,
         engine: Engine,
         tokenizer: Tokenizer,
-        prompt: Sequence[int],
+        start: Start,
         settings: Settings,
         *,
         ended: Callable[[Reply], None] = _nothing,
         clock: Clock = time.perf_counter,
     ) -> None:
         self._tokenizer = tokenizer
+        self._stops = settings.stops
         self._max_tokens = settings.max_tokens
-        self._stops = StopStrings(settings.stops)
         self._end_ids = frozenset(engine.spec.eos_ids)
         self._interrupted = False
         self._on_end = ended
         self._clock = clock
         self._timer: ReplyTimer | None = None
-        self.prompt = list(prompt)
+        self._stream: TextStream | None = None
+        self.start = start
+        self.prompt = [*start.prompt, *start.said]
+        """Every token before this reply, or before this part of it."""
         self.reused = engine.reusable(self.prompt)
         self.tokens: list[int] = []
         """Every committed token, the end token included."""
@@ -110,12 +128,12 @@ class Reply:
         self.logprobs: list[TokenLogprob] = []
         """Log-probabilities of the tokens, where ``settings.logprobs`` asks for them."""
         self.text = ""
-        """The text shown so far, without end token and stop string."""
+        """The text shown so far, without end token and stop string; of a continued reply the new text."""
         self.finish_reason: str | None = None
         self._steps = engine.generate(
             self.prompt,
             settings.params,
-            max_tokens=settings.max_tokens,
+            max_tokens=min(settings.max_tokens or engine.capacity, start.room or engine.capacity),
             stop_ids=self._end_ids,
             progress=self._between_passes,
             logprobs=settings.logprobs,
@@ -140,8 +158,13 @@ class Reply:
 
     @property
     def exact(self) -> bool:
-        """Whether ``said`` decodes to ``text``: no stop string, no half character was cut."""
-        return self.text == self._tokenizer.decode(self.said)
+        """Whether the tokens decode to ``whole``: no stop string, no half character was cut."""
+        return self.whole == self._tokenizer.decode([*self.start.said, *self.said])
+
+    @property
+    def whole(self) -> str:
+        """The text from the beginning of the reply, also of a continued one."""
+        return self._stream.whole if self._stream else self.start.shown
 
     @property
     def said(self) -> list[int]:
@@ -169,9 +192,10 @@ class Reply:
             ended(self)
 
     def _pieces(self) -> Iterator[str]:
-        from edgedec.text.tokenizer import StreamDecoder
+        from edgedec.session.text_stream import TextStream
 
-        decoder = StreamDecoder(self._tokenizer)
+        stream = TextStream(self._tokenizer, self._stops, self.start.said, self.start.shown)
+        self._stream = stream
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
         with closing(self._steps), suppress(_Interrupted):
             for step in self._steps:
@@ -181,22 +205,20 @@ class Reply:
                 if step.logprob is not None:
                     self.logprobs.append(self._logprob(step.token, step.logprob, step.top))
                 if step.token not in self._end_ids:
-                    yield self._stops.push(decoder.push(step.token))
-                if self._ended(step.finish_reason):
+                    yield stream.push(step.token)
+                if self._ended(step.finish_reason, stream.stopped):
                     break
-        if self.finish_reason in ("stop", "length", "context"):
-            yield self._stops.push(decoder.flush())
-        yield self._stops.flush()
+        yield stream.flush(characters=self.finish_reason in ("stop", "length", "context"))
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
         text = self._tokenizer.token_bytes(token).decode("utf-8", "replace")
         others = tuple(self._logprob(other, value) for other, value in top)
         return TokenLogprob(token, text, logprob, others)
 
-    def _ended(self, reason: str | None) -> bool:
-        if self._stops.hit:
+    def _ended(self, reason: str | None, stopped: bool) -> bool:
+        if stopped:
             self.finish_reason = "stop"
-        elif reason == "length" and len(self.tokens) < self._max_tokens:
+        elif reason == "length" and len(self.tokens) != self._max_tokens:
             self.finish_reason = "context"
         elif reason is not None:
             self.finish_reason = reason

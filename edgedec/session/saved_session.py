@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
 from edgedec.sampling import SamplingParams
-from edgedec.session.prompt import ROLES, Message
+from edgedec.session.prompt import ROLES, Message, Prompt, Unfinished
 from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
 from edgedec.text.tokenizer import valid_text
 
@@ -44,6 +45,7 @@ class SavedSession:
     text: str
     tokens: tuple[int, ...]
     cache: SavedCache | None = None
+    unfinished: Unfinished | None = None
 
 
 def save_session(path: Path, session: Chat, model: ModelId) -> None:
@@ -76,6 +78,7 @@ def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
         "messages": [asdict(message) for message in session.messages],
         "text": session.prompts.seen.text,
         "tokens": session.prompts.seen.ids,
+        "unfinished": session.unfinished and asdict(session.unfinished),
         "cache": cache and asdict(cache),
     }
 
@@ -99,15 +102,25 @@ def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -
                 remedy=Remedy("model", theirs),
             )
         known = session.engine.spec.vocab_size
-        if any(token >= known for token in (*saved.tokens, *(saved.cache.tokens if saved.cache else ()))):
+        if any(token >= known for token in _all_tokens(saved)):
             raise BadFileError(f"{path} holds token ids that {model.name} does not have")
         if saved.cache is not None:
             _restore_cache(path, session.engine, saved.cache, stored, notice)
         elif stored.body_bytes:
             raise _wrong_size(path)
     session.messages = list(saved.messages)
+    session.prompts.forget()
     session.prompts.remember(saved.text, saved.tokens)
+    session.unfinished = saved.unfinished
     return saved
+
+
+def _all_tokens(saved: SavedSession) -> Iterator[int]:
+    yield from saved.tokens
+    if saved.cache:
+        yield from saved.cache.tokens
+    if saved.unfinished:
+        yield from (*saved.unfinished.prompt.ids, *saved.unfinished.said)
 
 
 def _restore_cache(path: Path, engine: Engine, cache: SavedCache, stored: Stored, notice: Notice) -> None:
@@ -154,15 +167,24 @@ def _parse(document: dict[str, Any]) -> SavedSession:
     known = {field.name for field in fields(SamplingParams)}
     if unknown := sorted(set(params) - known):
         raise ValueError(f"unknown parameter {unknown[0]!r}")
-    cache = document.get("cache")
+    cache, unfinished = document.get("cache"), document.get("unfinished")
+    messages = tuple(_message(item) for item in document["messages"])
+    if unfinished is not None and [message.role for message in messages[-2:]] != ["user", "assistant"]:
+        raise ValueError("the reply to continue is no part of it")
     return SavedSession(
         model=ModelId(_text(model["name"]), _text(model["sha256"])),
         params=SamplingParams(**params),
-        messages=tuple(_message(item) for item in document["messages"]),
+        messages=messages,
         text=_text(document["text"]),
         tokens=_tokens(document["tokens"]),
         cache=None if cache is None else _cache(cache),
+        unfinished=None if unfinished is None else _unfinished(unfinished),
     )
+
+
+def _unfinished(item: dict[str, Any]) -> Unfinished:
+    prompt = Prompt(_text(item["prompt"]["text"]), list(_tokens(item["prompt"]["ids"])))
+    return Unfinished(prompt, _tokens(item["said"]), _text(item["shown"]))
 
 
 def _cache(item: dict[str, Any]) -> SavedCache:

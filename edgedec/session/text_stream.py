@@ -1,0 +1,55 @@
+"""From a reply's tokens to the text that is shown: whole characters, and no stop string.
+
+A continued reply goes on in the middle: perhaps of a character, perhaps of a stop string, the first part of
+which was shown because the reply ended there for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedec.text.stop_strings import StopStrings
+from edgedec.text.tokenizer import StreamDecoder, Tokenizer
+
+
+class TextStream:
+    """Turns tokens into text piece by piece.
+
+    ``said`` are the tokens of the part that is continued, ``shown`` is the text that it was shown as. Raises
+    UsageError for an empty stop string.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, stops: Sequence[str], said: Sequence[int] = (), shown: str = ""
+    ) -> None:
+        self._decoder = StreamDecoder(tokenizer)
+        self._stops = StopStrings(stops)
+        before = "".join([self._decoder.push(token) for token in said])
+        self.whole = self._stops.push(before)
+        """Text of the reply from its beginning, as if it had never been cut."""
+        if self._stops.hit:  # a stop string that was no stop string then
+            self._stops, self.whole = StopStrings(stops), before
+        self._shown_ahead = shown[len(self.whole) :] if shown.startswith(self.whole) else ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found; no text follows."""
+        return self._stops.hit
+
+    def push(self, token: int) -> str:
+        """Return the text that a token completes and that was not shown yet."""
+        return self._new(self._stops.push(self._decoder.push(token)))
+
+    def flush(self, *, characters: bool) -> str:
+        """Return the text held back. With ``characters`` also U+FFFD for a character that is incomplete."""
+        text = self._stops.push(self._decoder.flush()) if characters else ""
+        return self._new(text + self._stops.flush())
+
+    def _new(self, text: str) -> str:
+        self.whole += text
+        while self._shown_ahead and text:
+            if self._shown_ahead[0] != text[0]:
+                self._shown_ahead = ""
+                break
+            self._shown_ahead, text = self._shown_ahead[1:], text[1:]
+        return text
