@@ -8,9 +8,12 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 import click
 
+_WINDOW = 80, 24
+"""Columns and rows of a window that does not say."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -37,6 +40,15 @@ def colours() -> bool | None:
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
+def window(stream: TextIO) -> tuple[int, int]:
+    """Return columns and rows of the terminal behind ``stream``."""
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        columns = rows = 0
+    return columns or _WINDOW[0], rows or _WINDOW[1]
+
+
 def dim(line: str) -> None:
     """Show a line beside the conversation: on standard error, dim on a terminal."""
     click.secho(line, dim=True, err=True, color=colours())
@@ -47,9 +59,14 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def harmless(text: str) -> str:
+    """Return ``text`` without the control characters that a terminal obeys; newlines and tabs stay."""
+    return _CONTROL.sub("", text)
+
+
 def show_painted(piece: str, paint: Callable[[str], str]) -> None:
     """Write a piece of a reply to a terminal in colour; its text cannot change the colours."""
-    sys.stdout.write(paint(_CONTROL.sub("", piece)))
+    sys.stdout.write(paint(harmless(piece)))
     sys.stdout.flush()
 
 
@@ -59,5 +76,5 @@ def show(piece: str) -> None:
     A terminal obeys control characters, and a prompt can make a model write any. So a terminal gets none but
     newline and tab. A pipe gets the text as it is.
     """
-    sys.stdout.write(_CONTROL.sub("", piece) if sys.stdout.isatty() else piece)
+    sys.stdout.write(harmless(piece) if sys.stdout.isatty() else piece)
     sys.stdout.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -11,28 +11,35 @@ from edgedec.cli import screen, slash
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import say_overrun
+from edgedec.cli.window import keys, status
+from edgedec.cli.window.view import Look, ReplyView, Thought, can_draw
+from edgedec.text.thinking import BEGIN
 
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.cli.session_file import SessionFile
     from edgedec.session.chat import Chat
+    from edgedec.session.reply import Reply
+
+_TAIL_TOKENS = 8
+"""More than ``<think>`` and the line end behind it can be."""
 
 
 class ChatWindow:
     """Takes one line, and shows everything that it leads to."""
 
     def __init__(self, model: Model, chat: Chat, kept: SessionFile | None = None) -> None:
+        self.model = model
         self.chat = chat
         self.kept = kept
         self.traced = False
         """Whether replies are shown with the drafters of their tokens."""
-        self.model = model
+        self.look = Look()
+        self.thought: Thought | None = None
+        """The thinking part of the latest reply."""
 
     def greet(self) -> None:
-        model = self.model
-        screen.dim(
-            f"{model.name}, {model.context} tokens of context, {model.loaded.isa} kernels; /help helps"
-        )
+        screen.dim(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
         if self.chat.messages and self.kept:
             screen.dim(f"continuing {self.kept.path}: {slash.turns(self.chat)}")
 
@@ -42,39 +49,44 @@ class ChatWindow:
             kept = self.kept.path if self.kept else None
             slash.run(text, slash.Context(self, screen.dim, kept))
         else:
-            self._answer(text)
+            self.show(lambda: self.chat.reply(text))
         say_overrun(self.model)
         if self.chat.policy and (news := self.chat.policy.news()):
             screen.dim(news)
         if self.kept:
             self.kept.try_to_save()
 
-    def _answer(self, text: str) -> None:
-        before, ends_line = self.chat.last, False
-        palette = tracing.Palette() if self.traced and tracing.coloured() else None
-        try:
-            with interrupts_to(self.chat):
-                reply = self.chat.reply(text)
-                for piece in reply:
-                    tracing.show(piece, reply, palette)
-                    ends_line = piece.endswith("\n")
-        finally:
-            if self.chat.last is not before and not ends_line:
-                click.echo()
-        if self.traced and self.chat.last is not None:
-            tracing.conclude(self.chat.last.trace(), palette)
-        self._summary()
+    def show(self, begin: Callable[[], Reply]) -> None:
+        """Stream the reply that ``begin`` begins, and the line under it."""
+        with interrupts_to(self.chat):
+            reply = begin()
+            if can_draw() and self.look.markdown and not self.traced:
+                self._draw(reply)
+            else:
+                self._write(reply)
+        if self.traced:
+            tracing.conclude(reply.trace(), self._palette())
+        status.show(reply)
 
-    def _summary(self) -> None:
-        reply = self.chat.last
-        if reply is None or not sys.stderr.isatty():
-            return
-        missing = self.chat.policy.missing if self.chat.policy else 0
-        line = reply.stats.summary(None if missing else self.model.context)
-        notes = {"interrupted": "stopped", "length": "--max-tokens", "context": "the context is full"}
-        note = notes.get(reply.finish_reason or "")
-        if missing:
-            line += f" | lossy: {missing} tokens have left the cache"
-        if (drafts := self.chat.speculation) and (per_pass := drafts.tally.block_efficiency):
-            line += f" | {per_pass:.2f} tokens a pass"
-        screen.dim(f"[{line} | {note}]" if note else f"[{line}]")
+    def _draw(self, reply: Reply) -> None:
+        opening = self.chat.tokenizer.decode(reply.prompt[-_TAIL_TOKENS:])
+        view = ReplyView(self.look, begun=opening.rstrip().endswith(BEGIN))
+        try:
+            with keys.unseen(), view:
+                for piece in reply:
+                    view.push(piece, len(reply.tokens))
+        finally:
+            self.thought = view.thought
+
+    def _write(self, reply: Reply) -> None:
+        palette, ends_line = self._palette(), False
+        try:
+            for piece in reply:
+                tracing.show(piece, reply, palette)
+                ends_line = piece.endswith("\n")
+        finally:
+            if not ends_line:
+                click.echo()
+
+    def _palette(self) -> tracing.Palette | None:
+        return tracing.Palette() if self.traced and tracing.coloured() else None

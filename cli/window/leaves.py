@@ -1,0 +1,114 @@
+"""The blocks of a Markdown text in a row: paragraphs, code and tables, each with the indent it stands at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from edgedec.cli.window.palette import Palette
+
+_UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?)?")
+"""A line that may yet become a heading, an item, a rule or a fence."""
+
+
+@cache
+def parser() -> MarkdownIt:
+    """Markdown as models write it.
+
+    - Not as HTML, and without definitions of links: what a model writes is shown.
+    - Backslashes stay, for they begin formulas.
+    - A heading begins with ``#``: text never becomes one by what follows.
+    """
+    rules = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return rules.disable(["lheading", "reference", "escape", "html_block", "html_inline"])
+
+
+@dataclass
+class Leaf:
+    """A block that holds no others.
+
+    ``kind`` is "text", "heading", "code", "rule" or "table". ``start`` and ``end`` are lines of the source,
+    ``top`` the first line of the outermost block around it.
+    """
+
+    kind: str
+    first: str
+    """The indent of its first line, which may have the mark of an item."""
+    rest: str
+    start: int
+    end: int
+    top: int
+    tokens: list[Token] = field(default_factory=list)
+
+    @property
+    def inline(self) -> Token:
+        return next(token for token in self.tokens if token.type == "inline")
+
+
+@dataclass
+class _Container:
+    mark: str
+    rest: str
+    used: bool = False
+
+
+def leaves(source: str, palette: Palette) -> list[Leaf]:
+    """Return the blocks of ``source`` in order."""
+    return list(_walk(parser().parse(source), palette))
+
+
+def decided(source: str) -> str:
+    """Return ``source`` without its last line while that may yet become another kind of block."""
+    head, newline, last = source.rpartition("\n")
+    return head + newline if _UNDECIDED.fullmatch(last) else source
+
+
+def _walk(tokens: Sequence[Token], palette: Palette) -> Iterator[Leaf]:
+    around: list[_Container] = []
+    top = at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token.level == 0 and token.map:
+            top = token.map[0]
+        if token.type == "list_item_open":
+            mark = f"{token.info}{token.markup} " if token.info else f"{palette.bullet} "
+            around.append(_Container(mark, " " * len(mark)))
+        elif token.type == "blockquote_open":
+            around.append(_Container(palette.bar, palette.bar))
+        elif token.type in ("list_item_close", "blockquote_close"):
+            around.pop()
+        elif (kind := _KINDS.get(token.type)) is not None:
+            end = _closing(tokens, at)
+            first, last = token.map or [top, top]
+            yield Leaf(kind, *_indents(around), first, last, top, list(tokens[at : end + 1]))
+            at = end
+        at += 1
+
+
+_KINDS = {
+    "paragraph_open": "text",
+    "heading_open": "heading",
+    "fence": "code",
+    "code_block": "code",
+    "hr": "rule",
+    "table_open": "table",
+}
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int:
+    if tokens[at].nesting == 0:
+        return at
+    level = tokens[at].level
+    return next(end for end in range(at + 1, len(tokens)) if tokens[end].level == level)
+
+
+def _indents(around: Sequence[_Container]) -> tuple[str, str]:
+    first = "".join(one.rest if one.used else one.mark for one in around)
+    for one in around:
+        one.used = True
+    return first, "".join(one.rest for one in around)

@@ -1,0 +1,42 @@
+"""The line under a reply: its seconds, its tokens a second, and why it ended if something cut it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from edgedec.cli import screen
+
+if TYPE_CHECKING:
+    from edgedec.session.reply import Reply
+
+_WHY = {
+    "interrupted": ("stopped", "stopped"),
+    "length": ("cut at {tokens} tokens; /more continues", "cut: /more"),
+    "context": ("the context is full", "context full"),
+}
+"""Reasons in full and in short, by finish reason."""
+
+
+def show(reply: Reply) -> None:
+    """Show the line on standard error, if that is a terminal."""
+    if sys.stderr.isatty():
+        screen.dim(line(reply, screen.window(sys.stderr)[0]))
+
+
+def line(reply: Reply, columns: int) -> str:
+    """Return the line, shortened so that it is narrower than a window of ``columns``."""
+    stats = reply.stats
+    seconds = f"{stats.prefill_s + stats.decode_s:.1f} s"
+    rate = stats.decode_tokens_per_s
+    speed = f", {rate:.1f} tokens/s" if rate is not None else ""
+    long, short = _WHY.get(reply.finish_reason or "", ("", ""))
+    reasons = [f" | {one.format(tokens=stats.completion_tokens)}" if one else "" for one in (long, short)]
+    forms = [
+        f"[{seconds}{speed}{reasons[0]}]",
+        f"[{seconds}{speed}{reasons[1]}]",
+        f"[{seconds}{reasons[1]}]",
+        f"[{seconds}]",
+        seconds,
+    ]
+    return next((form for form in forms if len(form) < columns), seconds[: max(columns - 1, 0)])
