@@ -10,23 +10,23 @@ from pygments.util import ClassNotFound
 from rich.text import Text
 
 from edgedec.cli import screen
-from edgedec.cli.window.palette import Palette
+from edgedec.cli.window.styles import Styles
 
 _MOST_CHARS = 30_000
 """Longer blocks stay without colours; so do blocks with a line longer than ``_MOST_LINE_CHARS``."""
 _MOST_LINE_CHARS = 1_000
 
 
-def highlighted(code: str, language: str, palette: Palette) -> list[Text]:
+def highlighted(code: str, language: str, styles: Styles) -> list[Text]:
     """Return the lines of ``code``; the last one may be unfinished."""
     code = screen.harmless(code)
     lines = code.split("\n")
-    lexer = _lexer(language) if palette.colours else None
+    lexer = _lexer(language) if styles.colours else None
     if lexer is None or len(code) > _MOST_CHARS or max(map(len, lines)) > _MOST_LINE_CHARS:
         return [Text(line) for line in lines]
     text = Text()
     for kind, part in lexer.get_tokens(_complete(code)):
-        text.append(part, palette.of_token(kind))
+        text.append(part, styles.of_token(kind))
     return list(text[: len(code)].split("\n", allow_blank=True)) or [Text()]
 
 

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from edgedec.cli import screen
 from edgedec.cli.window.flow import Flow
-from edgedec.cli.window.palette import Palette
 from edgedec.cli.window.region import Region
+from edgedec.cli.window.styles import Styles
 from edgedec.cli.window.wrap import wrapped
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class Drawing:
         system = console.color_system
         colours = ColorSystem[_SYSTEMS[system]] if system and not console.no_color else None
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        self._palette = Palette(colours is not None, utf8)
+        self._styles = Styles(colours is not None, utf8)
         self._region = Region(_write, lambda: screen.window(sys.stdout), colours)
-        self._flow = Flow(self._palette)
+        self._flow = Flow(self._styles)
         self._fold = fold
         self._thought_chars = 0
         """Characters of the thinking part that have been printed."""
@@ -56,13 +56,13 @@ class Drawing:
 
     def _thought_lines(self, thought: Thought) -> tuple[list[Text], list[Text]]:
         """Return final lines and others, as ``Flow.take`` does."""
-        dim, width = self._palette.dim, self._region.width
+        dim, width = self._styles.dim, self._region.width
         if self._fold and self._thought_over:
             return [Text(line, dim) for line in (folded(thought, width), "")], []
         text = Text(screen.harmless(thought.text).strip("\n"), dim)
         if self._fold:
             lines = [line for _, line in wrapped(text[-_THINKING_CHARS:], width)]
-            return [], [Text("thinking", self._palette.italic + dim), *lines[-_THINKING_ROWS:]]
+            return [], [Text("thinking", self._styles.italic + dim), *lines[-_THINKING_ROWS:]]
         made = wrapped(text[self._thought_chars :] if self._thought_chars < len(text) else Text(), width)
         ready = len(made) if self._thought_over else len(made) - 1
         self._thought_chars += made[ready - 1][0] if ready else 0

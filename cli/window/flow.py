@@ -14,7 +14,7 @@ from edgedec.cli import screen
 from edgedec.cli.window.code import highlighted
 from edgedec.cli.window.inline import closed, styled
 from edgedec.cli.window.leaves import Leaf, decided, leaves, parser
-from edgedec.cli.window.palette import Palette
+from edgedec.cli.window.styles import Styles
 from edgedec.cli.window.wrap import wrapped
 
 _RULE_CELLS = 40
@@ -26,8 +26,8 @@ class Flow:
     Blocks are parsed again until they are complete, those before them never.
     """
 
-    def __init__(self, palette: Palette) -> None:
-        self._palette = palette
+    def __init__(self, styles: Styles) -> None:
+        self._styles = styles
         self._source = ""
         """The text from the outermost block in progress on."""
         self._leaf = 0
@@ -49,7 +49,7 @@ class Flow:
         ``width`` is in cells. With ``final`` the text is complete, so all lines are.
         """
         source = self._source if final else decided(self._source)
-        found = leaves(source, self._palette)
+        found = leaves(source, self._styles)
         lines: list[Text] = []
         for at in range(self._leaf, len(found)):
             leaf = found[at]
@@ -102,9 +102,9 @@ class Flow:
         if open_:
             source, pending = closed(token.content)
             children = parser().parseInline(source)[0].children or []
-        text = styled(children, self._palette)
+        text = styled(children, self._styles)
         if leaf.kind == "heading":
-            text.stylize(self._palette.title if leaf.tokens[0].tag == "h1" else self._palette.bold)
+            text.stylize(self._styles.title if leaf.tokens[0].tag == "h1" else self._styles.bold)
         while self._done and text.plain[self._done : self._done + 1] == " ":
             self._done += 1
         rest = text[self._done :] if self._done < len(text) else Text()
@@ -124,22 +124,22 @@ class Flow:
         token = leaf.tokens[0]
         language = token.info.split()[0].lower() if token.info.strip() else ""
         content = token.content.removesuffix("\n")
-        lines = highlighted(content, language, self._palette) if token.content else []
+        lines = highlighted(content, language, self._styles) if token.content else []
         ready = lines[self._done : -1] if cut else lines[self._done :]
         live = lines[-1:] if cut else []
         self._done += len(ready)
         return ready, live
 
     def _rule(self, width: int) -> Text:
-        return Text(self._palette.dash * min(width, _RULE_CELLS), self._palette.dim)
+        return Text(self._styles.dash * min(width, _RULE_CELLS), self._styles.dim)
 
     def _table(self, leaf: Leaf, width: int) -> list[Text]:
-        style = box.SIMPLE_HEAD if self._palette.unicode else box.ASCII2
-        table = Table(box=style, show_edge=False, pad_edge=False, header_style=self._palette.bold)
+        style = box.SIMPLE_HEAD if self._styles.unicode else box.ASCII2
+        table = Table(box=style, show_edge=False, pad_edge=False, header_style=self._styles.bold)
         row: list[Text] = []
         for token in leaf.tokens:
             if token.type == "inline":
-                row.append(styled(token.children or [], self._palette))
+                row.append(styled(token.children or [], self._styles))
             elif token.type == "tr_close":
                 row = self._add_row(table, row, leaf)
         console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
@@ -157,7 +157,7 @@ class Flow:
 
     def _indented(self, leaf: Leaf, line: Text, *, first: bool) -> Text:
         indent = leaf.first if first else leaf.rest
-        style = self._palette.dim if leaf.rest.strip() else ""
+        style = self._styles.dim if leaf.rest.strip() else ""
         return Text.assemble((indent, style), line) if indent else line
 
 

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from edgedec.cli import screen
-from edgedec.cli.window.palette import Palette
+from edgedec.cli.window.styles import Styles
 
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _DELIMITER = re.compile(r"\*{1,3}|_{1,3}|~~")
@@ -19,35 +19,35 @@ _GIVE_UP_CHARS = 400
 """Markup that is open for so long was none."""
 
 
-def styled(children: Sequence[Token], palette: Palette) -> Text:
+def styled(children: Sequence[Token], styles: Styles) -> Text:
     """Return the text of parsed tokens. Links are followed by their address, and cannot be clicked."""
     text = Text()
-    styles: list[Style] = []
+    around: list[Style] = []
     links: list[tuple[int, str]] = []
 
     def add(content: str, style: Style | None = None) -> None:
-        text.append(screen.harmless(content), Style.combine([Style.null(), *styles, style or Style.null()]))
+        text.append(screen.harmless(content), Style.combine([Style.null(), *around, style or Style.null()]))
 
     for token in children:
         match token.type:
             case "softbreak" | "hardbreak":
                 text.append("\n")
             case "strong_open":
-                styles.append(palette.bold)
+                around.append(styles.bold)
             case "em_open":
-                styles.append(palette.italic)
+                around.append(styles.italic)
             case "s_open":
-                styles.append(palette.strike)
+                around.append(styles.strike)
             case "strong_close" | "em_close" | "s_close":
-                styles.pop()
+                around.pop()
             case "code_inline":
-                add(token.content if palette.colours else f"`{token.content}`", palette.code)
+                add(token.content if styles.colours else f"`{token.content}`", styles.code)
             case "link_open":
                 links.append((len(text), str(token.attrs.get("href", ""))))
             case "link_close":
                 start, address = links.pop()
                 if address.removeprefix("mailto:") != text.plain[start:]:
-                    add(f" ({address})", palette.dim)
+                    add(f" ({address})", styles.dim)
             case "image":
                 add(f"{token.content} ({token.attrs.get('src', '')})")
             case _:

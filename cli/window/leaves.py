@@ -10,7 +10,7 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from edgedec.cli.window.palette import Palette
+from edgedec.cli.window.styles import Styles
 
 _UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?)?")
 """A line that may yet become a heading, an item, a rule or a fence."""
@@ -57,9 +57,9 @@ class _Container:
     used: bool = False
 
 
-def leaves(source: str, palette: Palette) -> list[Leaf]:
+def leaves(source: str, styles: Styles) -> list[Leaf]:
     """Return the blocks of ``source`` in order."""
-    return list(_walk(parser().parse(source), palette))
+    return list(_walk(parser().parse(source), styles))
 
 
 def decided(source: str) -> str:
@@ -68,7 +68,7 @@ def decided(source: str) -> str:
     return head + newline if _UNDECIDED.fullmatch(last) else source
 
 
-def _walk(tokens: Sequence[Token], palette: Palette) -> Iterator[Leaf]:
+def _walk(tokens: Sequence[Token], styles: Styles) -> Iterator[Leaf]:
     around: list[_Container] = []
     top = at = 0
     while at < len(tokens):
@@ -76,10 +76,10 @@ def _walk(tokens: Sequence[Token], palette: Palette) -> Iterator[Leaf]:
         if token.level == 0 and token.map:
             top = token.map[0]
         if token.type == "list_item_open":
-            mark = f"{token.info}{token.markup} " if token.info else f"{palette.bullet} "
+            mark = f"{token.info}{token.markup} " if token.info else f"{styles.bullet} "
             around.append(_Container(mark, " " * len(mark)))
         elif token.type == "blockquote_open":
-            around.append(_Container(palette.bar, palette.bar))
+            around.append(_Container(styles.bar, styles.bar))
         elif token.type in ("list_item_close", "blockquote_close"):
             around.pop()
         elif (kind := _KINDS.get(token.type)) is not None:

@@ -24,7 +24,9 @@ class Emulator:
     ``child`` runs in the forked process, with the terminal as its standard streams.
     """
 
-    def __init__(self, child: Callable[[], None], columns: int = 80, rows: int = 24, **variables: str) -> None:
+    def __init__(
+        self, child: Callable[[], None], columns: int = 80, rows: int = 24, **variables: str
+    ) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=1)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""

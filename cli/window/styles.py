@@ -53,7 +53,7 @@ _PLAIN = Style.null()
 
 
 @dataclass(frozen=True)
-class Palette:
+class Styles:
     """The styles of Markdown. Without ``colours`` inline code keeps its backticks: nothing else shows it."""
 
     colours: bool
