@@ -21,6 +21,8 @@ from edgedec.cli.session_file import SessionFile
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
+from edgedec.runtime.config import NO_TEMPLATE
+from edgedec.session.session_file import check_place
 
 _SEEDS = 1_000_000
 """A chat draws one of so many, short enough to type again."""
@@ -55,6 +57,8 @@ _SEEDS = 1_000_000
     help="When the context is full: drop the oldest turns, or stop with an error; or, lossy, slide: the "
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
 )
+@opt.raw_option
+@opt.template_option
 @opt.reply_options
 @click.pass_context
 def command(
@@ -68,6 +72,9 @@ def command(
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
 
+    A base model has no chat template. With --raw it continues the lines that you type; --template gives it,
+    or any other model, a template from a file.
+
     When the conversation no longer fits the context, its oldest turns are dropped, until three quarters are
     filled; the system message stays. The turns that stay are read again: they stand elsewhere now.
 
@@ -78,13 +85,14 @@ def command(
     newest tokens and a draft of what follows attend to (a model that drafts says what follows, see --draft,
     or else what followed before), in place of what is newest.
     """
-    opened = open_model(ctx, model, run_config(options, when_full=when_full))
-    if (template := opened.loaded.template) is None:
-        screen.dim(f"note: {opened.name} is a base model without a chat template; it continues text")
-    else:
-        template.compile()  # a broken one shows now, not after the first turn was typed
-    system = options["system"] if template is not None else None
-    chat = opened.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    if session_file:
+        check_place(session_file)
+    if options["raw"]:
+        options["template"] = NO_TEMPLATE
+    opened = open_model(ctx, model, run_config(options, when_full=when_full), to_chat=True)
+    if opened.loaded.template:
+        opened.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
+    chat = opened.chat(system=options["system"], max_tokens=options["max_tokens"], stop=options["stops"])
     if options["seed"] is None:
         chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(_SEEDS)))
     kept = SessionFile(session_file, chat) if session_file else None

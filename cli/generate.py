@@ -12,7 +12,7 @@ from edgedec.cli import generate_batch, screen, text_input, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_model, run_config, say_overrun
+from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
 from edgedec.core.errors import UsageError
@@ -43,7 +43,8 @@ _BATCH = 4
 )
 @opt.model_option
 @click.option("-p", "--prompt", metavar="TEXT", help="The prompt; - reads it from standard input.")
-@click.option("--raw", is_flag=True, help="Continue the prompt as it stands, without the chat template.")
+@opt.raw_option
+@opt.template_option
 @click.option(
     "--input", "source", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
     help="Answer every line of a file as a prompt of its own; - reads standard input.",
@@ -103,8 +104,6 @@ def command(
         return
     if batch is not None:
         raise UsageError("--batch is for --input", hint="give a file with a prompt on every line")
-    if options["raw"] and options["system"]:
-        raise UsageError("--system has no place in a raw prompt", hint="leave out --raw or --system")
     config = run_config(options, when_full=when_full)
     text_input.check_prompt(prompt)
     _answer(open_model(ctx, model, config), prompt, options)
@@ -137,8 +136,13 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
 
 
 def without_template(model: Model, options: dict[str, Any]) -> tuple[bool, str | None]:
-    """Return whether text is continued as it stands, and the system message, which is lost then."""
+    """Return whether text is continued as it stands, and the system message.
+
+    Raises UsageError for a system message to a model without a template.
+    """
     if model.loaded.template is None and not options["raw"]:
+        if options["system"]:
+            raise no_system(model)
         notice(f"note: {model.name} is a base model without a chat template; it continues text")
         return True, None
     return options["raw"], options["system"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import progress
+from edgedec.cli import contradictions, progress
 from edgedec.cli.options import sampling_named
 from edgedec.cli.seams import seams
+from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
 from edgedec.sampling import SamplingParams
@@ -16,8 +19,9 @@ from edgedec.sampling import SamplingParams
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
     from edgedec.runtime.config import RunConfig
+    from edgedec.runtime.loaded_model import LoadedModels
 
-_RUN = ("threads", "context", "kv", "memory", "draft", "draft_tokens", "history")
+_RUN = ("threads", "context", "kv", "memory", "draft", "draft_tokens", "history", "template")
 
 
 def run_config(
@@ -25,8 +29,9 @@ def run_config(
 ) -> RunConfig:
     """Return the settings that a command's options name; options it does not have keep their defaults.
 
-    Raises UsageError.
+    Raises UsageError, also for options of the command line that contradict each other.
     """
+    contradictions.refuse(click.get_current_context())
     from edgedec.runtime.config import RunConfig
 
     chosen = {name: options[name] for name in _RUN if name in options}
@@ -47,15 +52,34 @@ def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
         return fetch(name, config, seams(ctx).store(), report)
 
 
-def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
-    """Open a model by name or path; it is closed when the command ends."""
+def open_model(ctx: click.Context, name: str, config: RunConfig, *, to_chat: bool = False) -> Model:
+    """Open a model by name or path; it is closed when the command ends.
+
+    ``to_chat``: raise UsageError, before anything is measured, for a base model unless ``config`` has a
+    template or does without one.
+    """
     from edgedec import api
 
     given = seams(ctx)
     bundles = fetch_bundles(ctx, name, config)
-    model = api.open(bundles, config, store=given.store(), notice=progress.notice, load=given.load)
+
+    def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
+        models = given.load(bundle, drafts, threads)
+        if to_chat and models.target.template is None and config.template is None:
+            raise UsageError(
+                f"{models.target.name} is a base model: it continues text, and has no chat template",
+                hint="--raw continues the lines that you type, --template FILE gives it a template",
+            )
+        return models
+
+    model = api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
     ctx.call_on_close(model.close)
     return model
+
+
+def no_system(model: Model) -> UsageError:
+    """Return the error for a system message where there is no chat template."""
+    return UsageError(f"{model.name} has no chat template, so no system message either")
 
 
 def say_overrun(model: Model) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.units import parse_size
 from edgedec.models.recipes import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
@@ -27,6 +27,26 @@ kv_option = click.option(
     help="How the cache keeps keys and values: fp16 or int8. int8 takes about half the memory; its replies "
     "are not exactly those of fp16, and with and without drafts they are the same.",
 )  # fmt: skip
+
+
+MOST_TEMPLATE_BYTES = 1_000_000
+
+
+def read_template(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
+    """Return the text of a chat template. Raises NotFoundError, BadFileError."""
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_TEMPLATE_BYTES + 1)
+    except OSError as error:
+        raise NotFoundError(f"{path} cannot be read ({error.strerror})", hint="name a text file") from error
+    if len(data) > MOST_TEMPLATE_BYTES or not data.strip():
+        raise BadFileError(f"{path} is no chat template: it is {'too long' if data.strip() else 'empty'}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
 
 
 class Size(click.ParamType[int]):
@@ -129,6 +149,16 @@ _RUNTIME = (
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "
         "what drafters learned. edgedec clean --history removes it.",
     ),
+)  # fmt: skip
+
+
+raw_option = click.option(
+    "--raw", is_flag=True, help="Continue the text as it stands, without the chat template."
+)
+
+template_option = click.option(
+    "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
+    help="Use the chat template (Jinja) in this file, not the model's own.",
 )  # fmt: skip
 
 

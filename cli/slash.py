@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.cli.opening import no_system
 from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _system(context: Context, argument: str) -> None:
         context.say(f"System message: {context.chat.system or 'none'}")
         return
     if context.model.loaded.template is None:
-        raise UsageError(f"{context.model.name} has no chat template, so no system message either")
+        raise no_system(context.model)
     context.chat.set_system(None if argument == "-" else argument)
     change = "removed" if argument == "-" else "set"
     context.say(f"System message {change}; the conversation starts over.")

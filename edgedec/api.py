@@ -61,7 +61,7 @@ def open(
     """
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
-    models = load(bundles.target, bundles.drafts, config.threads)
+    models = load(bundles.target, bundles.drafts, config.threads).with_template(config.template)
     return Model(models, config, Surroundings(store.home, notice))
 
 

@@ -22,6 +22,9 @@ MOST_CONVERSATIONS = 16
 """Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
 
 
+NO_TEMPLATE = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """How a model runs: threads, KV cache, memory budget, drafters.
@@ -50,6 +53,8 @@ class RunConfig:
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
+    template: str | None = None
+    """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
     sampling: SamplingParams | SamplingRule | None = None
     """How replies are drawn unless a call says otherwise; the memory plan has room for it. None: as the
     model's preset says, with seed 0.

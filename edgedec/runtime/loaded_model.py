@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,16 @@ class LoadedModels:
     target: LoadedModel
     drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
 
+    def with_template(self, source: str | None) -> LoadedModels:
+        """Return them with another chat template for the target, as ``RunConfig.template`` says."""
+        if source is None:
+            return self
+        from edgedec.text.template import ChatTemplate
+
+        codec, told = self.target.codec, _told(self.target.tokenizer, self.target.manifest)
+        template = ChatTemplate(source, **told) if source else None
+        return replace(self, target=replace(self.target, codec=replace(codec, template=template)))
+
 
 def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
@@ -100,9 +110,13 @@ def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> Cha
         return None
     from edgedec.text.template import ChatTemplate
 
+    return ChatTemplate.load(bundle, **_told(tokenizer, manifest))
+
+
+def _told(tokenizer: Tokenizer, manifest: Manifest) -> dict[str, str]:
+    """Return the texts of tokens that a template is told."""
     bos, eos = manifest.tokenizer.bos_id, manifest.tokenizer.eos_ids[:1]
-    return ChatTemplate.load(
-        bundle,
-        bos="" if bos is None else tokenizer.token_text(bos),
-        eos="".join(tokenizer.token_text(token) for token in eos),
-    )
+    return {
+        "bos": "" if bos is None else tokenizer.token_text(bos),
+        "eos": "".join(tokenizer.token_text(token) for token in eos),
+    }

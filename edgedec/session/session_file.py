@@ -19,6 +19,7 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from edgedec.core.errors import (
     EdgeDecError,
     NotFoundError,
     Remedy,
+    StorageError,
     UnsupportedError,
     UsageError,
 )
@@ -73,11 +75,10 @@ class _Hashing:
 def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], None]) -> None:
     """Replace the file at ``path`` once all is written; ``body`` writes the KV cache.
 
-    Raises StorageError, and UsageError for a path that is there and no file.
+    Raises StorageError, NotFoundError for a folder that does not exist, and UsageError for a path that is
+    there and no file.
     """
-    with storage_errors(str(path)):
-        path = real_path(path)
-        _check_kind(path)
+    path = _placed(path)
     head = json.dumps(document, ensure_ascii=False)
     with atomic_path(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -88,6 +89,35 @@ def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], N
             stream.write(hashing.sha256.digest())
             stream.flush()
             os.fsync(descriptor)  # or a power cut could leave the new name without its content
+
+
+def check_place(path: Path) -> None:
+    """Find out whether ``write_file`` can write at ``path``, by an empty file beside it that goes away again.
+
+    Raises NotFoundError for a folder that does not exist, StorageError, and UsageError for a path that is
+    there and no file.
+    """
+    real = _placed(path)
+    probe = real.with_name(f"{real.name}.partial-{secrets.token_hex(4)}")
+    try:
+        with storage_errors(str(path), elsewhere="give another file"):
+            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            probe.unlink()
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", hint="give another file") from error
+
+
+def _placed(path: Path) -> Path:
+    """Return the real path of a file that may be written. Raises NotFoundError, StorageError, UsageError."""
+    with storage_errors(str(path), elsewhere="give another file"):
+        _check_kind(path)
+        real = real_path(path)
+        if not real.parent.exists():
+            hint = "make it first, or give another file"
+            raise NotFoundError(f"there is no folder {real.parent} for {path}", hint=hint)
+        if not real.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    return real
 
 
 def remove_leftovers(path: Path) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+
+import pytest
 
 from tests.cli.support import Home, assert_one_line, run
 
@@ -47,15 +50,53 @@ def test_reset_system_stats_help_and_quit(home: Home) -> None:
     assert removed.stderr.endswith("System message: none\n")
 
 
-def test_a_base_model_says_what_it_does(home: Home) -> None:
+def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:
     home.install()
     model = home.parrot(chat=False, speak=lambda context: context[-1])
-    result = run(home.seams(model), "chat", "--max-tokens", "2", stdin="z\n")
-    assert result.stdout == "zz\n"
-    assert result.stderr == "note: parrot is a base model without a chat template; it continues text\n"
-    refused = run(home.seams(model), "chat", stdin="/system x\n")
+    asked = run(home.seams(model), "chat", "--max-tokens", "2", stdin="z\n")
+    assert_one_line(asked, 2, "parrot is a base model", "--raw", "--template FILE")
+    result = run(home.seams(model), "chat", "--raw", "--max-tokens", "2", stdin="z\n")
+    assert (result.stdout, result.stderr) == ("zz\n", "")
+    refused = run(home.seams(model), "chat", "--raw", stdin="/system x\n")
     assert refused.exit_code == 2
     assert "parrot has no chat template, so no system message either" in refused.stderr
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_template_from_a_file_comes_before_the_model_s_own(
+    home: Home, tmp_path: Path, chat: bool
+) -> None:
+    """In the end the model repeats the last character of its prompt, which the template says."""
+    home.install()
+    file = tmp_path / "template.jinja"
+    file.write_text("{% for message in messages %}{{ message.content }}q{% endfor %}")
+    model = home.parrot(chat=chat, speak=lambda context: context[-1])
+    options = ("--template", str(file), "--max-tokens", "2")
+    assert run(home.seams(model), "chat", *options, stdin="z\n").stdout == "qq\n"
+    assert run(home.seams(model), "generate", *options, "-p", "z").stdout == "qq\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"{% for %}", 4, "the chat template"),
+        (b"{{ ''.__class__.__mro__ }}", 4, "the chat template"),
+        (b"{% for i in range(10**9) %}x{% endfor %}", 4, "the chat template"),
+        (b"\xff", 4, "is not UTF-8 text"),
+        (b" \n", 4, "is empty"),
+        (b"x" * 1_000_001, 4, "is too long"),
+        (None, 3, "cannot be read"),
+    ],
+)
+def test_a_template_from_a_file_is_not_trusted(
+    home: Home, tmp_path: Path, content: bytes | None, status: int, words: str
+) -> None:
+    home.install()
+    file = tmp_path / "template.jinja"
+    if content is not None:
+        file.write_bytes(content)
+    result = run(home.seams(home.parrot("Hello.")), "chat", "--template", str(file), stdin="Hi\n")
+    assert_one_line(result, status, words)
 
 
 def test_errors_end_a_pipe(home: Home) -> None:

@@ -97,6 +97,53 @@ def test_a_broken_file_is_refused_and_stays(home: Home) -> None:
     assert_one_line(run(seams, "chat", "--session", str(home.path), stdin="Hi\n"), 2, "is not a file")
 
 
+@pytest.mark.parametrize(
+    ("place", "status", "words"),
+    [
+        ("new/folder/talk", 3, ["there is no folder", "new/folder"]),
+        ("folder", 2, ["folder is not a file"]),
+        ("file/talk", 7, ["file/talk", "a file is in the way"]),
+        ("link", 3, ["there is no folder", "gone"]),
+        ("circle", 7, ["circle", "a symbolic link is in the way"]),
+        ("closed/talk", 7, ["no permission to write", "closed/talk"]),
+        ("x" * 300, 7, ["the name is too long"]),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_opened(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, status: int, words: list[str]
+) -> None:
+    home.install()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "link").symlink_to("gone/talk")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "closed").mkdir()
+    real = os.open
+
+    def guarded(path: str | Path, *args: Any, **others: Any) -> int:
+        if Path(path).parent.name == "closed":  # the permissions of the folder would not stop root
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, *args, **others)
+
+    monkeypatch.setattr("edgedec.session.session_file.os.open", guarded)
+    before = sorted(tmp_path.rglob("*"))
+    result = run(home.seams(home.parrot("No.")), "chat", "--session", str(tmp_path / place), stdin="Hi\n")
+    assert_one_line(result, status, *words)
+    assert home.opened == []
+    assert sorted(path for path in tmp_path.rglob("*") if home.path not in path.parents) == [
+        path for path in before if home.path not in path.parents
+    ]
+
+
+def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
+    home.install()
+    place = tmp_path / "new" / "talk"
+    result = run(home.seams(home.parrot("Yes.")), "chat", stdin=f"Hi\n/save {place}\n")
+    assert (result.exit_code, result.stdout) == (3, "Yes.\n")
+    assert "there is no folder" in result.stderr
+    assert not place.parent.exists()
+
+
 def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) -> None:
     home.install()
     talk, other = home.path / "talk", home.path / "other"

@@ -1,0 +1,67 @@
+"""Options that contradict each other: refused, because one of them would be ignored in silence.
+
+A value that changes nothing is no contradiction: a seed beside the temperature 0, for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from edgedec.core.errors import UsageError
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An option by its parameter's name, and the other options that leave it no meaning."""
+
+    given: str
+    against: Callable[[Options], bool]
+    message: str
+    hint: str
+
+
+def _no_drafts(options: Options) -> bool:
+    return bool(options.get("draft") == "off")
+
+
+def _nothing_kept(options: Options) -> bool:
+    """Whether drafters are all that could learn something, as in generate, and there are none."""
+    return _no_drafts(options) and bool(options["history"]) and "prompt" in options
+
+
+def _raw(options: Options) -> bool:
+    return bool(options.get("raw"))
+
+
+def _no_json(options: Options) -> bool:
+    return not options["as_json"]
+
+
+def _many(options: Options) -> bool:
+    return options["source"] is not None
+
+
+_ONE = "leave one out"
+RULES = (
+    Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
+    Rule("trace", _no_drafts, "--trace shows drafts, and --draft off makes none", _ONE),
+    Rule("history", _nothing_kept, "--history is of drafters, and --draft off has none", _ONE),
+    Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
+    Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
+    Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
+    Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),
+)
+
+
+def refuse(ctx: click.Context) -> None:
+    """Raise UsageError if options of this command line contradict each other."""
+    for rule in RULES:
+        if ctx.get_parameter_source(rule.given) is ParameterSource.COMMANDLINE and rule.against(ctx.params):
+            raise UsageError(rule.message, hint=rule.hint)
