@@ -7,6 +7,8 @@ from collections.abc import Callable
 from edgedec.core.errors import EdgeDecError, Remedy
 from edgedec.core.units import size_up
 
+_KNOWN = "`edgedec list` shows the names; owner/repo of the model hub, a file or a folder will do too"
+
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",
     "context": lambda least: f"use --context {least} or more",
@@ -15,6 +17,7 @@ _SET: dict[str, Callable[[int | str], str]] = {
     "conversations": lambda most: f"use --batch with 1 to {most}",
     "model": lambda name: f"start with `edgedec chat -m {name}`",
     "pull": lambda name: f"edgedec pull {name}",
+    "known_model": lambda names: f"did you mean {names}? {_KNOWN}",
 }
 """Wordings of the remedies that have a value."""
 
@@ -32,6 +35,7 @@ _CHANGE: dict[str, str] = {
     "model": "use a smaller model",
     "export": "export the model for EdgeDec's kernels",
     "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
+    "known_model": _KNOWN,
     "save": "in a chat, /save writes a conversation and /load reads it",
 }
 """Wordings of the remedies that have none."""

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
 
-__all__ = ["BACKENDS", "QUANTS", "ROLES", "export_gguf", "export_huggingface", "huggingface_files"]
+__all__ = [
+    "BACKENDS",
+    "QUANTS",
+    "ROLES",
+    "check_huggingface",
+    "export_gguf",
+    "export_huggingface",
+    "huggingface_files",
+]
 
 QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
 """Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
@@ -100,6 +108,23 @@ def export_huggingface(
         name=name,
         progress=progress,
     )
+
+
+def check_huggingface(source: Path) -> None:
+    """Check that EdgeDec builds a graph for ``config.json`` in the directory ``source``.
+
+    Raises UnsupportedError, NotFoundError or BadFileError.
+    """
+    from edgedec.export.huggingface.config import builds, read_config
+    from edgedec.export.huggingface.files import read_object
+
+    config = read_object(source / "config.json", required=True)
+    if not builds(config):
+        kind = config.get("model_type")
+        raise UnsupportedError(
+            f"EdgeDec builds no graph for models of type {kind}", hint="choose a repository with GGUF files"
+        )
+    read_config(config)
 
 
 def huggingface_files(source: Path) -> list[Path]:

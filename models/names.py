@@ -5,15 +5,21 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.errors import NotFoundError, Remedy
+from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import slug
 from edgedec.models.recipes import RECIPES, HubFile, Licence, Recipe
 from edgedec.models.sources.verify import Expected
 
-HUB_PREFIX = "hf:"
+if TYPE_CHECKING:
+    from edgedec.models.sources.hub_listing import Located
+
+_NEAR = 3
+"""Most names that are suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +31,14 @@ class Job:
     licence: Licence | None = None
     recipe: Recipe | None = None
     hub: HubFile | None = None
+    located: Located | None = None
 
 
 def store_name(reference: str) -> str:
-    """Return the directory name for a recipe, an ``hf:`` reference or an installed name.
+    """Return the directory name for a recipe or an installed name.
 
     Raises NotFoundError for any other text.
     """
-    if reference.startswith(HUB_PREFIX):
-        return hub_name(parse_hub(reference))
     if reference.lower() in RECIPES:
         return reference.lower()
     if reference != slug(reference):
@@ -41,35 +46,42 @@ def store_name(reference: str) -> str:
     return reference
 
 
-def hub_name(file: HubFile) -> str:
-    """Return ``owner--repo--file`` without the suffix."""
-    return slug("--".join([*file.repo.split("/"), *file.file.removesuffix(".gguf").split("/")]))
+def hub_file(reference: str) -> HubFile | None:
+    """Return the file on the hub, or the choice of one, that a reference names; None for other references.
 
-
-def parse_hub(reference: str) -> HubFile:
-    """Parse ``hf:owner/repo/file.gguf``; the file may lie in folders. Raises UsageError for another form."""
-    parts = reference.removeprefix(HUB_PREFIX).split("/")
-    if len(parts) < 3 or not all(parts) or ".." in parts or not parts[-1].lower().endswith(".gguf"):
-        raise UsageError(
-            f"{reference} is not a file on the model hub", hint="the form is hf:owner/repo/file.gguf"
-        )
-    return HubFile("/".join(parts[:2]), "/".join(parts[2:]))
+    Raises UsageError for one that can only mean the hub and has a wrong form.
+    """
+    return parse_hub(reference) if names_hub(reference) or may_name_hub(reference) else None
 
 
 def job_for(reference: str, installed: Iterable[str]) -> Job:
-    """Return the job for a recipe or an ``hf:`` reference. Raises NotFoundError, with names that are near."""
-    if reference.startswith(HUB_PREFIX):
-        file = parse_hub(reference)
-        return Job(hub_name(file), Expected(Path(file.file).name), hub=file)
+    """Return the job for a recipe. Raises NotFoundError, with names that are near."""
     recipe = RECIPES.get(reference) or RECIPES.get(reference.lower())
     if recipe is None:
         raise unknown(reference, installed)
     return job_of(recipe)
 
 
+def job_for_hub(file: HubFile) -> Job:
+    """Return the job for a file on the hub. Without a file name the hub is asked; raises as ``locate``."""
+    if file.file:
+        return Job(hub_name(file), Expected(Path(file.file).name), hub=file)
+    from edgedec.models.sources.hub_listing import locate
+
+    located = locate(file)
+    name = hub_name(replace(file, file=located.file.file))
+    if located.file.file:
+        stated = located.files[0]
+        expected = Expected(Path(stated.path).name, stated.bytes, stated.sha256)
+    else:
+        expected = Expected(name)
+    return Job(name, expected, located.licence, hub=located.file, located=located)
+
+
 def job_of(recipe: Recipe) -> Job:
-    """Return the job for a recipe."""
-    expected = Expected(recipe.file_name, recipe.bytes, recipe.sha256)
+    """Return the job for a recipe. Without a hash its bytes are an estimate, and nothing is held to them."""
+    file_name = recipe.file_name or f"{recipe.name}.gguf"
+    expected = Expected(file_name, recipe.bytes if recipe.sha256 else None, recipe.sha256)
     return Job(recipe.name, expected, recipe.licence, recipe, recipe.hub)
 
 
@@ -84,8 +96,10 @@ def job_for_file(sha256: str, path: Path) -> Job:
 
 def looks_like_path(reference: str) -> bool:
     """Return whether a reference has the form of a path rather than of a model's name."""
-    if reference.startswith(HUB_PREFIX):
+    if names_hub(reference):
         return False
+    if may_name_hub(reference):  # a file or folder that exists comes first
+        return Path(reference).exists()
     separators = {"/", os.sep, os.altsep or "/"}
     return (
         any(s in reference for s in separators)
@@ -94,12 +108,25 @@ def looks_like_path(reference: str) -> bool:
     )
 
 
+def near(text: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names that are like a text, those first that begin with it.
+
+    >>> near("qwen", ["smollm2-135m", "qwen2.5-coder-1.5b"])
+    ['qwen2.5-coder-1.5b']
+    """
+    wanted, known = text.lower(), sorted(set(names))
+    found = [name for name in known if wanted and name.lower().startswith(wanted)]
+    found += [name for name in known if len(wanted) > 1 and wanted in name.lower()]
+    found += difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5)
+    return list(dict.fromkeys(found))[:_NEAR]
+
+
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     """Return the error for a name that is neither installed nor a recipe."""
-    names = sorted({*installed, *RECIPES})
-    near = difflib.get_close_matches(reference.lower(), names, n=3, cutoff=0.5)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    similar = ", ".join(near(reference, {*installed, *RECIPES})) or None
+    meant = f"did you mean {similar}? " if similar else ""
     return NotFoundError(
         f"no model named {reference or repr(reference)}",
-        hint=f"{meant}known: {', '.join(names)}, hf:owner/repo/file.gguf, or a path to a .gguf or directory",
+        hint=f"{meant}a model has the name of a recipe, {FORMS}, or is a path to a .gguf or directory",
+        remedy=Remedy("known_model", similar),
     )

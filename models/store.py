@@ -9,20 +9,31 @@ import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, NotFoundError, Remedy
+from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, Remedy
 from edgedec.core.files import sha256_of
 from edgedec.core.home import default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.models.disk import bytes_under
+from edgedec.models.hub_names import hub_name, may_name_hub
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
-from edgedec.models.names import HUB_PREFIX, Job, job_for, job_for_file, looks_like_path, store_name, unknown
-from edgedec.models.recipes import RECIPES
+from edgedec.models.names import (
+    Job,
+    hub_file,
+    job_for,
+    job_for_file,
+    job_for_hub,
+    looks_like_path,
+    store_name,
+    unknown,
+)
+from edgedec.models.pins import installed_from
+from edgedec.models.recipes import RECIPES, HubFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +56,10 @@ class Store:
     A reference to a model is one of these:
 
     - the name of a recipe or of an installed model
-    - ``hf:owner/repo/file.gguf``
     - the path of a .gguf file, a bundle or a Hugging Face directory
+    - on the model hub: ``owner/repo``, ``owner/repo:QUANT``, ``hf:owner/repo/file.gguf``, an address
+
+    A path that exists comes before the name ``owner/repo`` on the hub.
 
     ``notice`` receives lines for the user (licence, waiting); they go to standard error by default. With
     ``apart`` a missing model is prepared in a process of its own, so its memory is free again afterwards.
@@ -70,10 +83,10 @@ class Store:
 
     def path(self, name: str) -> Path:
         """Return the bundle of an installed model. Raises NotFoundError when it is not installed."""
-        path = self._layout.model(store_name(name))
-        if is_bundle(path):
+        stored = self._stored(name)
+        if stored and is_bundle(path := self._layout.model(stored)):
             return path
-        if name.startswith(HUB_PREFIX) or name.lower() in RECIPES:
+        if hub_file(name) or name.lower() in RECIPES:
             raise NotFoundError(f"{name} is not installed", hint="pull it", remedy=Remedy("pull", name))
         raise unknown(name, self._names())
 
@@ -81,7 +94,8 @@ class Store:
         """Return the bundle of a reference; pull or export it first if need be. Raises as ``pull`` does."""
         if not reference:
             raise unknown(reference, self._names())
-        if not self._is_path(reference) and is_bundle(path := self._layout.model(store_name(reference))):
+        stored = None if self._is_path(reference) else self._stored(reference)
+        if stored and is_bundle(path := self._layout.model(stored)):
             return path
         return self.pull(reference, progress=progress)
 
@@ -105,7 +119,8 @@ class Store:
         path = self._path_of(reference)
         if ready := self._ready(reference, path, force):
             return ready
-        job = None if path else job_for(reference, self._names())
+        hub = None if path else hub_file(reference)
+        job = None if path or hub else job_for(reference, self._names())
         if self._apart:
             from edgedec.models.apart import Order, prepare_apart
 
@@ -114,17 +129,21 @@ class Store:
             return prepare_apart(order, self._notice, progress)
         if path:
             return self._from_path(path, progress, force)
+        if hub:
+            job = self._hub_job(reference, hub, source)
         assert job is not None
         return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
 
     def remove(self, name: str) -> None:
         """Delete an installed model, its partial downloads and its kept source. Raises NotFoundError."""
-        stored = store_name(name)
+        stored = self._stored(name)
+        if stored is None:
+            raise NotFoundError(f"{name} is not installed")
         places = (self._layout.model(stored), self._layout.downloads(stored), self._layout.kept(stored))
         if not any(place.is_dir() for place in places):
             raise (
                 unknown(name, self._names())
-                if name.lower() not in RECIPES
+                if name.lower() not in RECIPES and not hub_file(name)
                 else NotFoundError(f"{name} is not installed")
             )
         with self._lock(stored):
@@ -146,11 +165,27 @@ class Store:
         return looks_like_path(reference) or given
 
     def _known(self, reference: str) -> bool:
-        return (
-            reference.startswith(HUB_PREFIX)
-            or reference.lower() in RECIPES
-            or is_bundle(self._layout.model(slug(reference)))
-        )
+        return reference.lower() in RECIPES or is_bundle(self._layout.model(slug(reference)))
+
+    def _stored(self, reference: str) -> str | None:
+        """Return the name in the store for a reference that is no path; None for a hub name without a file
+        that is not installed. Raises NotFoundError and UsageError.
+        """
+        file = hub_file(reference)
+        if file is None:
+            return store_name(reference)
+        return hub_name(file) if file.file else installed_from(self._layout.installed(), file)
+
+    def _hub_job(self, reference: str, file: HubFile, source: Path | None) -> Job:
+        if source is not None and not file.file:
+            file = replace(file, file=source.name)
+        try:
+            return job_for_hub(file)
+        except (NotFoundError, DownloadError) as error:
+            if may_name_hub(reference):
+                here = f"there is no file or folder {reference}"
+                raise error.reworded(f"{here}, and {error.message}") from error
+            raise
 
     def _path_of(self, reference: str) -> Path | None:
         """Return a reference as a path; None for a name. Raises NotFoundError or BadFileError."""
@@ -170,7 +205,7 @@ class Store:
         """Return the bundle of a reference that needs no work; None for others."""
         if path and is_bundle(path):
             return path
-        name = LocalIndex(self._layout.local_index).name_of(path) if path else store_name(reference)
+        name = LocalIndex(self._layout.local_index).name_of(path) if path else self._stored(reference)
         if force or name is None or not _is_installed(self._layout.model(name)):
             return None
         if not path:

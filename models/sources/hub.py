@@ -1,33 +1,40 @@
-"""Fetch a GGUF from the model hub.
+"""Fetch a model from the model hub: a GGUF file, or the files of a Hugging Face directory.
 
-huggingface_hub states the address, the size and the token to use (HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE
-count). EdgeDec downloads the file itself: newer versions of that library do not resume a killed download.
+huggingface_hub states addresses, sizes, hashes and the token to use (HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE
+count). EdgeDec downloads the files itself: newer versions of that library do not resume a killed download.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, DownloadError, EdgeDecError, NotFoundError
+from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress
+from edgedec.models.pins import BY_ORDER, CHOSEN, FILE, REPO, REVISION
 from edgedec.models.recipes import HubFile
+from edgedec.models.sources.hub_errors import plain_errors
+from edgedec.models.sources.hub_listing import CONFIG, Located, RemoteFile, locate
 from edgedec.models.sources.verify import Expected, check
 
-_TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3", "huggingface_hub")
-_AGAIN = "run it again: it continues where it stopped"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelHub:
-    """A file on the hub. ``reserve`` gets its bytes before the download, and may raise StorageError."""
+    """A model on the hub. ``reserve`` gets its bytes before the download, and may raise StorageError.
+
+    Without ``located`` a ``file`` that names none is looked up first. ``facts`` are known after ``fetch``.
+    """
 
     file: HubFile
     expected: Expected
     reserve: Callable[[int], None]
+    located: Located | None = None
+    facts: dict[str, str] = field(default_factory=dict)
 
     kind = "model hub"
 
@@ -37,36 +44,84 @@ class ModelHub:
         return str(self.file)
 
     def fetch(self, into: Path, progress: Progress) -> Path:
-        """Download to ``into``; see DownloadSource.fetch. Size and hash must be those of the hub."""
-        import huggingface_hub as hub
+        """Download to ``into``; see DownloadSource.fetch. Sizes and hashes must be those of the hub.
 
-        with _plain_errors(self.file):
-            url = hub.hf_hub_url(self.file.repo, self.file.file, revision=self.file.revision)
-            remote = hub.get_hf_file_metadata(url)
-            token = None if hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else hub.get_token()
-        expected = self._refine(remote.size, remote.etag)
-        self.reserve(expected.bytes or 0)
-        path = _download(url, token, expected, into, progress)
-        try:
-            check(path, Expected(expected.file_name, expected.bytes), progress)
-        except BadFileError:
-            path.unlink()
-            raise
+        A Hugging Face model is a directory. Raises UnsupportedError for an architecture that has no graph,
+        before its weights are fetched.
+        """
+        located = self.located or (None if self.file.file else locate(self.file))
+        file = located.file if located else self.file
+        if file.file is None:
+            assert located is not None
+            path = self._directory(located, into / "model", progress)
+            commit = file.revision
+        else:
+            stated = located.files[0] if located else RemoteFile(file.file, None)
+            path, commit = self._gguf(file, stated, into, progress)
+        facts = {REPO: file.repo, FILE: file.file, REVISION: commit}
+        self.facts.update({key: value for key, value in facts.items() if value})
+        if located and located.usual:
+            self.facts[CHOSEN] = BY_ORDER
         return path
 
-    def _refine(self, size: int | None, etag: str | None) -> Expected:
+    def _gguf(
+        self, file: HubFile, stated: RemoteFile, into: Path, progress: Progress
+    ) -> tuple[Path, str | None]:
+        """Return the path of the file and the commit that it is of."""
+        import huggingface_hub as hub
+
+        assert file.file is not None
+        with plain_errors(file):
+            url = hub.hf_hub_url(file.repo, file.file, revision=file.revision)
+            remote = hub.get_hf_file_metadata(url)
+        etag = remote.etag if remote.etag and _SHA256.fullmatch(remote.etag) else None
+        expected = self._refine(stated.bytes or remote.size, stated.sha256 or etag)
+        self.reserve(expected.bytes or 0)
+        path = _download(url, expected, into, lambda done, total: progress("download", done, total))
+        _check_size(path, expected, progress)
+        return path, remote.commit_hash or file.revision
+
+    def _refine(self, size: int | None, sha256: str | None) -> Expected:
         """Complete the recipe's facts by those of the hub, where the ETag of a large file is its SHA-256."""
         wanted = self.expected
-        stated = etag if etag and re.fullmatch(r"[0-9a-f]{64}", etag) else None
         wrong_size = wanted.bytes is not None and size is not None and size != wanted.bytes
-        if wrong_size or (wanted.sha256 and stated and stated != wanted.sha256):
+        if wrong_size or (wanted.sha256 and sha256 and sha256 != wanted.sha256):
             raise BadFileError(
                 f"{self.file} on the hub is another file than the recipe names", hint="update edgedec"
             )
-        return Expected(wanted.file_name, wanted.bytes or size, wanted.sha256 or stated)
+        return Expected(wanted.file_name, wanted.bytes or size, wanted.sha256 or sha256)
+
+    def _directory(self, located: Located, into: Path, progress: Progress) -> Path:
+        """Fetch ``config.json`` first, and the rest if EdgeDec builds a graph for it."""
+        import huggingface_hub as hub
+
+        from edgedec.export import check_huggingface
+
+        self.reserve(located.bytes)
+        into.mkdir(parents=True, exist_ok=True)
+        before = 0
+        for remote in sorted(located.files, key=lambda one: one.path != CONFIG):
+            file = replace(located.file, file=remote.path)
+            expected = Expected(remote.path, remote.bytes, remote.sha256)
+
+            def report(done: int, total: int, before: int = before) -> None:
+                progress("download", before + done, max(located.bytes, before + done))
+
+            with plain_errors(file):
+                url = hub.hf_hub_url(file.repo, remote.path, revision=file.revision)
+                hub.get_hf_file_metadata(url)
+            path = _download(url, expected, into, report)
+            _check_size(path, expected, progress)
+            _check_git(path, remote)
+            before += path.stat().st_size
+            if remote.path == CONFIG:
+                check_huggingface(into)
+        return into
 
 
-def _download(url: str, token: str | None, expected: Expected, into: Path, progress: Progress) -> Path:
+def _download(url: str, expected: Expected, into: Path, report: Callable[[int, int], None]) -> Path:
+    import huggingface_hub as hub
+
     from edgedec.models.sources.download import download
     from edgedec.models.sources.pip_config import PipConfig
     from edgedec.models.sources.simple_index import Link
@@ -74,72 +129,30 @@ def _download(url: str, token: str | None, expected: Expected, into: Path, progr
 
     digest = ("sha256", expected.sha256) if expected.sha256 else None
     link = Link(url, expected.file_name, digest, expected.bytes)
-
-    def report(done: int, total: int | None) -> None:
-        progress("download", done, total or expected.bytes or 0)
-
+    token = None if hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else hub.get_token()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with Web(PipConfig(timeout=30.0), headers) as web:
-        return download(web.client(url), link, into / expected.file_name, report=report)
+        return download(
+            web.client(url),
+            link,
+            into / expected.file_name,
+            report=lambda done, total: report(done, total or expected.bytes or 0),
+        )
 
 
-@contextmanager
-def _plain_errors(file: HubFile) -> Iterator[None]:
-    from huggingface_hub import errors
-
+def _check_size(path: Path, expected: Expected, progress: Progress) -> None:
     try:
-        yield
-    except EdgeDecError:
+        check(path, Expected(expected.file_name, expected.bytes), progress)
+    except BadFileError:
+        path.unlink()
         raise
-    except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
-        raise _refused(file, error) from error
-    except (errors.RevisionNotFoundError, errors.HFValidationError) as error:
-        raise NotFoundError(
-            f"{file} is not on the model hub", hint="the form is hf:owner/repo/file.gguf"
-        ) from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        raise _unreachable(file) from error
-    except errors.EntryNotFoundError as error:
-        raise NotFoundError(f"{file.repo} on the model hub has no file {file.file}") from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _TRANSPORTS:
-            raise
-        raise _undelivered(file, error) from error
 
 
-def _refused(file: HubFile, error: Exception) -> EdgeDecError:
-    from huggingface_hub import errors
-
-    if isinstance(error, errors.GatedRepoError):
-        return DownloadError(
-            f"{file.repo} is gated on the model hub",
-            hint="accept its terms there, then set HF_TOKEN to your token",
-        )
-    if _status(error) in (401, 403):
-        return NotFoundError(
-            f"{file.repo} does not exist on the model hub, or is private",
-            hint="for a private one set HF_TOKEN",
-        )
-    return NotFoundError(
-        f"{file.repo} does not exist on the model hub", hint="the form is hf:owner/repo/file.gguf"
-    )
-
-
-def _undelivered(file: HubFile, error: Exception) -> EdgeDecError:
-    status = _status(error)
-    if status in (401, 403):
-        return _refused(file, error)
-    if type(error).__name__.startswith(("Connect", "Proxy")):
-        return _unreachable(file)
-    reason = f"it answered {status}" if status else type(error).__name__
-    return DownloadError(f"the model hub did not deliver {file}: {reason}", hint=_AGAIN)
-
-
-def _unreachable(file: HubFile) -> DownloadError:
-    return DownloadError(
-        f"the model hub cannot be reached for {file}", hint=f"check the connection; {_AGAIN}"
-    )
-
-
-def _status(error: Exception) -> int | None:
-    return getattr(getattr(error, "response", None), "status_code", None)
+def _check_git(path: Path, remote: RemoteFile) -> None:
+    """Raise BadFileError unless a small file is the git object that the listing states."""
+    if remote.sha256 or not remote.git_sha1:
+        return
+    data = path.read_bytes()
+    if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() != remote.git_sha1:
+        path.unlink()
+        raise BadFileError(f"{remote.path} is not the file that the model hub states", hint="pull it again")

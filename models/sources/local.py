@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgedec.core.errors import NotFoundError
 from edgedec.core.progress import Progress
+from edgedec.models.sources import NO_FACTS
 from edgedec.models.sources.verify import Expected, check
 
 
@@ -18,6 +19,7 @@ class LocalFile:
     expected: Expected
 
     kind = "local file"
+    facts = NO_FACTS
 
     @property
     def origin(self) -> str:

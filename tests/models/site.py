@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import re
 import threading
 import time
@@ -57,6 +58,28 @@ class Site:
             f'<html><a href="../..{path}{fragment}">{name}</a></html>'.encode()
         )
         return path
+
+    def add_repository(self, repo: str, files: dict[str, bytes], *, large: str = r"\.gguf$") -> str:
+        """Answer as the model hub does for a repository; returns its commit, which its content decides.
+
+        Files whose path matches ``large`` have a SHA-256 in the listing, others that of a git object.
+        """
+        commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
+        siblings = []
+        for path, data in files.items():
+            blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+            one: dict[str, object] = {"rfilename": path, "size": len(data), "blobId": blob}
+            if re.search(large, path):
+                digest = hashlib.sha256(data).hexdigest()
+                one["lfs"] = {"size": len(data), "sha256": digest, "pointerSize": 130}
+            siblings.append(one)
+            for revision in ("main", commit):
+                self.files[f"/{repo}/resolve/{revision}/{path}"] = data
+        listing = {"id": repo, "sha": commit, "siblings": siblings, "tags": ["license:apache-2.0"]}
+        for page in (f"/api/models/{repo}", f"/api/models/{repo}/revision/{commit}"):
+            self.files[page] = json.dumps(listing).encode()
+        self.headers["X-Repo-Commit"] = commit
+        return commit
 
 
 def wheel_bytes(members: dict[str, bytes]) -> bytes:

@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,15 +38,18 @@ seen = []
 
 def export_gguf(source, out, *, name=None, provenance=None, progress=None):
     seen.append(dict(provenance))
-    write_bundle(out, source, name)
+    write_bundle(out, source, name, provenance)
 
 edgedec.export.export_gguf = export_gguf
-stages = []
+stages, notices = [], []
+home, reference, force = Path(sys.argv[1]), sys.argv[2], sys.argv[3:] == ["force"]
 try:
-    path = Store(Path(sys.argv[1])).pull(sys.argv[2], progress=lambda *step: stages.append(step))
-    print(json.dumps({"path": path.name, "provenance": seen, "last": stages[-1] if stages else None}))
+    store = Store(home, notice=notices.append)
+    path = store.pull(reference, force=force, progress=lambda *step: stages.append(step))
+    answer = {"path": path.name, "provenance": seen, "last": stages[-1] if stages else None}
 except EdgeDecError as error:
-    print(json.dumps({"error": type(error).__name__, "text": str(error)}))
+    answer = {"error": type(error).__name__, "status": error.exit_code, "text": str(error)}
+print(json.dumps({**answer, "notices": notices}))
 """
 
 
@@ -57,9 +61,10 @@ class Hub:
     home: Path
     environment: dict[str, str]
 
-    def pull(self, reference: str = REFERENCE, **environment: str) -> dict[str, object]:
+    def pull(self, reference: str = REFERENCE, *options: str, **environment: str) -> dict[str, Any]:
+        """Pull in a new process; the option ``force`` does so again."""
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(self.home), reference],
+            [sys.executable, "-c", PROGRAM, str(self.home), reference, *options],
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
@@ -68,7 +73,7 @@ class Hub:
         )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
-        answer: dict[str, object] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
 
@@ -95,8 +100,17 @@ def test_a_file_is_fetched_verified_and_exported(hub: Hub) -> None:
     answer = hub.pull()
     assert answer == {
         "path": "owner--repo--folder--m",
-        "provenance": [{"kind": "model hub", "origin": REFERENCE}],
+        "provenance": [
+            {
+                "kind": "model hub",
+                "origin": REFERENCE,
+                "repo": "owner/repo",
+                "repo_file": "folder/m.gguf",
+                "revision": "0" * 40,
+            }
+        ],
         "last": ["download", len(DATA), len(DATA)],
+        "notices": [],
     }
     assert tree(hub.home) == BUNDLE
     manifest = json.loads((hub.home / BUNDLE[0]).read_text())
@@ -148,7 +162,7 @@ def test_a_file_that_does_not_match_its_etag_is_refused(hub: Hub) -> None:
         ("RepoNotFound", "NotFoundError", "owner/repo does not exist"),
         ("EntryNotFound", "NotFoundError", "has no file folder/m.gguf"),
         ("GatedRepo", "DownloadError", "is gated"),
-        ("RevisionNotFound", "NotFoundError", "is not on the model hub"),
+        ("RevisionNotFound", "NotFoundError", "has no revision main"),
     ],
 )
 def test_refusals_are_one_line(hub: Hub, code: str, error: str, text: str) -> None:

@@ -37,6 +37,7 @@ EXPORTED = {
         "BACKENDS",
         "QUANTS",
         "ROLES",
+        "check_huggingface",
         "export_gguf",
         "export_huggingface",
         "huggingface_files",
