@@ -95,7 +95,8 @@ def command(
     a field trace: token, text, source (null: the target itself), depth in the draft, round.
 
     With --input each line is answered by itself, several of them in each pass. Replies come in the order of
-    the lines; with --json one object a line. Replies do not depend on --batch.
+    the lines; with --json one object a line. Replies do not depend on --batch. A line that cannot be answered
+    has the error in place of its reply, and the others are answered; the exit status tells the first error.
     """
     if source is not None:
         if prompt is not None or options["trace"] or when_full != STOP:

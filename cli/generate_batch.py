@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +13,26 @@ from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun
 from edgedec.cli.progress import notice
-from edgedec.cli.text_input import check_lines, prompt_lines
+from edgedec.cli.remedies import hint_of
+from edgedec.cli.text_input import PromptLine, check_lines, prompt_lines
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
     from edgedec.runtime.config import RunConfig
-    from edgedec.session.conversations import Answer, Conversations
+    from edgedec.session.conversations import Conversations
+    from edgedec.session.reply import Reply
 
 _SHOWN = 60
 """Characters of a prompt above its reply."""
+_NUMBERS = 10
+"""Numbers of lines in one message."""
 
 
 def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options: dict[str, Any]) -> None:
-    """Answer every line that is not empty. Raises the first error of a line once all are answered."""
+    """Answer every line that is not empty; one that cannot be answered is said, and the others are.
+
+    Raises an error of the kind that the first such line has, once all are answered.
+    """
     from edgedec.cli.generate import without_template
 
     check_lines(source)
@@ -31,48 +40,70 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
     raw, system = without_template(opened, options)
     several = opened.conversations(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
     prompts = several.chats[0].prompts
-    with several, prompt_lines(source, prompts) as texts, interrupts_to(several):
-        failed, interrupted = _answer(several, texts, raw, options["as_json"])
+    with several, prompt_lines(source, prompts) as lines, interrupts_to(several):
+        shown = 0
+        failed: dict[int, EdgeDecError] = {}
+        for outcome in _outcomes(several, lines, raw):
+            if outcome.error:
+                failed[outcome.line.number] = outcome.error
+            (_show_json if options["as_json"] else _show)(outcome, first=not shown)
+            shown += outcome.reply is None or outcome.reply.finish_reason != "interrupted"
     say_overrun(opened)
-    if interrupted:
+    if shown < len(lines):
         raise KeyboardInterrupt
     if failed:
-        raise failed
+        raise _failure(failed, len(lines))
 
 
-def _answer(
-    several: Conversations, texts: list[str], raw: bool, as_json: bool
-) -> tuple[EdgeDecError | None, bool]:
-    """Show all answers. Returns the first error of one, and whether they were interrupted."""
-    failed: EdgeDecError | None = None
-    shown = 0
-    for answer in several.answers(texts, raw=raw):
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    line: PromptLine
+    reply: Reply | None = None
+    error: EdgeDecError | None = None
+
+
+def _outcomes(several: Conversations, lines: list[PromptLine], raw: bool) -> Iterator[_Outcome]:
+    """Yield a reply or an error for every line, in their order; fewer when the replies were interrupted."""
+    answers = several.answers([line.text for line in lines if line.error is None], raw=raw)
+    for line in lines:
+        if line.error:
+            yield _Outcome(line, error=line.error)
+            continue
+        if (answer := next(answers, None)) is None:
+            return
         if answer.error is not None and not isinstance(answer.error, EdgeDecError):
             raise answer.error
-        failed = failed or answer.error
-        show = _show_json if as_json else _show
-        show(answer, texts[answer.number])
-        reason = answer.reply.finish_reason if answer.reply else None
-        shown += reason != "interrupted"
-    return failed, shown < len(texts)
+        yield _Outcome(line, answer.reply, answer.error)
 
 
-def _show_json(answer: Answer, prompt: str) -> None:
-    reply = answer.reply
-    facts: dict[str, object] = {"line": answer.number + 1, "prompt": prompt}
-    if reply is None:
-        screen.show_json({**facts, "error": str(answer.error)})
-        return
-    facts |= {"text": reply.text, "tokens": reply.tokens, "finish_reason": reply.finish_reason}
-    screen.show_json({**facts, "stats": reply.stats.as_json()})
+def _failure(failed: dict[int, EdgeDecError], count: int) -> EdgeDecError:
+    """Return the first error, in words that are true of all."""
+    numbers = ", ".join(map(str, list(failed)[:_NUMBERS])) + (", ..." if len(failed) > _NUMBERS else "")
+    lines = f"1 of {count} lines has no reply: line" if len(failed) == 1 else ""
+    lines = lines or f"{len(failed)} of {count} lines have no reply: lines"
+    return next(iter(failed.values())).reworded(f"{lines} {numbers}")
 
 
-def _show(answer: Answer, prompt: str) -> None:
-    said = screen.printable(prompt)
+def _show_json(outcome: _Outcome, *, first: bool) -> None:
+    reply = outcome.reply
+    facts: dict[str, object] = {"line": outcome.line.number, "prompt": outcome.line.text}
+    if reply is not None:
+        facts |= {"text": reply.text, "tokens": reply.tokens, "finish_reason": reply.finish_reason}
+        facts["stats"] = reply.stats.as_json()
+    if outcome.error is not None:
+        facts["error"] = str(outcome.error)
+    screen.show_json(facts)
+
+
+def _show(outcome: _Outcome, *, first: bool) -> None:
+    number, said = outcome.line.number, screen.printable(outcome.line.text)
     said = said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
-    click.echo(f"{'' if answer.number == 0 else chr(10)}--- {answer.number + 1}: {said}")
-    if answer.reply is None:
-        notice(f"line {answer.number + 1}: {answer.error}")
-    else:
-        screen.show(answer.reply.text)
+    click.echo(f"{'' if first else chr(10)}--- {number}: {said}")
+    if outcome.reply is not None:
+        screen.show(outcome.reply.text)
         click.echo()
+    if outcome.error is not None:
+        hint = hint_of(outcome.error)
+        message = outcome.error.message
+        where = "" if message.startswith(f"line {number} ") else f"line {number}: "
+        notice(where + message + (f" ({hint})" if hint else ""))

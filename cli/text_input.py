@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
 from edgedec.core.units import size
 from edgedec.session.prompt import Prompts
 from edgedec.text.limits import no_lease
@@ -71,17 +72,26 @@ def piped_turns(prompts: Prompts) -> Iterator[str]:
             yield text
 
 
+@dataclass(frozen=True, slots=True)
+class PromptLine:
+    """A line of a file: its number from 1, its text, and the reason why that is no prompt, if it is none."""
+
+    number: int
+    text: str
+    error: EdgeDecError | None = None
+
+
 @contextmanager
-def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[str]]:
+def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[PromptLine]]:
     """Read the lines of ``file`` that are not blank, "-" for standard input; book their memory meanwhile.
 
-    A line that is too long for a prompt is kept until that is certain. Raises
-    NotFoundError, BadFileError for bytes that are not UTF-8, UsageError for no lines or for more than
+    A line that is not UTF-8 has the error, and U+FFFD in its text. One that is too long for a prompt is kept
+    until that is certain. Raises NotFoundError, UsageError for no lines or for more than
     ``MOST_LINES_BYTES``, MemoryBudgetError.
     """
     name = "standard input" if str(file) == STANDARD_INPUT else str(file)
     lease = prompts.limits.lease if prompts.limits else no_lease
-    texts: list[str] = []
+    found: list[PromptLine] = []
     total = booked = 0
     with ExitStack() as leases, _opened(file) as stream:
         for number, line in _lines(_Bounded(stream, name), prompts):
@@ -89,12 +99,19 @@ def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[str]]:
             if total > booked:
                 booked += max(_LEASE_BYTES, len(line))
                 leases.enter_context(lease(max(_LEASE_BYTES, len(line))))
-            text = _decoded(number, line, name, prompts)
-            if text.strip():
-                texts.append(text)
-        if not texts:
+            one = _prompt_line(number, line, name, prompts)
+            if one.text.strip():
+                found.append(one)
+        if not found:
             raise _no_lines()
-        yield texts
+        yield found
+
+
+def _prompt_line(number: int, line: bytes, name: str, prompts: Prompts) -> PromptLine:
+    try:
+        return PromptLine(number, _decoded(number, line, name, prompts))
+    except EdgeDecError as error:
+        return PromptLine(number, line.decode("utf-8", "replace"), error)
 
 
 def _no_lines() -> UsageError:

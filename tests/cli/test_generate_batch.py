@@ -62,7 +62,7 @@ def test_one_object_a_line_in_order_and_as_if_alone(
         objects(generate(home, bundle, "--input", str(lines), "--batch", count, *given))
         for count in ("1", "3")
     ]
-    assert [one["line"] for one in found[1]] == [1, 2, 3, 4, 5]
+    assert [one["line"] for one in found[1]] == [1, 2, 4, 5, 6]  # line 3 is empty
     assert [one["prompt"] for one in found[1]] == ASKED
     for prompt, *several in zip(ASKED, *found, strict=True):
         (alone,) = objects(generate(home, bundle, "-p", prompt, "--draft", "off", *given[:3], *options))
@@ -77,7 +77,7 @@ def test_text_has_each_prompt_above_its_reply(home: Home, bundle: Path, lines: P
     assert told.exit_code == 0, told.output
     heads = [line for line in told.stdout.splitlines() if line.startswith("--- ")]
     assert heads[0] == "--- 1: Once upon a time"
-    assert [head[:7] for head in heads] == [f"--- {number}: " for number in range(1, 6)]
+    assert [head[:7] for head in heads] == [f"--- {number}: " for number in (1, 2, 4, 5, 6)]
     assert heads[2].endswith("...")
     as_objects = objects(generate(home, bundle, "--input", str(lines), "--draft", "off", "--json"))
     assert all(one["text"].strip() in told.stdout for one in as_objects)
@@ -95,6 +95,43 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
     assert ["text" in one for one in found] == [True, False, True]
     assert "do not fit" in found[1]["error"] or "holds 150" in found[1]["error"]
     assert result.stderr.count("\n") == 1
+
+
+DAMAGED = [b"Hello", b"", b"\xff\xfe bad", b"nul \0 and \x1b[31m", b"x" * 40_000, b"cut \xe2\x82", b"x"]
+
+
+@pytest.mark.parametrize("given", ["file", "-"])
+def test_damaged_lines_have_errors_and_the_others_replies(
+    home: Home, bundle: Path, tmp_path: Path, given: str
+) -> None:
+    home.path.mkdir(exist_ok=True)
+    content = b"\n".join(DAMAGED)
+    (tmp_path / "file").write_bytes(content)
+    source = str(tmp_path / given) if given != "-" else "-"
+    options = ("--max-tokens", "3", "--threads", "1", "--draft", "off", "--batch", "2", "--context", "150")
+    args = ("generate", "-m", str(bundle), *options, "--input", source)
+    result = run(real(home), *args, "--json", stdin=content)
+    found = {one["line"]: one for one in map(json.loads, result.stdout.splitlines())}
+    assert list(found) == [1, 3, 4, 5, 6, 7]
+    assert [number for number, one in found.items() if "error" in one] == [3, 5, 6]
+    assert all(("text" in one) != ("error" in one) for one in found.values())
+    assert "line 3 of" in found[3]["error"]
+    assert found[3]["prompt"] == "\ufffd\ufffd bad"
+    assert result.exit_code == (2 if given == "-" else 4)
+    assert result.stderr == "error: 3 of 6 lines have no reply: lines 3, 5, 6\n"
+    shown = run(real(home), *args, stdin=content)
+    assert shown.exit_code == result.exit_code
+    assert shown.stdout.count("--- ") == 6
+    assert "\nline 3: line 3 of" not in shown.stderr
+    assert [line[:7] for line in shown.stderr.splitlines()] == ["line 3 ", "line 5:", "line 6 ", "error: "]
+
+
+def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xff\n")
+    result = generate(home, bundle, "--input", str(tmp_path / "file"), "--json", "--draft", "off")
+    assert result.exit_code == 4
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1]
+    assert result.stderr == "error: 1 of 1 lines has no reply: line 1\n"
 
 
 @pytest.mark.parametrize(
