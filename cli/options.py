@@ -109,7 +109,7 @@ _SAMPLING = (
 
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), metavar="N",
-    help="Threads to compute with (default: one per core).",
+    help="Threads to compute with, at most the usable cores (default: one per physical core).",
 )  # fmt: skip
 
 context_option = click.option(

@@ -14,7 +14,7 @@ from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
-from edgedec.telemetry.machine import physical_cores
+from edgedec.telemetry.cores import physical_cores
 
 DEFAULT_CACHE = CacheConfig()
 

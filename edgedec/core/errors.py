@@ -31,6 +31,7 @@ RemedyName = Literal[
     "memory",  # bytes: allow at least so many; None: set no bound
     "context",  # tokens: a context of at least so many; None: a larger one
     "shorter_context",  # None: a smaller context
+    "threads",  # at most so many
     "kv",  # the type of the KV cache; None: the default
     "draft",  # the drafter to choose
     "history",  # None: do not keep drafts between runs

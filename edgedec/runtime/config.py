@@ -13,6 +13,7 @@ from edgedec.core.when_full import WHEN_FULL, WhenFull
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
 from edgedec.sampling import SamplingParams
+from edgedec.telemetry import cores
 
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
@@ -36,7 +37,7 @@ class RunConfig:
     """
 
     threads: int | None = None
-    """Compute threads. None: one per physical core."""
+    """Compute threads, at most the cores that this process may use. None: one per physical core."""
     context: int | None = None
     """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
     kv: KvType = "fp16"
@@ -61,7 +62,7 @@ class RunConfig:
     """
 
     def __post_init__(self) -> None:
-        _at_least(self.threads, 1, "threads")
+        check_usable(self.threads)
         _at_least(self.context, 2, "tokens of context")
         if not 1 <= self.draft_tokens <= MOST_DRAFTED:
             raise UsageError(
@@ -103,6 +104,21 @@ class RunConfig:
         if self.sampling is None:
             return SamplingParams.of(preset)
         return self.sampling if isinstance(self.sampling, SamplingParams) else self.sampling(preset)
+
+
+def check_usable(threads: int | None) -> None:
+    """Raise UsageError for fewer threads than one, and for more than the cores that this process may use.
+
+    More threads than cores wait for each other in every pass.
+    """
+    most = cores.usable_cores()
+    if threads is not None and not 1 <= threads <= most:
+        usable = "1 core" if most == 1 else f"{most} cores"
+        raise UsageError(
+            f"{threads} threads are not possible: this process may use {usable}",
+            hint=f"use 1 to {most}" if most > 1 else "use 1",
+            remedy=Remedy("threads", most),
+        )
 
 
 def _at_least(value: int | None, least: int, what: str) -> None:

@@ -13,6 +13,7 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
 from edgedec.memory.release import release_freed
+from edgedec.runtime.config import check_usable
 from edgedec.telemetry.stats import Clock
 from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
@@ -78,9 +79,10 @@ class LoadedModels:
 def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
 
-    Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA``,
-    BackendError when the runtime refuses.
+    Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
+    threads than usable cores, BackendError when the runtime refuses.
     """
+    check_usable(threads)
     started = clock()
     manifest = Manifest.load(bundle)
     from edgedec.backends.open import open_backend

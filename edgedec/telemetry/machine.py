@@ -9,6 +9,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgedec.telemetry.cores import usable_cores
+
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 # The features of x86 and Arm that the kernels look for, under their names in Linux.
@@ -38,14 +40,12 @@ class Machine:
 def describe() -> Machine:
     """Describe this machine. Facts that the system does not tell are None or empty, never guessed."""
     text = _read(_CPUINFO)
-    logical = os.cpu_count() or 1
-    affinity = getattr(os, "sched_getaffinity", None)
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         cpu=cpu_name(text) or _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown",
         architecture=platform.machine(),
-        cores=len(affinity(0)) if affinity else logical,
-        logical_cpus=logical,
+        cores=usable_cores(),
+        logical_cpus=os.cpu_count() or 1,
         memory_bytes=_memory_total(),
         memory_available_bytes=meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"),
         features=cpu_features(text),
@@ -107,20 +107,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def physical_cores() -> int:
-    """Count the cores that this process may use; hyperthreads, which share bandwidth, count once."""
-    if not hasattr(os, "sched_getaffinity"):
-        return max(1, os.cpu_count() or 1)
-    allowed = os.sched_getaffinity(0)
-    cores = {_siblings(cpu) for cpu in allowed}
-    return max(1, len(cores))
-
-
-def _siblings(cpu: int) -> str:
-    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return str(cpu)

@@ -26,7 +26,6 @@ from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.sampling import SamplingParams
-from edgedec.telemetry.machine import physical_cores
 from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
@@ -256,7 +255,3 @@ def test_moving_slots_reads_before_it_writes() -> None:
     for layer in (0, 1):
         for part in (0, 1):
             assert cache[layer, part, 0, :7, 0].tolist() == [0, 1, 3, 4, 6, 5, 6]
-
-
-def test_physical_cores_are_those_we_may_use() -> None:
-    assert 1 <= physical_cores() <= 4096

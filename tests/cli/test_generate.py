@@ -98,12 +98,25 @@ def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
     assert len(report["tokens"]) == CAPACITY - 1
 
 
-def test_threads_and_context_reach_the_model(home: Home) -> None:
+def test_threads_and_context_reach_the_model(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.telemetry.cores.usable_cores", lambda: 4)
     bundle = home.install()
     model = home.parrot("Yes.")
     run(home.seams(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
     assert home.opened == [{"bundle": bundle, "threads": 3}]
     assert model.backend.caches[-1] == CacheConfig(50, None, LONGEST_PASS)
+
+
+@pytest.mark.parametrize("command", [("chat",), ("generate", "-p", "Why?"), ("plan",), ("bench", "kernels")])
+def test_more_threads_than_cores_are_refused_before_anything_is_opened(
+    home: Home, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("edgedec.telemetry.cores.usable_cores", lambda: 2)
+    home.install()
+    result = run(home.seams(), *command, "--threads", "64")
+    assert_one_line(result, 2, "64 threads", "2 cores", "use --threads 2 or fewer, or leave out --threads")
+    assert home.opened == []
+    assert not (home.path / "costs").exists()
 
 
 def test_another_runtime_keeps_its_own_kind_of_cache(home: Home) -> None:

@@ -14,7 +14,7 @@ from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels import library
 from edgedec.memory import kv_row_name
-from edgedec.telemetry.machine import physical_cores
+from edgedec.telemetry.cores import physical_cores
 
 _BROKEN_FILE = (
     states.InvalidProtobuf,

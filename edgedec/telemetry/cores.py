@@ -1,0 +1,91 @@
+"""The cores that this process may use, and the load on them, read from the operating system."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """Count the logical cores that this process may use: its affinity, and at most its CPU quota.
+
+    The quota is that of its control groups, which containers set; a part of a core counts as one.
+    """
+    allowed, quota = _allowed_cores(), quota_cores()
+    return allowed if quota is None else min(allowed, quota)
+
+
+def physical_cores() -> int:
+    """Count the usable cores; hyperthreads, which share bandwidth, count once."""
+    if not hasattr(os, "sched_getaffinity"):
+        return usable_cores()
+    cores = {_siblings(cpu) for cpu in os.sched_getaffinity(0)}
+    return max(1, min(len(cores), usable_cores()))
+
+
+def load_average() -> float | None:
+    """Return the processes that ran or waited for a core in the last minute, on average; None if unknown."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+
+
+def quota_cores(groups: str | None = None, root: Path = _CGROUP) -> int | None:
+    """Return the cores that the CPU quota of this process is worth, rounded up; None without a quota.
+
+    ``groups`` is the text of Linux's /proc/self/cgroup, ``root`` the folder where control groups are mounted.
+    The groups above it count too, and those above a container are not seen: its own is the root then.
+    """
+    found = []
+    for line in (_read(Path("/proc/self/cgroup")) if groups is None else groups).splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            found += [_quota_v2(place) for place in _upwards(root, path)]
+        elif "cpu" in controllers.split(","):
+            mount = next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), None)
+            found += [_quota_v1(place) for place in _upwards(mount, path)] if mount else []
+    return min((math.ceil(quota) for quota in found if quota), default=None)
+
+
+def _allowed_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(1, len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
+def _upwards(root: Path, path: str) -> list[Path]:
+    """Return ``root / path`` and the folders above it up to ``root``."""
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    return [root.joinpath(*parts[:count]) for count in range(len(parts), -1, -1)]
+
+
+def _quota_v2(group: Path) -> float | None:
+    quota, period = (*_read(group / "cpu.max").split(), "", "")[:2]
+    return _share(quota, period)
+
+
+def _quota_v1(group: Path) -> float | None:
+    return _share(_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us"))
+
+
+def _share(quota: str, period: str) -> float | None:
+    """Return quota / period, both in microseconds; None for "max", -1 and other words for no quota."""
+    quota, period = quota.strip(), period.strip()
+    if not (quota.isdigit() and period.isdigit() and int(quota) and int(period)):
+        return None
+    return int(quota) / int(period)
+
+
+def _siblings(cpu: int) -> str:
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return _read(path).strip() or str(cpu)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
