@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
     from edgedec.runtime.pairing import Pairing
 
-_ROUNDS = 5
 _NAMED = 5
 _DEAR = 0.5
 
@@ -76,13 +75,15 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
 
 
 def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
+    from edgedec.runtime.speeds import seconds_in_turns
+
     theirs = target.backend.forward(CacheConfig())
     mine = draft.backend.forward(CacheConfig(min(theirs.capacity, draft.spec.context_length)))
-    seconds = [_pass_seconds(forward) for forward in (theirs, mine)]
-    ratio = seconds[1] / seconds[0]
+    seconds = seconds_in_turns({"target": theirs, "draft": mine}, time.perf_counter)
+    ratio = seconds["draft"] / seconds["target"]
     return {
-        "target": _model(target, theirs, seconds[0]),
-        "draft": _model(draft, mine, seconds[1]),
+        "target": _model(target, theirs, seconds["target"]),
+        "draft": _model(draft, mine, seconds["draft"]),
         **_vocabularies(target, draft, pairing),
         "draft_bytes": sum(mine.nbytes().values()),
         "trees": draft.backend.caps.trees,
@@ -114,19 +115,6 @@ def _model(model: LoadedModel, forward: Forward, seconds: float) -> dict[str, An
         "bytes": model.manifest.files[WEIGHTS].bytes,
         "pass_s": round(seconds, 6),
     }
-
-
-def _pass_seconds(forward: Forward) -> float:
-    """Return the least of some times, in seconds, that one more token takes."""
-    forward.rewind(0)
-    forward.extend([0])
-    least = float("inf")
-    for _ in range(min(_ROUNDS, forward.capacity - 1)):
-        began = time.perf_counter()
-        forward.extend([0])
-        least = min(least, time.perf_counter() - began)
-    forward.rewind(0)
-    return least
 
 
 def _verdict(ratio: float) -> str:

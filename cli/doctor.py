@@ -1,4 +1,4 @@
-"""``edgedec doctor``: facts about the machine, the kernels that run on it, and the upper bound of speed."""
+"""``edgedec doctor``: facts about the machine, the kernels that run, and the speed of installed models."""
 
 from __future__ import annotations
 
@@ -30,22 +30,27 @@ _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edged
         "EDGEDEC_ISA=scalar edgedec doctor",
     ),
 )
-@click.option("--fast", is_flag=True, help="Do not measure the memory bandwidth.")
+@click.option("--fast", is_flag=True, help="Measure neither the memory bandwidth nor the models' speeds.")
 @click.option("--verify", is_flag=True, help="Read every file of every installed model and check its hash.")
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None:
     """Examine this machine: its processor and memory, the kernels that run, the memory bandwidth.
 
-    Decoding reads all weights once per token, so bandwidth divided by a model's size is the most tokens per
-    second that plain decoding can reach. The exit status is 1 when something does not work.
+    Each installed model runs some passes, so its speed is that of plain decoding at a short context, as quick
+    as the machine is now; other programs that compute slow it down. Drafts raise it, at most to the speed
+    with all of them right, which is known once a reply has drafted. The exit status is 1 when something does
+    not work.
 
     Every command that opens a model checks the hashes of files that changed since the last start. With
     --verify all files of all installed models are checked, changed or not.
     """
-    from edgedec.cli.doctor_report import examine, verify_models
+    from edgedec.cli.doctor_report import examine, measure_models, verify_models
 
     found = examine(seams(ctx), measure=not fast)
+    if not fast:
+        with progress.reporter() as report:
+            measure_models(found, seams(ctx), report)
     if verify:
         with progress.reporter() as report:
             verify_models(found, seams(ctx).store(), report)
@@ -88,12 +93,15 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if store := sections["store"]:
         yield "store", store["home"] + (" (EDGEDEC_HOME)" if store["from_environment"] else "")
         yield "disk", f"{size(store['disk_free_bytes'])} free"
-        yield from _model_rows(store["models"], sections["bandwidth"] or [])
+        yield from _model_rows(store["models"])
 
 
 def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "machine", f"{machine['cpu']} ({machine['architecture']}, {machine['system']})"
     yield "cores", f"{machine['cores']} usable of {machine['logical_cpus']}"
+    if (load := machine["load_average"]) is not None:
+        busy = "; other programs slow passes down" if load > machine["cores"] / 2 else ""
+        yield "load", f"{load:.1f} in the last minute{busy}"
     if machine["memory_bytes"]:
         available = machine["memory_available_bytes"]
         free = f", {size(available)} available" if available else ""
@@ -107,12 +115,16 @@ def _kernel_row(row: dict[str, Any]) -> str:
     return f"{row['row']}{note}"
 
 
-def _model_rows(models: list[dict[str, Any]], bandwidth: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _model_rows(models: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    from edgedec.cli.speed_words import spoken
+    from edgedec.runtime.speeds import PredictedSpeeds
+
     if not models:
         yield "models", "none installed; `edgedec chat` fetches the default one"
     for model in models:
-        bound = ", intact" if model.get("intact") else ""
-        if bandwidth:
-            best = max(one["gb_per_s"] for one in bandwidth)
-            bound += f", at most {best * 1e9 / model['bytes']:.0f} tok/s"
-        yield "model", f"{model['name']}, {size(model['bytes'])}{bound}"
+        found = ", intact" if model.get("intact") else ""
+        if "speed" in model and model["speed"] is None:
+            found += ", larger than the free memory"
+        elif speed := model.get("speed"):
+            found += ", " + spoken(PredictedSpeeds(speed["plain_tokens_per_s"], speed["most_tokens_per_s"]))
+        yield "model", f"{model['name']}, {size(model['bytes'])}{found}"

@@ -75,6 +75,37 @@ def verify_models(found: Findings, store: Store, report: Progress) -> None:
             found.problems.append(f"{one.name}: {error}")
 
 
+def measure_models(found: Findings, seams: Seams, report: Progress) -> None:
+    """Add to each installed model the ``speed`` that it has now; a model that does not run is a problem.
+
+    None for a model that is larger than the free memory.
+    """
+    models = {model["name"]: model for model in (found.sections["store"] or {"models": []})["models"]}
+    if not models:
+        return
+    free = (found.sections["machine"] or {}).get("memory_available_bytes")
+    done, total = 0, sum(model["bytes"] for model in models.values())
+    store = seams.store()
+    for one in store.list():
+        report("speed", done, total)
+        try:
+            fits = free is None or one.bytes < free
+            models[one.name]["speed"] = _speed(seams, one.path, store.home) if fits else None
+        except (EdgeDecError, OSError, ImportError) as error:
+            found.problems.append(f"{one.name}: {error}")
+        done += one.bytes
+    report("speed", total, total)
+
+
+def _speed(seams: Seams, bundle: Path, home: Path) -> dict[str, float]:
+    from edgedec.runtime.drafting import MOST_DRAFTED
+    from edgedec.runtime.speeds import PredictedSpeeds, costs_now
+
+    model = seams.load(bundle, {}, None).target
+    costs = costs_now(model, ("fp16",), home, notice=None, clock=seams.clock)
+    return PredictedSpeeds.of(costs.curves["fp16"], MOST_DRAFTED).as_json()
+
+
 def _versions() -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name in _LIBRARIES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +13,15 @@ from edgedec.cli.opening import fetch_bundles, run_config
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
+from edgedec.cli.speed_words import spoken
 from edgedec.core.units import size
 from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
 
 if TYPE_CHECKING:
-    from edgedec.control import CostCurve
     from edgedec.runtime.budget import Budget
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.runtime.speeds import CostsNow
 
 WHY = {
     "process": "Python, libraries, tokenizer and graph: measured just now",
@@ -76,13 +76,14 @@ def command(
     The options are those of chat and generate that change memory. Without --memory nothing is given up. The
     model is loaded, and what the process holds then is measured; the rest is computed. Nothing is generated.
 
-    --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds are
-    predicted from pass costs on this machine, which the first reply with drafts measures and keeps. With
-    drafts they lie between one token a pass and all drafts right.
+    --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds hold at a
+    short context, and as quick as the machine is now: passes with each type of KV cache are timed in turns.
+    With drafts they lie between one token a pass and all drafts right.
     """
     from edgedec.bench.plots.figure import check_plot
     from edgedec.runtime.batch import check_batch
     from edgedec.runtime.budget import plan_memory
+    from edgedec.runtime.speeds import PredictedSpeeds
 
     if plot:
         check_plot(plot)
@@ -92,15 +93,17 @@ def command(
     if batch > 1:
         check_batch(models.target, batch, config.drafting)
     budget = plan_memory(models, config)
-    if plot:
-        _draw(ctx, model, models.target, budget, config, plot)
+    costs = _draw(ctx, models.target, budget, config, plot) if plot else None
     if as_json:
-        report = budget.as_json()
+        report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
         if config.memory is None:
             del report["budget_bytes"]
         screen.show_json({"model": models.target.name, **report, "milestones": _milestones(budget)})
         return
     _show(models.target.name, budget, options["memory"])
+    if costs:
+        now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
+        click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
 
 
 def _milestones(budget: Budget) -> list[dict[str, object]]:
@@ -114,24 +117,30 @@ def _milestones(budget: Budget) -> list[dict[str, object]]:
 
 
 def _draw(
-    ctx: click.Context, given: str, model: LoadedModel, budget: Budget, config: RunConfig, path: Path
-) -> None:
-    """Draw plans; ``given`` is the model as the user names it."""
-    from edgedec.bench.plots.memory_plan import draw_plans, plans
-    from edgedec.runtime.pass_costs import CostFile
+    ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path
+) -> CostsNow:
+    """Draw plans for all budgets; return the costs that their speeds come from."""
+    from edgedec.bench.plots.memory_plan import draw_plans, plans, predicted
+    from edgedec.runtime.speeds import costs_now
 
     found = plans(budget.facts, budget.wanted, elastic=config.context is None)
-    costs: dict[str, CostCurve] = {}
-    for kv in dict.fromkeys(plan.choice.kv for plan in found):
-        curve = CostFile.of(model, kv, seams(ctx).store().home / "costs").read()
-        if curve is not None:
-            costs[kv] = curve
-        else:
-            how = f"edgedec generate -m {shlex.quote(given)} --kv {kv} -p Hi"
-            notice(f"no speed with a cache in {kv}: its passes were never measured; `{how}` does it")
-    title = f"{model.name}, {model.isa}, {model.threads} threads"
+    kinds = tuple(dict.fromkeys([budget.choice.kv, *(plan.choice.kv for plan in found)]))
+    costs = costs_now(model, kinds, seams(ctx).store().home, notice=notice, clock=seams(ctx).clock)
+    load = f", load {costs.load:.1f}" if costs.load is not None else ""
+    title = f"{model.name}, {model.isa}, {model.threads} threads{load}"
     memory = config.memory_bytes
-    draw_plans(found, costs, memory if isinstance(memory, int) else None, path, title=title)
+    marked = memory if isinstance(memory, int) else None
+    draw_plans(found, predicted(found, costs.curves), marked, path, title=title)
+    return costs
+
+
+def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
+    """Return the speeds of this plan, and of the same drafts with each type of KV cache."""
+    from edgedec.runtime.speeds import PredictedSpeeds
+
+    kinds = {kv: PredictedSpeeds.of(curve, budget.choice.drafted) for kv, curve in costs.curves.items()}
+    by_kind = {kv: speed.as_json() for kv, speed in kinds.items()}
+    return {**by_kind[budget.choice.kv], "by_kv": by_kind, "load_average": costs.load}
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:

@@ -27,6 +27,7 @@ _LABELS = {
     "calibration": "calibrating",
     "weights": "packing weights",
     "optimum": "exporting with optimum",
+    "speed": "timing passes",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
     from edgedec.models import Store
     from edgedec.runtime.loaded_model import LoadedModels
+    from edgedec.telemetry.stats import Clock
 
 
 class Exporter(Protocol):
@@ -97,6 +99,7 @@ class Seams:
     export: Exporter = _export
     kernels: Callable[[], Kernels] = _kernels
     bandwidth: Callable[[int, int], float] = _bandwidth
+    clock: Clock = time.perf_counter
     interactive: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stdout.isatty()
 
 

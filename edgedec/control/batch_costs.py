@@ -40,7 +40,7 @@ class BatchCosts:
         total = sum(tokens.values())
         self._passes += 1
         plain = total == len(tokens)
-        if not plain or self._passes % _SAMPLED_PASSES == 0:
+        if not plain or self._passes % _SAMPLED_PASSES == 0 or self._table.level_is_old:
             self._table.observe(total, seconds, plain=plain)
             self._slopes.clear()
         for number, own in tokens.items():
@@ -97,6 +97,11 @@ class SequenceCosts:
     def plain_is_unclear(self) -> bool:
         """In a batch there are no passes over one token that would make it clear."""
         return not self._others and self._table.plain_is_unclear
+
+    @property
+    def level_is_old(self) -> bool:
+        """``BatchCosts`` sees to it."""
+        return False
 
     @property
     def drift(self) -> float:

@@ -160,7 +160,8 @@ class Controller:
         It lost nothing, and little is made of it.
         """
         self.since_plain = 0
-        if passing is not None and self.turn % _SAMPLED_ROUNDS == 0:
+        sampled = self.turn % _SAMPLED_ROUNDS == 0 or self.costs.level_is_old
+        if passing is not None and sampled:
             self.costs.observe(1, passing)
         self.credit.book(1, 1.0)
         self.average(1, 1.0)

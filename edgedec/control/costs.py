@@ -21,6 +21,8 @@ again.
 """
 _UNCLEAR = 0.1
 """Movement of the curve (a logarithm) by passes over several tokens that makes the cost of one unclear."""
+_LEVEL_PASSES = 3
+"""Passes that show the level of an old curve, by their median."""
 _SHARED = 0.5
 """Share of a deviation of a pass over several tokens that moves the whole curve; the rest moves its shape."""
 
@@ -44,6 +46,9 @@ class Costs(Protocol):
     def plain_is_unclear(self) -> bool: ...
 
     @property
+    def level_is_old(self) -> bool: ...
+
+    @property
     def drift(self) -> float: ...
 
     def measured(self) -> dict[int, float]: ...
@@ -55,9 +60,12 @@ class CostCurve:
     ``measured`` maps tokens to seconds, and must have 1 and ``longest``. Costs never fall with T. Later
     observations move all of the curve (a machine that slows down) and its shape near that number of tokens (a
     context that grows); a pass over one token moves all of it alike.
+
+    ``old``: measured at another time, perhaps under another load. Only the shape counts then. The level is
+    that of the first observations, and unclear until there are enough.
     """
 
-    def __init__(self, measured: Mapping[int, float]) -> None:
+    def __init__(self, measured: Mapping[int, float], *, old: bool = False) -> None:
         finite = all(math.isfinite(time) and time > 0.0 for time in measured.values())
         if 1 not in measured or min(measured) < 1 or not finite:
             raise ValueError(f"a cost curve needs positive times from one token on, not {dict(measured)}")
@@ -68,6 +76,8 @@ class CostCurve:
         self._shape = [0.0] * self.longest
         self._near = [_near(tokens, self.longest) for tokens in range(1, self.longest + 1)]
         self._strange = 0
+        self._awaited = _LEVEL_PASSES if old else 0
+        self._levels: list[float] = []
         self._level_of_one = 0.0
         self._seen = [0] * self.longest
         self._scale = 1.0
@@ -105,6 +115,9 @@ class CostCurve:
         if not 1 <= tokens <= self.longest or seconds <= 0.0:
             return False
         ratio = seconds / self.seconds(tokens)
+        if self._awaited:
+            self._take_level(self._level + math.log(ratio))
+            return True
         self._strange = self._strange + 1 if ratio > _OUTLIER else 0
         if 0 < self._strange < _INTERRUPTED:
             return False
@@ -118,6 +131,13 @@ class CostCurve:
             self._see_several(tokens, math.log(ratio), weight)
         self._scale = math.exp(self._level)
         return True
+
+    def _take_level(self, seen: float) -> None:
+        """Set the level of an old curve by a pass that ran at the level ``seen``."""
+        self._awaited -= 1
+        self._levels = sorted([*self._levels, seen])
+        self._level = self._level_of_one = self._levels[len(self._levels) // 2]
+        self._scale = math.exp(self._level)
 
     def _see_one(self, off: float, weight: float) -> None:
         seen = self._level + off
@@ -156,7 +176,12 @@ class CostCurve:
     @property
     def plain_is_unclear(self) -> bool:
         """Whether a pass over one token should be measured again first."""
-        return abs(self._level - self._level_of_one) > _UNCLEAR
+        return self.level_is_old or abs(self._level - self._level_of_one) > _UNCLEAR
+
+    @property
+    def level_is_old(self) -> bool:
+        """Whether the curve waits for passes that show how quick the machine is now."""
+        return self._awaited > 0
 
     @property
     def drift(self) -> float:

@@ -16,9 +16,10 @@ from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.memory.ledger import Ledger
 from edgedec.runtime.budget import within_budget
 from edgedec.runtime.config import RunConfig
+from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.drafting import AUTO, OFF, Drafting, can_draft, table_drafters
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
-from edgedec.runtime.pass_costs import CostFile, known_costs
+from edgedec.runtime.pass_costs import known_costs
 from edgedec.runtime.surroundings import Surroundings
 
 
@@ -78,14 +79,14 @@ class Batch:
         home = around.home
         file = CostFile.of(self.model, self.kv, home / "costs") if home else None
         with self.sequences.reply(0):
-            table = known_costs(
+            costs = known_costs(
                 self.sequences.forwards[0],
                 file,
                 clock=time.perf_counter,
                 notice=around.notice,
                 longest=count * (1 + self.drafting.tokens),
             )
-        self._costs = BatchCosts(table, count)
+        self._costs = BatchCosts(costs.curve, count)
         return [
             Speculation(
                 table_drafters(self.drafting, self.ledger),
@@ -93,7 +94,7 @@ class Batch:
                 limit=self.drafting.tokens,
                 notice=around.notice,
                 clock=time.thread_time,
-                keep=file.write_quietly if file else None,
+                keep=costs.keep,
             )
             for view in self._costs.views
         ]

@@ -1,91 +1,71 @@
-"""The costs of a model's passes on this machine: measured once, kept in a file, corrected as they drift."""
+"""The costs of a model's passes on this machine: measured once, kept in a file, corrected as they drift.
+
+A file keeps the costs of passes over several tokens in relation to one token, which hardly depend on other
+load. How quick the machine is at the moment shows in the first passes of a reply (``CostCurve``).
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from edgedec.control import CostCurve
-from edgedec.core.cache_config import KvType
 from edgedec.core.errors import StorageError
-from edgedec.core.files import atomic_path
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import WEIGHTS
+from edgedec.core.progress import Notice
 from edgedec.core.rows import ALL_ROWS
-from edgedec.core.version import __version__
+from edgedec.runtime.cost_file import CostFile, KeptCosts
 from edgedec.telemetry.stats import Clock
-
-if TYPE_CHECKING:
-    from edgedec.core.progress import Notice
-    from edgedec.runtime.loaded_model import LoadedModel
 
 _MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)
 LONGEST_TOKENS = 16
 """Tokens of the longest pass that one sequence verifies; a batch has longer ones."""
-_ROUNDS, _MOST_ROUNDS = 3, 8
+_ROUNDS, _MOST_ROUNDS = 3, 9
 _ENOUGH_S = 0.5
 """More than the fewest rounds are made only while they are quicker than this."""
 _QUIET_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CostFile:
-    """The file that keeps the pass costs of one model, on one machine, with one number of threads."""
+@dataclass
+class PassCosts:
+    """A curve of costs, and the file that keeps it."""
 
-    path: Path
-    conditions: tuple[str, ...]
+    curve: CostCurve
+    file: CostFile | None = None
+    kept: KeptCosts | None = None
 
-    @classmethod
-    def of(cls, model: LoadedModel, kv: KvType | None, folder: Path) -> CostFile:
-        """Name the file in ``folder`` after all that the costs depend on."""
-        from edgedec.telemetry.machine import describe
-
-        weights = model.manifest.files[WEIGHTS].sha256
-        cache = ("int8",) if kv == "int8" else ()
-        conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
-        digest = hashlib.sha256("|".join(conditions).encode()).hexdigest()
-        return cls(folder / f"{digest[:24]}.json", conditions)
-
-    def read(self) -> CostCurve | None:
-        """Return the costs measured before, or None if there are none or the file is damaged."""
-        try:
-            seconds = json.loads(self.path.read_text(encoding="utf-8"))["seconds"]
-            return CostCurve({int(tokens): float(time) for tokens, time in seconds.items()})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return None
-
-    def write(self, seconds: Mapping[int, float]) -> None:
-        """Replace the file. Raises StorageError."""
-        with atomic_path(self.path) as temporary:
-            content = json.dumps({"conditions": self.conditions, "seconds": dict(seconds)})
-            temporary.write_text(content, encoding="utf-8")
-
-    def write_quietly(self, seconds: Mapping[int, float]) -> None:
-        """Replace the file in the middle of a conversation; on failure the next start uses older costs."""
-        with suppress(StorageError):
-            self.write(seconds)
+    def keep(self, seconds: Mapping[int, float]) -> None:
+        """Write ``seconds``, which replies corrected, to the file. Nothing happens where that fails."""
+        if self.file and self.kept:
+            self.kept = self.kept.corrected(seconds, self.file.moment(seconds))
+            self.file.write_quietly(self.kept)
 
 
 def known_costs(
     forward: Forward, file: CostFile | None, *, clock: Clock, notice: Notice, longest: int = LONGEST_TOKENS
-) -> CostCurve:
-    """Read the costs of passes up to ``longest`` tokens from ``file``, or measure them in a second or two."""
-    curve = file.read() if file else None
-    if curve is not None and curve.longest >= _sizes(forward, longest)[-1]:
-        return curve
-    notice(f"measuring what passes of {forward.spec.name} cost on this machine, once")
-    measured = measure_costs(forward, clock, notice, longest)
+) -> PassCosts:
+    """Read the costs of passes up to ``longest`` tokens from ``file``, or measure them in a second or two.
+
+    Costs that disagreed with what ran are measured again (``KeptCosts.stands``); ``notice`` hears of both.
+    """
+    kept = file.read() if file else None
+    if file and kept and max(kept.seconds) >= _sizes(forward, longest)[-1]:
+        if kept.stands(file.now()):
+            return PassCosts(CostCurve(kept.seconds, old=True), file, kept)
+        notice(f"measuring again what passes of {forward.spec.name} cost: they ran otherwise than measured")
+    else:
+        notice(f"measuring what passes of {forward.spec.name} cost on this machine, once")
+    seconds = measure_costs(forward, clock, notice, longest)
+    if file is None:
+        return PassCosts(CostCurve(seconds))
+    kept = file.measured(seconds)
     try:
-        if file:
-            file.write(measured)
+        file.write(kept)
     except StorageError as error:
         notice(f"note: {error.message}; the next start measures again")
-    return CostCurve(measured)
+    return PassCosts(CostCurve(seconds), file, kept)
 
 
 def measure_costs(
@@ -93,28 +73,47 @@ def measure_costs(
 ) -> dict[int, float]:
     """Return the seconds of passes over 1 to ``longest`` tokens, all rows wanted. Empties the KV cache.
 
-    Each is the least of some rounds, since other load only makes passes slower. Every round goes through all
-    numbers of tokens, so that a machine that changes its speed changes it for all. ``notice`` hears of
-    progress.
+    Each is timed between two passes over one token, and only the ratio to these counts, the median of some
+    rounds: load that lasts slows down both, and load that comes and goes falls on few rounds. ``notice``
+    hears of progress.
     """
-    least: dict[int, float] = {}
-    sizes = _sizes(forward, longest)
-    started = spoken = clock()
+    timed = _Timed(forward, clock, notice)
+    ratios: dict[int, list[float]] = {size: [] for size in _sizes(forward, longest)[1:]}
+    ones = [timed.run(1)]
     for turn in range(_MOST_ROUNDS):
-        if turn >= _ROUNDS and clock() - started > _ENOUGH_S:
+        if turn >= _ROUNDS and clock() - timed.started > _ENOUGH_S:
             break
-        for size in sizes:
-            forward.rewind(0)
-            began = clock()
-            forward.extend([0] * size, rows=ALL_ROWS)
-            ended = clock()
-            least[size] = min(ended - began, least.get(size, float("inf")))
-            if ended - spoken > _QUIET_S:
-                done = (turn + (sizes.index(size) + 1) / len(sizes)) / _ROUNDS
-                notice(f"measuring: {min(100 * done, 99):.0f}%")
-                spoken = ended
+        for place, size in enumerate(ratios):
+            seconds = timed.run(size)
+            ones.append(timed.run(1))
+            ratios[size].append(2.0 * seconds / (ones[-2] + ones[-1]))
+            timed.report(turn + (place + 1) / len(ratios))
+        if not ratios:
+            ones.append(timed.run(1))
     forward.rewind(0)
-    return least
+    plain = float(np.median(ones))
+    return {1: plain} | {size: plain * float(np.median(found)) for size, found in ratios.items()}
+
+
+class _Timed:
+    """Passes over an empty KV cache, timed by ``clock``."""
+
+    def __init__(self, forward: Forward, clock: Clock, notice: Notice) -> None:
+        self._forward, self._clock, self._notice = forward, clock, notice
+        self.started = self._spoken = clock()
+
+    def run(self, size: int) -> float:
+        """Return the seconds of a pass over ``size`` tokens."""
+        self._forward.rewind(0)
+        began = self._clock()
+        self._forward.extend([0] * size, rows=ALL_ROWS)
+        return self._clock() - began
+
+    def report(self, rounds: float) -> None:
+        """Say how much is done after so many rounds, if nothing was said for a while."""
+        if self._clock() - self._spoken > _QUIET_S:
+            self._notice(f"measuring: {min(100 * rounds / _ROUNDS, 99):.0f}%")
+            self._spoken = self._clock()
 
 
 def _sizes(forward: Forward, longest: int) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.home import DRAFTS
 from edgedec.core.units import size
@@ -19,11 +18,12 @@ from edgedec.eviction.policies import policy_for
 from edgedec.memory.ledger import Ledger
 from edgedec.runtime.budget import kv_of, within_budget
 from edgedec.runtime.config import RunConfig
+from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.draft_history import with_history
 from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
-from edgedec.runtime.pass_costs import CostFile, known_costs
+from edgedec.runtime.pass_costs import PassCosts, known_costs
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 
@@ -46,7 +46,7 @@ class Runner:
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
         self._drafts: dict[str, Forward] = {}
-        self._costs: CostCurve | None = None
+        self._costs: PassCosts | None = None
         self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
         self.engine = self.engine_for(self.drafting, self._around.observe)
         self._save = self._history()
@@ -109,14 +109,14 @@ class Runner:
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
         drafters += [self._model_drafter(name) for name in drafting.models]
-        file = self._cost_file()
+        costs = self._known_costs()
         return Speculation(
             drafters,
-            self._known_costs(file),
+            costs.curve,
             limit=drafting.tokens,
             notice=self._around.notice,
             clock=self._around.clock,
-            keep=file.write_quietly if file else None,
+            keep=costs.keep,
         )
 
     def _model_drafter(self, name: str) -> Drafter:
@@ -132,13 +132,10 @@ class Runner:
         context = min(self.forward.capacity, draft.spec.context_length)
         return CacheConfig(context, kv_of(draft, self.config.kv), LONGEST_PASS), Ledger()
 
-    def _cost_file(self) -> CostFile | None:
-        home = self._around.home
-        return CostFile.of(self.model, self.kv, home / "costs") if home else None
-
-    def _known_costs(self, file: CostFile | None) -> CostCurve:
+    def _known_costs(self) -> PassCosts:
         if self._costs is None:
             around = self._around
+            file = CostFile.of(self.model, self.kv, around.home / "costs") if around.home else None
             self._costs = known_costs(self.forward, file, clock=around.clock, notice=around.notice)
         return self._costs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -14,16 +15,13 @@ def usable_cores() -> int:
 
     The quota is that of its control groups, which containers set; a part of a core counts as one.
     """
-    allowed, quota = _allowed_cores(), quota_cores()
+    allowed, quota = len(_allowed()), quota_cores()
     return allowed if quota is None else min(allowed, quota)
 
 
 def physical_cores() -> int:
     """Count the usable cores; hyperthreads, which share bandwidth, count once."""
-    if not hasattr(os, "sched_getaffinity"):
-        return usable_cores()
-    cores = {_siblings(cpu) for cpu in os.sched_getaffinity(0)}
-    return max(1, min(len(cores), usable_cores()))
+    return min(len({_siblings(cpu) for cpu in _allowed()}), usable_cores())
 
 
 def load_average() -> float | None:
@@ -51,9 +49,10 @@ def quota_cores(groups: str | None = None, root: Path = _CGROUP) -> int | None:
     return min((math.ceil(quota) for quota in found if quota), default=None)
 
 
-def _allowed_cores() -> int:
+def _allowed() -> Collection[int]:
+    """Return the numbers of the logical cores that this process may run on; all without an affinity."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return max(1, len(affinity(0)) if affinity else os.cpu_count() or 1)
+    return (affinity(0) if affinity else None) or range(os.cpu_count() or 1)
 
 
 def _upwards(root: Path, path: str) -> list[Path]:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgedec.telemetry.cores import usable_cores
+from edgedec.telemetry.cores import load_average, usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -32,6 +32,8 @@ class Machine:
     memory_bytes: int | None
     memory_available_bytes: int | None
     features: tuple[str, ...]
+    load_average: float | None
+    """Processes that ran or waited for a core in the last minute, on average."""
 
     def as_json(self) -> dict[str, object]:
         return {**asdict(self), "features": list(self.features)}
@@ -49,6 +51,7 @@ def describe() -> Machine:
         memory_bytes=_memory_total(),
         memory_available_bytes=meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"),
         features=cpu_features(text),
+        load_average=load_average(),
     )
 
 

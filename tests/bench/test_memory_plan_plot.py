@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.bench.plots.memory_plan import PredictedSpeeds, plans
+from edgedec.bench.plots.memory_plan import plans
 from edgedec.control import CostCurve
+from edgedec.runtime.speeds import PredictedSpeeds
 from tests.bench.test_budgets import KNOWN, WANTED
 
 

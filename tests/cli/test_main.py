@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -111,65 +110,6 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (errors.BROKEN_PIPE, "")
-
-
-class FakeKernels:
-    def library_path(self) -> Path:
-        return Path("/lib/kernels.so")
-
-    def rows(self) -> list[str]:
-        return ["amx", "avx2", "scalar"]
-
-    def can_run(self, row: str) -> bool:
-        return row != "amx"
-
-    def isa(self) -> str:
-        return "avx2"
-
-
-def test_doctor_reports_for_people_and_machines(home: Home) -> None:
-    home.install("gemma3-270m", size=1_000_000)
-    seams = home.seams(kernels=FakeKernels, bandwidth=lambda size, threads: 10.0 * threads)
-    document = json.loads(run(seams, "doctor", "--json").stdout)
-    assert document["kernels"]["rows"] == [
-        {"row": "amx", "can_run": False, "will_run": False},
-        {"row": "avx2", "can_run": True, "will_run": True},
-        {"row": "scalar", "can_run": True, "will_run": False},
-    ]
-    cores = document["machine"]["cores"]
-    measured = {one["threads"]: one["gb_per_s"] for one in document["bandwidth"]}
-    assert measured == {1: 10.0, cores: 10.0 * cores}
-    assert document["store"]["models"] == [{"name": "gemma3-270m", "bytes": 1_000_000}]
-    assert document["problems"] == []
-    text = " ".join(run(seams, "doctor").stdout.split())
-    assert "amx (not on this CPU), avx2 (runs), scalar" in text
-    known = document["versions"]["optimum-onnx"]
-    assert (f"optimum {known}" if known else "pip install 'edgedec[optimum]'") in text
-    known = document["versions"]["llama-cpp-python"]
-    assert (f"llama.cpp {known}" if known else "pip install 'edgedec[gguf]'") in text
-    assert f"gemma3-270m, 1.0 MB, at most {10000 * cores} tok/s" in text
-
-
-def test_fast_doctor_measures_nothing(home: Home) -> None:
-    def never(size: int, threads: int) -> float:
-        raise AssertionError("measured")
-
-    result = run(home.seams(kernels=FakeKernels, bandwidth=never), "doctor", "--fast", "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["bandwidth"] == []
-
-
-def test_doctor_still_reports_when_a_part_fails(home: Home) -> None:
-    def missing() -> FakeKernels:
-        raise BackendError("the compiled kernel library is missing", hint="install again")
-
-    seams = home.seams(kernels=missing, bandwidth=lambda size, threads: 0.0)
-    result = run(seams, "doctor", "--json")
-    document = json.loads(result.stdout)
-    assert result.exit_code == 1
-    assert document["kernels"] is None
-    assert [problem.partition(":")[0] for problem in document["problems"]] == ["kernels", "bandwidth"]
-    assert "the compiled kernel library is missing" in " ".join(run(seams, "doctor").stdout.split())
 
 
 def test_plain_progress_is_quiet_at_first_and_then_occasional(capsys: pytest.CaptureFixture[str]) -> None:

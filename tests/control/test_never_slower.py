@@ -90,6 +90,28 @@ def test_hardly_slower_when_costs_were_measured_all_wrong(
     assert speedup(make, on(shape), believed=curve(believed)) >= 0.95
 
 
+@pytest.mark.parametrize("shape", CURVES)
+@pytest.mark.parametrize("load", [0.1, 10.0])
+@pytest.mark.parametrize("right", [0.0, 0.5])
+def test_never_slower_with_costs_that_were_measured_under_another_load(
+    shape: str, load: float, right: float
+) -> None:
+    """A drafter that takes a tenth of a pass, beside costs of a machine ten times as quick or as slow."""
+    kept = {tokens: load * time for tokens, time in curve(CURVES[shape]).measured().items()}
+    make = guessing(lambda at: right, 0.9, call=0.02 * PASS, level=0.1 * PASS)
+    assert speedup(make, on(shape), believed=CostCurve(kept, old=True)) >= SLOWER
+
+
+def test_an_old_level_is_learned_before_anything_is_drafted() -> None:
+    device = on("vnni")()
+    truth = text(40)
+    believed = CostCurve({tokens: 8.0 * device.costs.seconds(tokens) for tokens in (1, 8, 16)}, old=True)
+    speculation = Speculation(guessing(lambda at: 1.0)(truth, device), believed, clock=device.clock)
+    decode(truth, device, speculation)
+    assert believed.plain == pytest.approx(PASS)
+    assert next(row.drafted for row in speculation.tally.by_depth) >= 2
+
+
 @pytest.mark.parametrize("right", [0.0, 0.1])
 def test_asking_in_vain_costs_next_to_nothing(right: float) -> None:
     """40 microseconds a call, where a pass takes 5 ms and every token of it as much again."""

@@ -20,7 +20,6 @@ SYSTEM_PROBES = {
     "edgedec/backends/llama_cpp/binding.py",
     "edgedec/bench/peers/onnxruntime_genai_peer.py",
     "edgedec/bench/harness/serve.py",
-    "edgedec/telemetry/machine.py",
     "export/interrupt.py",
 }
 """Files that may ask with ``hasattr`` for a function of the operating system or of another library."""

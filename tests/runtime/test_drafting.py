@@ -15,9 +15,10 @@ from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.runtime.config import RunConfig
+from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import LoadedModel
-from edgedec.runtime.pass_costs import CostFile, known_costs, measure_costs
+from edgedec.runtime.pass_costs import known_costs, measure_costs
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
@@ -50,7 +51,7 @@ def costs_of(
     model: Ready, home: Path, clock: Callable[[], float], notice: Callable[[str], None] = lambda line: None
 ) -> CostCurve:
     file = CostFile.of(model.loaded, "fp16", home / "costs")
-    return known_costs(model.forward, file, clock=clock, notice=notice)
+    return known_costs(model.forward, file, clock=clock, notice=notice).curve
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_costs_that_drifted_are_known_at_the_next_start(model: Ready, tmp_path: 
     list(session.reply("Hi"))
     now = CostFile.of(model.loaded, "fp16", tmp_path / "costs").read()
     assert now is not None
-    assert now.seconds(1) > 5 * before
+    assert now.seconds[1] > 5 * before
 
 
 class Told(Drafter):

@@ -15,7 +15,7 @@ from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
 from edgedec.runtime.batch import Batch
-from edgedec.runtime.pass_costs import CostFile
+from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
@@ -115,7 +115,7 @@ def test_each_says_what_it_says_alone(
 def cheap(model: Ready, home: Path) -> Path:
     """Nothing need be measured; tokens cost next to nothing."""
     file = CostFile.of(model.loaded, model.runner.config.kv, home / "costs")
-    file.write({1: 1e-1, 16: 1.0001e-1, 128: 1.001e-1})
+    file.write(file.measured({1: 1e-1, 16: 1.0001e-1, 128: 1.001e-1}))
     return home
 
 

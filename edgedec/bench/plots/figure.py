@@ -22,6 +22,14 @@ def check_plot(path: Path) -> None:
         raise UsageError("plots need matplotlib", hint="install it with `pip install 'edgedec[bench]'`")
 
 
+def doubling(axes: Any) -> None:
+    """Give ``axes`` scales on which every doubling is as long, with ticks that read 1, 2, 4, 8."""
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+
+
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure in the format that the name of ``path`` ends with. Raises StorageError."""
     with atomic_path(path) as temporary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.bench.harness.runtimes import EDGEDEC
-from edgedec.bench.plots.figure import BLUE, GREEN, ORANGE, PINK, save_figure
+from edgedec.bench.plots.figure import BLUE, GREEN, ORANGE, PINK, doubling, save_figure
 from edgedec.bench.studies.kernels import KernelReport
 
 
@@ -24,8 +24,7 @@ def draw_pass_costs(report: KernelReport, path: Path) -> None:
         low, high = ([getattr(cost.relative, end) for cost in costs] for end in ("low", "high"))
         axes.fill_between(tokens, low, high, color=colour, alpha=0.25)
     axes.plot(tokens, tokens, linestyle=":", color="grey", label="one by one")
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
+    doubling(axes)
     axes.set_xticks(tokens, [str(count) for count in tokens])
     axes.set_xlabel("tokens in the pass")
     axes.set_ylabel("time relative to one token of the same side")

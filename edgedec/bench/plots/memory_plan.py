@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgedec.bench.plots.figure import BLUE, GREEN, GREY, YELLOW, save_figure
 from edgedec.control import CostCurve
+from edgedec.core.cache_config import KvType
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import MemoryPlan, least, peak, planned
+from edgedec.runtime.speeds import PredictedSpeeds
 
 _POINTS = 240
 _MARGIN = 0.06
@@ -27,23 +28,6 @@ _KINDS = {
 _PLAIN, _DRAFTS, _CONTEXT, _LOST = BLUE, YELLOW, GREEN, GREY
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedSpeeds:
-    """Tokens per second at a short context, computed from measured pass costs.
-
-    ``plain``: one token a pass. ``most``: every drafted token is accepted. Real speed lies between.
-    """
-
-    plain: float
-    most: float
-
-    @classmethod
-    def of(cls, curve: CostCurve, drafted: int) -> PredictedSpeeds:
-        longest = min(1 + drafted, curve.longest)
-        rates = [tokens / curve.seconds(tokens) for tokens in range(1, longest + 1)]
-        return cls(rates[0], max(rates))
-
-
 def plans(facts: MemoryFacts, wanted: MemoryChoice, *, elastic: bool) -> list[MemoryPlan]:
     """Return plans for budgets from the smallest to a little more than any plan uses."""
     low, high = least(facts, wanted), peak(facts, wanted)
@@ -52,27 +36,38 @@ def plans(facts: MemoryFacts, wanted: MemoryChoice, *, elastic: bool) -> list[Me
     return [planned(facts, wanted, budget, elastic=elastic) for budget in budgets]
 
 
-def draw_plans(
-    found: Sequence[MemoryPlan], costs: Mapping[str, CostCurve], budget: int | None, path: Path, *, title: str
-) -> None:
-    """Draw panels over the budget: predicted tokens per second, tokens of context, concessions.
+def predicted(found: Sequence[MemoryPlan], costs: Mapping[KvType, CostCurve]) -> list[PredictedSpeeds]:
+    """Return the speeds of plans at a short context; ``costs``, of one moment, by the type of KV cache.
 
-    ``costs`` has pass costs by type of KV cache; without them there is no panel of speed. ``budget`` is
-    marked.
+    With less memory neither speed rises while the type of KV cache stays: at a short context only drafts
+    change it. A cache in int8 may be quicker or slower than one in fp16, by what its passes take.
+    """
+    return [PredictedSpeeds.of(costs[plan.choice.kv], plan.choice.drafted) for plan in found]
+
+
+def draw_plans(
+    found: Sequence[MemoryPlan],
+    speeds: Sequence[PredictedSpeeds],
+    budget: int | None,
+    path: Path,
+    *,
+    title: str,
+) -> None:
+    """Draw panels over the budget: tokens per second, tokens of context, concessions.
+
+    ``speeds`` are those of the plans, see ``predicted``. ``budget`` is marked.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.4, 7.2 if costs else 5.4), layout="constrained")
-    heights = [2.2, 1.6, 1.4] if costs else [1.6, 1.4]
-    panels = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
-    if costs:
-        _draw_speed(panels[0], found, costs)
+    figure = Figure(figsize=(8.4, 7.2), layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True, height_ratios=[2.2, 1.6, 1.4])
     budgets = [plan.budget / 1e6 for plan in found]
-    panels[-2].step(budgets, [plan.choice.context for plan in found], color=_CONTEXT, where="post")
-    panels[-2].set_ylim(bottom=0)
-    panels[-2].set_ylabel("context, tokens")
-    _draw_given_up(panels[-1], found)
-    panels[-1].set_xlabel("memory budget, MB: weights, KV cache, drafters, Python and all")
+    _draw_speed(panels[0], budgets, speeds)
+    panels[1].step(budgets, [plan.choice.context for plan in found], color=_CONTEXT, where="post")
+    panels[1].set_ylim(bottom=0)
+    panels[1].set_ylabel("context, tokens")
+    _draw_given_up(panels[2], found)
+    panels[2].set_xlabel("memory budget, MB: weights, KV cache, drafters, Python and all")
     for axes in panels:
         axes.grid(alpha=0.3)
         if budget:
@@ -81,19 +76,13 @@ def draw_plans(
     save_figure(figure, path)
 
 
-def _draw_speed(axes: Any, found: Sequence[MemoryPlan], costs: Mapping[str, CostCurve]) -> None:
-    budgets = [plan.budget / 1e6 for plan in found]
-    speeds = [
-        PredictedSpeeds.of(costs[plan.choice.kv], plan.choice.drafted) if plan.choice.kv in costs else None
-        for plan in found
-    ]
-    plain = [speed.plain if speed else float("nan") for speed in speeds]
-    most = [speed.most if speed else float("nan") for speed in speeds]
+def _draw_speed(axes: Any, budgets: Sequence[float], speeds: Sequence[PredictedSpeeds]) -> None:
+    plain, most = [speed.plain for speed in speeds], [speed.most for speed in speeds]
     axes.fill_between(budgets, plain, most, step="post", color=_DRAFTS, alpha=0.35,
                       label="with drafts: up to this, were all of them right")  # fmt: skip
     axes.step(budgets, plain, color=_PLAIN, where="post", label="one token a pass")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("tokens/s at a short context,\nfrom measured costs of passes")
+    axes.set_ylabel("tokens/s at a short context,\nas quick as the machine is now")
     axes.legend(frameon=False, loc="lower right")
 
 

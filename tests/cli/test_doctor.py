@@ -1,0 +1,117 @@
+"""``edgedec doctor``: facts, the speeds of installed models, and problems."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgedec.core.errors import BackendError
+from edgedec.runtime.cost_file import CostFile
+from edgedec.runtime.loaded_model import LoadedModels
+from tests.cli.support import Home, run
+from tests.fixtures.simulated import COSTS, Machine, on_machine
+
+
+class FakeKernels:
+    def library_path(self) -> Path:
+        return Path("/lib/kernels.so")
+
+    def rows(self) -> list[str]:
+        return ["amx", "avx2", "scalar"]
+
+    def can_run(self, row: str) -> bool:
+        return row != "amx"
+
+    def isa(self) -> str:
+        return "avx2"
+
+
+def test_doctor_reports_for_people_and_machines(home: Home) -> None:
+    home.install("gemma3-270m", size=1_000_000)
+    model = home.parrot()
+    seams = home.seams(model, kernels=FakeKernels, bandwidth=lambda size, threads: 10.0 * threads)
+    document = json.loads(run(seams, "doctor", "--json").stdout)
+    assert document["kernels"]["rows"] == [
+        {"row": "amx", "can_run": False, "will_run": False},
+        {"row": "avx2", "can_run": True, "will_run": True},
+        {"row": "scalar", "can_run": True, "will_run": False},
+    ]
+    cores = document["machine"]["cores"]
+    measured = {one["threads"]: one["gb_per_s"] for one in document["bandwidth"]}
+    assert measured == {1: 10.0, cores: 10.0 * cores}
+    (found,) = document["store"]["models"]
+    speed = found.pop("speed")
+    assert found == {"name": "gemma3-270m", "bytes": 1_000_000}
+    assert speed["most_tokens_per_s"] == speed["plain_tokens_per_s"] > 0
+    assert document["problems"] == []
+    text = " ".join(run(seams, "doctor").stdout.split())
+    assert "amx (not on this CPU), avx2 (runs), scalar" in text
+    known = document["versions"]["optimum-onnx"]
+    assert (f"optimum {known}" if known else "pip install 'edgedec[optimum]'") in text
+    known = document["versions"]["llama-cpp-python"]
+    assert (f"llama.cpp {known}" if known else "pip install 'edgedec[gguf]'") in text
+    assert re.search(r"gemma3-270m, 1.0 MB, about \d+ tok/s", text)
+
+
+def test_the_speed_that_doctor_states_is_the_one_that_runs(home: Home) -> None:
+    """Also where pass costs were kept under four times the load; with drafts it may be more."""
+    home.install()
+    machine = Machine()
+    loaded = on_machine(home.parrot().loaded, machine)
+    folder = home.path / "costs"
+    file = CostFile.of(loaded, "fp16", folder)
+    file.write(file.measured({tokens: 4.0 * seconds for tokens, seconds in COSTS["fp16"].measured().items()}))
+    seams = replace(
+        home.seams(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0,
+        load=lambda bundle, drafts, threads: LoadedModels(loaded), clock=machine.clock,
+    )  # fmt: skip
+    (found,) = json.loads(run(seams, "doctor", "--json").stdout)["store"]["models"]
+    assert found["speed"]["plain_tokens_per_s"] == pytest.approx(250.0, rel=0.01)
+    assert found["speed"]["most_tokens_per_s"] == pytest.approx(16 / 0.014, rel=0.01)
+    text = " ".join(run(seams, "doctor").stdout.split())
+    assert "about 250 tok/s, with drafts up to 1143" in text
+    assert "at most" not in text
+
+
+def test_a_model_that_does_not_run_is_a_problem_and_a_large_one_is_not_tried(home: Home) -> None:
+    home.install()
+    home.install("vast", size=10_000_000)
+
+    def load(bundle: Path, drafts: object, threads: object) -> LoadedModels:
+        raise BackendError(f"{bundle.name} does not run")
+
+    seams = replace(home.seams(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, load=load)
+    assert run(seams, "doctor", "--fast").exit_code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgedec.telemetry.machine.meminfo_bytes", lambda text, key: 5_000_000)
+        result = run(seams, "doctor", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["problems"] == ["smollm2-135m: smollm2-135m does not run"]
+    assert [model.get("speed", "no") for model in document["store"]["models"]] == ["no", None]
+
+
+def test_fast_doctor_measures_nothing(home: Home) -> None:
+    def never(size: int, threads: int) -> float:
+        raise AssertionError("measured")
+
+    result = run(home.seams(kernels=FakeKernels, bandwidth=never), "doctor", "--fast", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["bandwidth"] == []
+
+
+def test_doctor_still_reports_when_a_part_fails(home: Home) -> None:
+    def missing() -> FakeKernels:
+        raise BackendError("the compiled kernel library is missing", hint="install again")
+
+    seams = home.seams(kernels=missing, bandwidth=lambda size, threads: 0.0)
+    result = run(seams, "doctor", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["kernels"] is None
+    assert [problem.partition(":")[0] for problem in document["problems"]] == ["kernels", "bandwidth"]
+    assert "the compiled kernel library is missing" in " ".join(run(seams, "doctor").stdout.split())
