@@ -12,10 +12,12 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
+from edgedec.core.errors import UsageError
 from edgedec.core.version import __version__
 
 COMMANDS = {
     "chat": "Talk with a model.",
+    "run": "Another name of chat.",
     "generate": "Answer one prompt, or continue a text.",
     "pull": "Fetch a model and prepare it.",
     "list": "Show the models that are installed, and those that can be pulled.",
@@ -27,6 +29,9 @@ COMMANDS = {
     "bench": "Measure speed, memory and accuracy.",
 }
 """One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
+
+ALIASES = {"run": "chat"}
+"""Other names of commands."""
 
 
 @contextmanager
@@ -51,9 +56,17 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"edgedec.cli.{cmd_name}").command
+        command = import_module(f"edgedec.cli.{ALIASES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. Raises UsageError with the names that are near."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise _unknown(args[0])
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -71,6 +84,18 @@ class LazyGroup(click.Group):
         with one_line_errors(), terminations_interrupt():
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
         raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _unknown(name: str) -> UsageError:
+    from edgedec.models.names import hub_file, near
+    from edgedec.models.recipes import RECIPES
+
+    every = "`edgedec --help` shows all"
+    if name.lower() in RECIPES or (" " not in name and hub_file(name)):
+        return UsageError(f"{name} is a model, not a command", hint=f"as in `edgedec chat {name}`; {every}")
+    similar = near(name, COMMANDS)
+    meant = f"did you mean {' or '.join(similar)}? " if similar else ""
+    return UsageError(f"no command named {name!r}", hint=meant + every)
 
 
 @click.group(

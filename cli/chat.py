@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,12 @@ from edgedec.cli import errors, screen, slash, verification
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.opening import open_model, run_config
+from edgedec.cli.positional import model_first
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
 from edgedec.cli.session_file import SessionFile
+from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
@@ -34,13 +37,16 @@ _SEEDS = 1_000_000
     short_help="Talk with a model.",
     epilog=opt.examples(
         "edgedec chat",
-        'edgedec chat -m qwen2.5-coder-1.5b --system "Answer in one sentence."',
+        'edgedec chat qwen2.5-coder-1.5b --system "Answer in one sentence."',
+        "edgedec chat Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
+        'edgedec run smollm2-135m "Why is the sky blue?"',
         "edgedec chat --temperature 0.7 --seed 3",
         'echo "What is a monad?" | edgedec chat',
         "edgedec chat --session talk",
     ),
 )
-@opt.model_option
+@model_first
+@click.argument("words", nargs=-1, metavar="[PROMPT]...")
 @click.option(
     "--session",
     "session_file",
@@ -62,12 +68,21 @@ _SEEDS = 1_000_000
 @opt.reply_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, model: str, session_file: Path | None, when_full: WhenFull, **options: Any
+    ctx: click.Context,
+    /,
+    model: str,
+    words: tuple[str, ...],
+    session_file: Path | None,
+    when_full: WhenFull,
+    **options: Any,
 ) -> None:
     """Talk with a model.
 
     On a terminal: type, Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the
     conversation; Ctrl-D quits; /help lists the commands. In a pipe every line of standard input is one turn.
+
+    With PROMPT that alone is answered. A file or pipe at standard input comes before it then, with a blank
+    line between. MODEL is a name that `edgedec list` shows, owner/repo of the model hub, or a path.
 
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
@@ -101,10 +116,12 @@ def command(
         opened.single.make_room_for(chat.settings.params)
     window = ChatWindow(opened, chat, kept)
     with kept.saved_at_the_end() if kept else nullcontext():
-        if seams(ctx).interactive():
+        if words:
+            _answer(window, ctx, [read_prompt(" ".join(words), chat.prompts, after_input=True)])
+        elif seams(ctx).interactive():
             _converse(window, ctx)
         else:
-            _answer(window, ctx)
+            _answer(window, ctx, piped_turns(chat.prompts))
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:
@@ -128,11 +145,9 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
         return
 
 
-def _answer(window: ChatWindow, ctx: click.Context) -> None:
-    from edgedec.cli.text_input import piped_turns
-
+def _answer(window: ChatWindow, ctx: click.Context, turns: Iterable[str]) -> None:
     try:
-        for text in piped_turns(window.chat.prompts):
+        for text in turns:
             window.turn(text)
             verification.check(ctx)
             if window.chat.last is not None and window.chat.last.finish_reason == "interrupted":

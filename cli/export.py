@@ -15,6 +15,7 @@ from edgedec.cli.seams import seams
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 from edgedec.export import BACKENDS, QUANTS
+from edgedec.models.hub_names import may_name_hub
 
 
 @click.command(
@@ -68,9 +69,10 @@ def command(
     An interrupted export leaves DIR as it was.
     """
     if not source.exists():
-        raise NotFoundError(
-            f"no such file: {source}", hint="SOURCE is a .gguf file or a Hugging Face directory"
-        )
+        hint = "SOURCE is a .gguf file or a Hugging Face directory"
+        if may_name_hub(str(source)):
+            hint += f"; `edgedec pull {source}` fetches from the model hub and exports"
+        raise NotFoundError(f"no such file: {source}", hint=hint)
     for option, given in (("--quant", quants), ("--calibrate", calibrate)):
         if given and not source.is_dir():
             raise UsageError(

@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
+from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
 from edgedec.core.errors import UsageError
@@ -32,17 +33,22 @@ _BATCH = 4
     cls=Command,
     short_help="Answer one prompt, or continue a text.",
     epilog=opt.examples(
-        'edgedec generate -p "Why is the sky blue?"',
-        "git diff | edgedec generate -m qwen2.5-coder-1.5b -p - --max-tokens 100",
-        'edgedec generate -m gemma3-270m --raw -p "Once upon a time" --max-tokens 100 --seed 7',
-        'edgedec generate -p "List three colours." --json | jq .stats',
-        "edgedec generate -m qwen2.5-coder-1.5b --draft lookup -p - < question-about-a-file.txt",
-        'edgedec generate --trace -p "List the even numbers from 2 to 40."',
+        'edgedec generate "Why is the sky blue?"',
+        "edgedec generate < question.txt",
+        'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
+        'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
+        'edgedec generate "List three colours." --json | jq .stats',
+        "edgedec generate -m qwen2.5-coder-1.5b --draft lookup < question-about-a-file.txt",
+        'edgedec generate --trace "List the even numbers from 2 to 40."',
         "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
     ),
 )
 @opt.model_option
-@click.option("-p", "--prompt", metavar="TEXT", help="The prompt; - reads it from standard input.")
+@click.argument("words", nargs=-1, metavar=PROMPT)
+@click.option(
+    "-p", "--prompt", metavar="TEXT",
+    help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
+)  # fmt: skip
 @opt.raw_option
 @opt.template_option
 @click.option(
@@ -70,6 +76,7 @@ def command(
     ctx: click.Context,
     /,
     model: str,
+    words: tuple[str, ...],
     prompt: str | None,
     source: Path | None,
     batch: int | None,
@@ -77,6 +84,9 @@ def command(
     **options: Any,
 ) -> None:
     """Answer one prompt and stop.
+
+    Without PROMPT it is read from standard input. With PROMPT a file or pipe at standard input comes first,
+    then a blank line and PROMPT. With -p standard input is not read, which suits a loop in a script.
 
     The prompt is one user turn through the model's chat template. With --raw, or for a model without a
     template, it is text to be continued. The answer is streamed to standard output. It may fill the context;
@@ -98,23 +108,25 @@ def command(
     the lines; with --json one object a line. Replies do not depend on --batch. A line that cannot be answered
     has the error in place of its reply, and the others are answered; the exit status tells the first error.
     """
+    given = one_prompt(words, prompt)
     if source is not None:
-        if prompt is not None or options["trace"] or when_full != STOP:
-            raise UsageError("--input goes without --prompt, --trace and --when-full", hint="leave those out")
+        if given is not None or options["trace"] or when_full != STOP:
+            raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
         generate_batch.run(ctx, model, source, run_config(options, conversations=batch or _BATCH), options)
         return
     if batch is not None:
         raise UsageError("--batch is for --input", hint="give a file with a prompt on every line")
     config = run_config(options, when_full=when_full)
-    text_input.check_prompt(prompt)
-    _answer(open_model(ctx, model, config), prompt, options)
+    text_input.check_prompt(given)
+    options["after_input"] = bool(words)
+    _answer(open_model(ctx, model, config), given, options)
 
 
 def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
     raw, system = without_template(model, options)
     chat = model.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
     model.single.make_room_for(chat.settings.params, logprobs=bool(options["logprobs"]))
-    text = text_input.read_prompt(prompt, chat.prompts)
+    text = text_input.read_prompt(prompt, chat.prompts, after_input=options["after_input"])
     begun_s = process.age_s()
     palette = tracing.Palette() if options["trace"] and tracing.coloured() else None
     logprobs = options["logprobs"]

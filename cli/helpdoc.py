@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from edgedec.cli.app import COMMANDS, app
+from edgedec.cli.app import ALIASES, COMMANDS, app
 from edgedec.cli.rare import split
 from edgedec.cli.slash import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
@@ -33,11 +33,11 @@ def documents() -> dict[str, str]:
 def _lines() -> Iterator[str]:
     yield from ("# Commands", "", _WRITTEN, "")
     for name, summary in COMMANDS.items():
-        yield f"- [`edgedec {name}`]({_OWN.get(name, '')}#edgedec-{name}): {summary}"
+        yield f"- [`edgedec {name}`]({_OWN.get(name, '')}#edgedec-{ALIASES.get(name, name)}): {summary}"
     yield ""
     yield str(app.epilog)
     for name in COMMANDS:
-        if name not in _OWN:
+        if name not in (*_OWN, *ALIASES):
             yield from _command(name, _found(name))
         if name == "chat":
             yield from _slash()

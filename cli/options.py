@@ -18,7 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 model_option = click.option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME",
-    help="A model's name, a bundle, a GGUF file or a Hugging Face directory; what is missing is pulled.",
+    help="A model's name, owner/repo of the model hub, a bundle, a GGUF file or a Hugging Face directory; a "
+    "path that exists comes first, and what is missing is pulled.",
 )  # fmt: skip
 
 kv_option = click.option(
@@ -183,9 +184,7 @@ def sampling_named(options: dict[str, Any]) -> Callable[[SamplingParams], Sampli
     Greedy decoding turns all of them off. Raises UsageError for options that contradict each other.
     """
     named = {
-        name: options[name]
-        for name in SamplingParams.__dataclass_fields__
-        if options.get(name) is not None
+        name: options[name] for name in SamplingParams.__dataclass_fields__ if options.get(name) is not None
     }
     if options.get("greedy") and named.get("temperature"):
         raise UsageError(

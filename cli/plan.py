@@ -10,6 +10,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.opening import fetch_bundles, run_config
+from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
@@ -42,13 +43,13 @@ WHY = {
     short_help="Say what fits into how much memory.",
     epilog=opt.examples(
         "edgedec plan --memory 250MB",
-        "edgedec plan -m qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
-        "edgedec plan -m qwen2.5-coder-1.5b --draft auto,smollm2-135m --temperature 0.8",
+        "edgedec plan qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
+        "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --temperature 0.8",
         "edgedec plan --memory 220MB --json | jq .planned_bytes",
-        "edgedec plan -m qwen2.5-coder-1.5b --context 4096 --plot plan.png",
+        "edgedec plan qwen2.5-coder-1.5b --context 4096 --plot plan.png",
     ),
 )
-@opt.model_option
+@model_first
 @opt.plan_options
 @click.option(
     "--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",

@@ -21,6 +21,8 @@ from edgedec.core.units import size
         "edgedec pull smollm2-135m",
         "edgedec pull qwen2.5-coder-1.5b --force",
         "edgedec pull gemma3-270m --file ~/Downloads/gemma-3-270m-q4_k_m.gguf",
+        "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+        "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
         "edgedec pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q8_0.gguf",
     ),
 )
@@ -40,9 +42,12 @@ def command(
 
     \b
     - a name that `edgedec list` shows
-    - hf:OWNER/REPOSITORY/FILE.gguf
+    - OWNER/REPO of the model hub (huggingface.co): its Q4_K_M file, or else its nearest to that
+    - OWNER/REPO:QUANT, such as Q8_0; hf:OWNER/REPO/FILE.gguf; hf.co/OWNER/REPO; an address there
     - the path of a GGUF file
     - the path of a Hugging Face directory; it gets 8-bit weights (`edgedec export` offers others)
+
+    A path that exists comes before OWNER/REPO. HF_TOKEN opens gated repositories, HF_ENDPOINT names a mirror.
 
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
     complete.

@@ -6,6 +6,8 @@ beyond that is not read: a file of any size is refused after a few hundred kilob
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +32,9 @@ _OBJECT_BYTES = 64
 def check_prompt(prompt: str | None) -> None:
     """Raise UsageError if there is no prompt: neither text, nor a file or pipe at standard input."""
     if prompt is None and sys.stdin.isatty():
-        raise UsageError("no prompt", hint="give one with -p TEXT, or -p - to read standard input")
+        raise UsageError(
+            "no prompt", hint='as in `edgedec generate "Why is the sky blue?"`, or pipe it to standard input'
+        )
     if prompt == "":
         raise _empty()
 
@@ -43,22 +47,37 @@ def check_lines(file: Path) -> None:
                 raise _no_lines()
 
 
-def read_prompt(prompt: str | None, prompts: Prompts) -> str:
+def read_prompt(prompt: str | None, prompts: Prompts, *, after_input: bool = False) -> str:
     """Return the prompt; None and "-" read it from standard input.
 
+    With ``after_input`` a file or pipe at standard input comes first, then a blank line and the prompt.
     Raises UsageError for an empty one and for bytes that are not UTF-8, ContextFullError for one that is
     certainly too long.
     """
     if prompt not in (None, STANDARD_INPUT):
-        return prompt
-    data = _read(sys.stdin.buffer, prompts)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
+        text = _input(prompts) if after_input and _is_fed() else ""
+        return f"{text.rstrip()}\n\n{prompt}" if text.strip() else prompt
+    text = _input(prompts)
     if not text:
         raise _empty()
     return text
+
+
+def _input(prompts: Prompts) -> str:
+    data = _read(sys.stdin.buffer, prompts)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
+
+
+def _is_fed() -> bool:
+    """Return whether standard input is a pipe or a file, not a terminal, a device or a socket."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return not sys.stdin.isatty()
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def piped_turns(prompts: Prompts) -> Iterator[str]:
@@ -119,7 +138,7 @@ def _no_lines() -> UsageError:
 
 
 def _empty() -> UsageError:
-    return UsageError("the prompt is empty", hint="give some text with -p, or on standard input with -p -")
+    return UsageError("the prompt is empty", hint="give some text, in quotes or on standard input")
 
 
 def _read(stream: BinaryIO, prompts: Prompts) -> bytes:

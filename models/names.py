@@ -109,16 +109,17 @@ def looks_like_path(reference: str) -> bool:
 
 
 def near(text: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names that are like a text, those first that begin with it.
+    """Return up to three names that begin with a text, else that contain it, else that are like it.
 
     >>> near("qwen", ["smollm2-135m", "qwen2.5-coder-1.5b"])
     ['qwen2.5-coder-1.5b']
     """
     wanted, known = text.lower(), sorted(set(names))
-    found = [name for name in known if wanted and name.lower().startswith(wanted)]
-    found += [name for name in known if len(wanted) > 1 and wanted in name.lower()]
-    found += difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5)
-    return list(dict.fromkeys(found))[:_NEAR]
+    if not wanted:
+        return []
+    begin = [name for name in known if name.lower().startswith(wanted)]
+    contain = [name for name in known if len(wanted) > 1 and wanted in name.lower()]
+    return (begin or contain or difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5))[:_NEAR]
 
 
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:

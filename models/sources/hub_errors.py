@@ -6,6 +6,7 @@ huggingface_hub raises errors of its own and of whichever HTTP library it uses.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -91,7 +92,7 @@ def _undelivered(file: HubFile, error: Exception) -> EdgeDecError:
         return DownloadError(f"the model hub did not deliver {file}: it answered {status}", hint=AGAIN)
     if "Timeout" in kind:
         return unreachable(file, "it did not answer in time")
-    return unreachable(file, str(error) or kind)
+    return unreachable(file, re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or kind)
 
 
 def _status(error: Exception) -> int | None:

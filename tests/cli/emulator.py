@@ -95,8 +95,7 @@ class Emulator:
     def lines(self) -> list[str]:
         """Text of all rows, without blanks at their ends."""
         found = [
-            "".join(row[column].data for column in range(self.screen.columns)).rstrip()
-            for row in self.rows()
+            "".join(row[column].data for column in range(self.screen.columns)).rstrip() for row in self.rows()
         ]
         while found and not found[-1]:
             found.pop()

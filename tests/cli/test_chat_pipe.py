@@ -63,9 +63,7 @@ def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_a_template_from_a_file_comes_before_the_model_s_own(
-    home: Home, tmp_path: Path, chat: bool
-) -> None:
+def test_a_template_from_a_file_comes_before_the_model_s_own(home: Home, tmp_path: Path, chat: bool) -> None:
     """In the end the model repeats the last character of its prompt, which the template says."""
     home.install()
     file = tmp_path / "template.jinja"

@@ -168,7 +168,7 @@ def test_the_system_message_reaches_the_prompt(home: Home) -> None:
         (("-p", "x", "--stop", ""), 2, ("a stop string must not be empty",)),
         (("-p", "x", "--raw", "--system", "s"), 2, ("--system has no place in a raw prompt",)),
         (("-p", "x", "--frobnicate"), 2, ("No such option", "edgedec generate --help")),
-        (("-p", "x", "extra"), 2, ("unexpected extra argument",)),
+        (("-p", "x", "extra"), 2, ("two prompts are given",)),
         (("-p", ""), 2, ("the prompt is empty",)),
         (("-p", "x", "-m", "no-such-model"), 3, ("no-such-model", "`edgedec list` shows")),
         (("-p", "x", "-m", "./missing.gguf"), 3, ("missing.gguf",)),

@@ -14,7 +14,7 @@ import pytest
 
 import edgedec
 from edgedec.cli import errors, helpdoc, progress
-from edgedec.cli.app import COMMANDS, app
+from edgedec.cli.app import ALIASES, COMMANDS, app
 from edgedec.cli.seams import Seams
 from edgedec.core.errors import BackendError, BadFileError
 from tests.cli.support import Home, assert_one_line, run
@@ -36,7 +36,7 @@ def test_every_command_explains_itself_with_examples(name: str) -> None:
     assert f"  edgedec {name}" in shown.partition("Examples:")[2]
     command = app.get_command(None, name)  # type: ignore[arg-type]
     assert command is not None
-    assert command.short_help == COMMANDS[name]
+    assert command.short_help == COMMANDS[ALIASES.get(name, name)]
 
 
 def test_the_help_in_the_documentation_is_up_to_date() -> None:
@@ -50,7 +50,22 @@ def test_version() -> None:
 
 
 def test_an_unknown_command_is_one_line() -> None:
-    assert_one_line(run(None, "frobnicate"), 2, "No such command", "frobnicate", "edgedec --help")
+    assert_one_line(run(None, "frobnicate"), 2, "no command named 'frobnicate'", "(`edgedec --help` shows")
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("gen", "did you mean generate"),
+        ("ls", "did you mean list"),
+        ("c", "did you mean chat or check"),
+        ("plna", "did you mean plan"),
+        ("SmolLM2-135M", "is a model, not a command (as in `edgedec chat SmolLM2-135M`"),
+        ("Owner/Repo:Q8_0", "is a model, not a command (as in `edgedec chat Owner/Repo:Q8_0`"),
+    ],
+)
+def test_a_command_that_is_nearly_right_gets_those_that_are_near(typed: str, words: str) -> None:
+    assert_one_line(run(None, typed), 2, words, "`edgedec --help` shows all")
 
 
 def test_starting_imports_nothing_heavy() -> None:

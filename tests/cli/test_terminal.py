@@ -145,9 +145,7 @@ def test_ctrl_c_stops_the_reply_and_keeps_the_session(
     assert "Traceback" not in chat.seen
 
 
-def test_prompts_are_kept_only_on_request(
-    bundle: Path, tmp_path: Path, terminals: list[Terminal]
-) -> None:
+def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
     for options in ((), ("--no-history",)):
         chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", *options)
         terminals.append(chat)
