@@ -21,6 +21,7 @@ COMMANDS = {
     "generate": "Answer one prompt, or continue a text.",
     "pull": "Fetch a model and prepare it.",
     "list": "Show the models that are installed, and those that can be pulled.",
+    "show": "Say everything about one model, installed or not.",
     "rm": "Remove installed models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "check": "Say whether one model can draft for another.",

@@ -1,7 +1,10 @@
-"""``edgedec list``: models that are installed, and models that can be pulled by name."""
+"""``edgedec list``: models that are installed, and the catalogue of those that can be pulled by name."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,75 +17,171 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Scalar
-    from edgedec.models import Installed, Recipe
+    from edgedec.core.manifest import Manifest
+    from edgedec.models import Installed
+    from edgedec.models.catalogue import Entry
+
+_PIPE_COLUMNS = 1000
+"""Width of the table where there is no terminal: nothing is cut."""
+_NUMBERS = (1, 2)
+"""Columns of the table with numbers."""
+_TESTED_FROM, _LICENCE_FROM = 76, 110
+"""Columns of a terminal from which on the table says how a model is tested, and its licence."""
 
 
 @click.command(
     "list",
     short_help="Show the models that are installed, and those that can be pulled.",
-    epilog=opt.examples("edgedec list", "edgedec list --json | jq -r '.installed[].name'"),
+    epilog=opt.examples(
+        "edgedec list",
+        "edgedec list --all",
+        "edgedec list -v",
+        "edgedec list --json | jq -r '.installed[].name'",
+    ),
 )
+@click.option("-a", "--all", "everything", is_flag=True, help="Show the catalogue too, to choose from.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more about each installed model.")
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
-    """Show the models that are installed, and those that can be pulled by name."""
-    from edgedec.models import RECIPES
+def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) -> None:
+    """Show the models that are installed.
+
+    --all also shows those that can be pulled by name, with the memory that a conversation of 4096 tokens
+    takes. `edgedec show NAME` says everything about one of them.
+    """
+    from edgedec.models.catalogue import CATALOGUE
 
     store = seams(ctx).store()
     installed = store.list()
-    names = {model.name for model in installed}
-    available = [recipe for recipe in RECIPES.values() if recipe.name not in names]
     if as_json:
-        screen.show_json(_document(str(store.home), installed, available))
+        screen.show_json(_document(str(store.home), installed, CATALOGUE))
         return
-    click.echo(f"Installed in {store.home}:" if installed else "No model is installed yet.")
-    _columns([(model.name, size(model.bytes), _installed_about(model, RECIPES)) for model in installed])
-    if available:
-        click.echo("Can be pulled:")
-        _columns([(recipe.name, size(recipe.bytes), _about(recipe)) for recipe in available])
+    if installed:
+        click.echo(f"Installed in {store.home}:")
+        _show_installed(installed, CATALOGUE, verbose)
+    else:
+        click.echo("No model is installed yet.")
+    missing = [entry for name, entry in CATALOGUE.items() if name not in {one.name for one in installed}]
+    if everything:
+        _show_catalogue(missing)
+    elif missing:
+        click.echo(f"`edgedec list --all` shows {len(missing)} more to pull by name.")
 
 
-def _about(recipe: Recipe | None) -> str:
-    return f"{recipe.title}; licence: {recipe.licence.name}" if recipe else ""
+def about_size(entry: Entry) -> str:
+    """Return the bytes of a download in words; the hub has the last word on those that are estimates."""
+    return rounded(entry.recipe.bytes) if entry.exact else f"~{rounded(entry.recipe.bytes)}"
 
 
-def _installed_about(model: Installed, recipes: Mapping[str, Recipe]) -> str:
-    """Return source and quantisation of a model that has no recipe."""
-    if model.name in recipes:
-        return _about(recipes[model.name])
-    source = _source(model)
+def rounded(count: int) -> str:
+    """Return bytes in whole MB, or in GB.
+
+    >>> rounded(98_400_000), rounded(2_019_000_000)
+    ('98 MB', '2.0 GB')
+    """
+    return f"{count / 1e6:.0f} MB" if count < 999_500_000 else f"{count / 1e9:.1f} GB"
+
+
+def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entry], verbose: bool) -> None:
+    width = max(len(one.name) for one in installed)
+    for one in installed:
+        manifest = _manifest(one)
+        entry = catalogue.get(one.name)
+        note = f"{entry.recipe.title}; licence: {entry.recipe.licence.name}" if entry else _made_of(manifest)
+        click.echo(cut(f"  {one.name:<{width}}  {size(one.bytes):>9}  {note}".rstrip(), columns()))
+        if verbose and manifest:
+            spec = manifest.spec
+            click.echo(f"      {spec.architecture}, {spec.context_length} tokens of context")
+            click.echo(f"      replies: {screen.printable(manifest.preset.summary())}")
+
+
+def _made_of(manifest: Manifest | None) -> str:
+    """Return source and quantisation of a model that is not in the catalogue."""
+    source = manifest.source if manifest else {}
     made_of = f"from {source['file']}" if "file" in source else ""
     calibrated = "calibrated" if "calibration tokens" in source else ""
     text = "; ".join(filter(None, [made_of, str(source.get("quant", "")), calibrated]))
     return "".join(char for char in text if char.isprintable())[:200]
 
 
-def _source(model: Installed) -> Mapping[str, Scalar]:
-    """Return the source in the manifest; empty for a broken one, which opening the model reports."""
+def _manifest(model: Installed) -> Manifest | None:
+    """Return the manifest; None for a broken one, which opening the model reports."""
     from edgedec.core.manifest import Manifest
 
     try:
-        return Manifest.load(model.path).source
+        return Manifest.load(model.path)
     except EdgeDecError:
-        return {}
+        return None
 
 
-def _document(home: str, installed: Sequence[Installed], available: Sequence[Recipe]) -> dict[str, object]:
+def _show_catalogue(entries: Sequence[Entry]) -> None:
+    """Show a table that fits the terminal: narrow ones leave columns out and cut the last one."""
+    from edgedec.models.catalogue import USUAL_CONTEXT
+
+    width = columns()
+    shown = [True, True, True, width >= _TESTED_FROM, width >= _LICENCE_FROM, True]
+    rows = [("NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD FOR")]
+    rows += [
+        (one.name, about_size(one), rounded(one.memory()), one.tested, one.recipe.licence.name, one.good_for)
+        for one in entries
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    click.echo("\nCan be pulled by name:")
+    for row in rows:
+        cells = [
+            f"{cell:>{width}}" if column in _NUMBERS else f"{cell:<{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            if shown[column]
+        ]
+        click.echo(cut("  ".join(cells).rstrip(), width))
+    click.echo(f"\nMEMORY: with {USUAL_CONTEXT} tokens of context. ~: an estimate.")
+    if width >= _TESTED_FROM:
+        click.echo("TESTED: with the real model, or its twin (small, random, the same features).")
+
+
+def cut(line: str, width: int) -> str:
+    """Shorten a line to ``width`` columns, if need be at the end of a word."""
+    if len(line) <= width:
+        return line
+    head, space, _ = line[:width].rpartition(" ")
+    return (head if space else line[: width - 1]).rstrip(" ,;") + "…"
+
+
+def columns() -> int:
+    """Return the columns of the terminal; a pipe has more."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return _PIPE_COLUMNS if piped else shutil.get_terminal_size().columns
+
+
+def _document(home: str, installed: Sequence[Installed], catalogue: Mapping[str, Entry]) -> dict[str, object]:
+    from edgedec.models.catalogue import stated_context
+
+    names = {one.name for one in installed}
     return {
         "home": home,
         "installed": [
-            {"name": one.name, "path": str(one.path), "bytes": one.bytes, "quant": _source(one).get("quant")}
+            {"name": one.name, "path": str(one.path), "bytes": one.bytes, "quant": _quant(one)}
             for one in installed
         ],
         "available": [
-            {"name": one.name, "title": one.title, "bytes": one.bytes, "licence": one.licence.name}
-            for one in available
+            {
+                "name": entry.name,
+                "title": entry.recipe.title,
+                "bytes": entry.recipe.bytes,
+                "bytes_exact": entry.exact,
+                "licence": entry.recipe.licence.name,
+                "parameters": entry.parameters,
+                "memory_bytes": entry.memory(),
+                "memory_context": stated_context(entry.spec),
+                "tested": entry.tested,
+                "good_for": entry.good_for,
+            }
+            for entry in catalogue.values()
+            if entry.name not in names
         ],
     }
 
 
-def _columns(rows: Sequence[tuple[str, str, str]]) -> None:
-    width = max((len(name) for name, _, _ in rows), default=0)
-    for name, amount, note in rows:
-        click.echo(f"  {name:<{width}}  {amount:>9}  {note}".rstrip())
+def _quant(model: Installed) -> object:
+    manifest = _manifest(model)
+    return manifest.source.get("quant") if manifest else None

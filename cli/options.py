@@ -11,7 +11,7 @@ import click
 
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.units import parse_size
-from edgedec.models.recipes import DEFAULT_MODEL
+from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.sampling import SamplingParams
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -203,7 +203,8 @@ def _rope_divisor(keys: _Keys, architecture: Architecture) -> float:
 def _windows(keys: _Keys, architecture: Architecture, layers: int) -> tuple[int, ...]:
     if architecture.windows_everywhere:
         none = keys.get("attention.sliding_window") in (None, 0)
-        return (0 if none else keys.size("attention.sliding_window"),) * layers
+        window = 0 if none else keys.size("attention.sliding_window")
+        return (window if window < _context(keys, architecture) else 0,) * layers
     if not architecture.global_period:
         if keys.get("attention.sliding_window"):
             raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")

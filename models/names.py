@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import NotFoundError, Remedy
+from edgedec.models.catalogue import RECIPES
 from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import slug
-from edgedec.models.recipes import RECIPES, HubFile, Licence, Recipe
+from edgedec.models.recipes import HubFile, Licence, Recipe
 from edgedec.models.sources.verify import Expected
 
 if TYPE_CHECKING:

@@ -123,6 +123,8 @@ class Pull:
         if licence is None:
             return
         amount = f", {size(self._job.expected.bytes)}" if self._job.expected.bytes else ""
+        if not amount and self._job.recipe:
+            amount = f", about {size(self._job.recipe.bytes)}"
         self._notice(f"{self._job.name}{amount}; licence: {licence.name}, {licence.url}")
         if licence.notice:
             self._notice(f"note: {licence.notice}")

@@ -18,6 +18,7 @@ from edgedec.core.home import default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.models.catalogue import RECIPES
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
 from edgedec.models.layout import Layout, is_bundle, slug
@@ -33,7 +34,7 @@ from edgedec.models.names import (
     unknown,
 )
 from edgedec.models.pins import installed_from
-from edgedec.models.recipes import RECIPES, HubFile
+from edgedec.models.recipes import HubFile
 
 
 @dataclass(frozen=True, slots=True)

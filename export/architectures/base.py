@@ -25,7 +25,7 @@ class Architecture:
     global_period: int = 0
     """Every n-th layer attends to all tokens, the others to a sliding window; 0: no windows."""
     windows_everywhere: bool = False
-    """With ``global_period`` 0: if a model has a window, every layer has it."""
+    """With ``global_period`` 0: every layer has the model's window, unless it holds the whole context."""
     local_rope_base: float | None = None
     """Rotary base of layers with a window; None: the base of the others."""
     long_rope: bool = False

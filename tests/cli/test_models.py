@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,19 +10,17 @@ import pytest
 
 from edgedec.cli.seams import Seams
 from edgedec.core.manifest import Manifest
-from edgedec.models import RECIPES
+from edgedec.models import CATALOGUE
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 
 
-def test_list_of_an_empty_store_shows_what_can_be_pulled(home: Home) -> None:
-    lines = run(home.seams(), "list").stdout.splitlines()
-    assert lines[:2] == ["No model is installed yet.", "Can be pulled:"]
-    assert [line.split()[0] for line in lines[2:]] == list(RECIPES)
-    assert "98.4 MB" in lines[2]
-    for line, recipe in zip(lines[2:], RECIPES.values(), strict=True):
-        assert line.endswith(f"{recipe.title}; licence: {recipe.licence.name}")
+def test_list_of_an_empty_store_names_the_catalogue(home: Home) -> None:
+    assert run(home.seams(), "list").stdout.splitlines() == [
+        "No model is installed yet.",
+        f"`edgedec list --all` shows {len(CATALOGUE)} more to pull by name.",
+    ]
 
 
 def test_list_of_an_installed_model(home: Home) -> None:
@@ -30,7 +29,103 @@ def test_list_of_an_installed_model(home: Home) -> None:
     assert lines[0] == f"Installed in {home.path}:"
     assert lines[1].split()[:3] == ["gemma3-270m", "2.5", "kB"]
     assert lines[1].endswith("licence: Gemma Terms of Use")
-    assert all("gemma3-270m" not in line for line in lines[2:])
+    assert lines[2].startswith("`edgedec list --all`")
+
+
+def test_all_that_can_be_pulled(home: Home) -> None:
+    home.install("gemma3-270m", size=2500)
+    lines = run(home.seams(), "list", "--all").stdout.splitlines()
+    start = lines.index("Can be pulled by name:") + 1
+    assert lines[start].split() == ["NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD", "FOR"]
+    end = lines.index("", start)
+    rows = lines[start + 1 : end]
+    assert [row.split()[0] for row in rows] == [name for name in CATALOGUE if name != "gemma3-270m"]
+    first = CATALOGUE["smollm2-135m"]
+    assert [cell.strip() for cell in rows[0].split("  ") if cell.strip()] == [
+        "smollm2-135m", "98 MB", "298 MB", "real", "Apache-2.0", first.good_for
+    ]  # fmt: skip
+    assert "~386 MB" in rows[1]
+    assert "twin" in rows[1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
+    home.install("qwen2.5-coder-1.5b", size=2500)
+    for command in (("list", "--all"), ("show", "qwen2.5-coder-3b")):
+        lines = run(home.seams(), *command, env={"COLUMNS": str(width)}).stdout.splitlines()
+        unbroken = (str(home.path), "https://", "hf:")
+        whole = [line for line in lines if not any(part in line for part in unbroken)]
+        assert max(len(line) for line in whole) <= width
+    lines = run(home.seams(), "list", "--all", env={"COLUMNS": str(width)}).stdout.splitlines()
+    rows = [line for line in lines if line.startswith(("qwen", "phi"))]
+    assert len(rows) == 10
+    for row in rows:
+        entry = CATALOGUE[row.split()[0]]
+        assert ("twin" in row.split()) == (width >= 76)
+        shown = row.split("  ")[-1].strip().removesuffix("…")
+        assert entry.good_for.startswith(shown)
+        assert len(shown) > 9
+
+
+def test_more_about_installed_models(home: Home, tmp_path: Path) -> None:
+    out = home.path / "models" / "mine"
+    assert run(Seams(), "export", str(write_tiny(tmp_path / "t.gguf")), "-o", str(out)).exit_code == 0
+    lines = run(home.seams(), "list", "-v").stdout.splitlines()
+    assert lines[1].split() == ["mine", *lines[1].split()[1:3], "from", "t.gguf"]
+    assert [line.strip() for line in lines[2:4]] == ["llama, 256 tokens of context", "replies: greedy"]
+
+
+def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
+    lines = run(home.seams(), "show", "Qwen3-1.7B").stdout.splitlines()
+    assert lines[0] == "Qwen3 1.7B, Q4_K_M"
+    facts = {line[2:14].strip(): line[16:] for line in lines[1:]}
+    assert facts == {
+        "good for": "reasoning, arithmetic and chat in many languages",
+        "installed": "no; `edgedec pull qwen3-1.7b` fetches it",
+        "download": "~1.1 GB",
+        "memory": "~1.7 GB with 4096 tokens of context",
+        "parameters": "1,721 million",
+        "context": "at most 40960 tokens",
+        "licence": "Apache-2.0, https://www.apache.org/licenses/LICENSE-2.0",
+        "replies": "temperature 0.6, top-k 20, top-p 0.95; may think first",
+        "drafter": "qwen3-0.6b, with --draft auto,qwen3-0.6b",
+        "source": "hf:unsloth/Qwen3-1.7B-GGUF:Q4_K_M",
+        "hash": "SHA-256 as the hub states it, kept once it is installed",
+        "architecture": "qwen3, 28 layers, vocabulary of 151936",
+        "tested": "with a small random model that has the same features",
+    }
+
+
+def test_show_of_an_installed_model_tells_its_hash_and_preset(home: Home, tmp_path: Path) -> None:
+    gguf, out = write_tiny(tmp_path / "tiny.gguf"), home.path / "models" / "mine"
+    assert run(Seams(), "export", str(gguf), "-o", str(out)).exit_code == 0
+    text = run(home.seams(), "show", "mine").stdout
+    assert text.startswith("mine\n")
+    assert str(out) in text
+    assert hashlib.sha256(gguf.read_bytes()).hexdigest() in text
+    assert "replies       greedy" in text
+    assert "licence       apache-2.0" in text
+    assert "tested" not in text
+    document = json.loads(run(home.seams(), "show", "mine", "--json").stdout)
+    assert document["spec"]["architecture"] == "llama"
+    assert document["memory_bytes"] > 70_000_000
+    assert "good_for" not in document
+
+
+def test_show_for_machines(home: Home) -> None:
+    document = json.loads(run(home.seams(), "show", "qwen2.5-3b", "--json").stdout)
+    assert (document["path"], document["sha256"], document["bytes_exact"]) == (None, None, False)
+    assert document["hub"] == "hf:Qwen/Qwen2.5-3B-Instruct-GGUF:Q4_K_M"
+    assert document["drafter"] == "qwen2.5-0.5b"
+    assert "commercial" in document["licence"]["notice"]
+    assert document["preset"] == {
+        "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.05
+    }  # fmt: skip
+
+
+def test_show_of_an_unknown_model_names_those_that_are_near(home: Home) -> None:
+    assert_one_line(run(home.seams(), "show", "quen3"), 3, "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b")
+    assert_one_line(run(home.seams(), "show"), 2, "NAME")
 
 
 def test_list_for_machines(home: Home) -> None:
@@ -40,7 +135,7 @@ def test_list_for_machines(home: Home) -> None:
     assert document["installed"] == [
         {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None}
     ]
-    assert {model["name"] for model in document["available"]} == set(RECIPES) - {"gemma3-270m"}
+    assert {model["name"] for model in document["available"]} == set(CATALOGUE) - {"gemma3-270m"}
 
 
 def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:

@@ -199,6 +199,13 @@ def test_long_rope_ends_with_the_original_context(tmp_path: Path) -> None:
     assert Manifest.load(bundle).spec.context_length == 64
 
 
+def test_a_window_that_holds_the_whole_context_is_none(tmp_path: Path) -> None:
+    """Phi-3.5 and Phi-4 mini state a window of 262,144 tokens."""
+    whole = {**PHI3_LONG["extra"], "phi3.attention.sliding_window": 64}
+    _, bundle = export(tmp_path, "phi3", **{**PHI3_LONG, "extra": whole})
+    assert (Manifest.load(bundle).spec.n_window_layers, Manifest.load(bundle).spec.window) == (0, 0)
+
+
 REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     (
         "mamba",

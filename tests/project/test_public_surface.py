@@ -54,8 +54,10 @@ EXPORTED = {
     ],
     "edgedec.models": (
         [
+            "CATALOGUE",
             "DEFAULT_MODEL",
             "RECIPES",
+            "Entry",
             "HubFile",
             "Installed",
             "Licence",

@@ -1,0 +1,220 @@
+"""``edgedec show``: everything about one model, installed or not."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.list import about_size, columns, rounded
+from edgedec.cli.seams import seams
+from edgedec.core.errors import NotFoundError
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.manifest import Manifest
+    from edgedec.core.model_spec import ModelSpec
+    from edgedec.core.preset import Preset
+    from edgedec.models import Store
+    from edgedec.models.catalogue import Entry
+
+_TESTED = {
+    "real": "with the model itself",
+    "twin": "with a small random model that has the same features",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A model that the catalogue, the store or both know."""
+
+    name: str
+    entry: Entry | None
+    bundle: Path | None
+    manifest: Manifest | None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The sizes, of the installed bundle before those of the catalogue."""
+        if self.manifest:
+            return self.manifest.spec
+        assert self.entry is not None
+        return self.entry.spec
+
+    @property
+    def preset(self) -> Preset:
+        """The preset of the installed bundle, else that of the catalogue."""
+        if self.manifest:
+            return self.manifest.preset
+        assert self.entry is not None
+        return self.entry.recipe.preset
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes that a conversation takes, estimated; None where another runtime keeps the memory."""
+        from edgedec.core.manifest import WEIGHTS
+        from edgedec.models.catalogue import estimated_memory
+
+        if self.manifest is None:
+            assert self.entry is not None
+            return self.entry.memory()
+        weights = self.manifest.files.get(WEIGHTS)
+        if self.manifest.kind != "edgedec" or weights is None:
+            return None
+        return estimated_memory(self.spec, weights.bytes - self.spec.table_bytes)
+
+
+@click.command(
+    "show",
+    short_help="Say everything about one model, installed or not.",
+    epilog=opt.examples("edgedec show qwen3-1.7b", "edgedec show smollm2-135m --json | jq .memory_bytes"),
+)
+@click.argument("name", metavar="NAME")
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Say everything about a model: size, memory, licence, sampling values, source, how it is tested.
+
+    NAME is an installed model, or one that `edgedec list --all` shows.
+    """
+    known = find(seams(ctx).store(), name)
+    if as_json:
+        screen.show_json(_document(known))
+        return
+    click.echo(known.entry.recipe.title if known.entry else known.name)
+    lines = _lines(known)
+    indent = max(len(word) for word, _ in lines) + 4
+    for word, text in lines:
+        first = f"  {word}".ljust(indent)
+        click.echo(fill(screen.printable(text), columns(), first, " " * indent))
+
+
+def fill(text: str, width: int, first: str, others: str) -> str:
+    """Wrap a text at ``width`` columns; addresses and hashes stay whole."""
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def find(store: Store, name: str) -> Known:
+    """Return a model by name.
+
+    Raises NotFoundError, with names that are near, and BadFileError or UnsupportedError for its manifest.
+    """
+    from edgedec.core.manifest import Manifest
+    from edgedec.models.catalogue import CATALOGUE
+
+    entry = CATALOGUE.get(name.lower())
+    try:
+        bundle = store.path(name)
+    except NotFoundError:
+        if entry is None:
+            raise
+        return Known(entry.name, entry, None, None)
+    return Known(bundle.name, CATALOGUE.get(bundle.name), bundle, Manifest.load(bundle))
+
+
+def _lines(known: Known) -> list[tuple[str, str]]:
+    """Return the facts as (word, text)."""
+    from edgedec.models.catalogue import stated_context
+
+    entry, spec = known.entry, known.spec
+    lines = [("good for", entry.good_for)] if entry else []
+    lines.append(("installed", _installed(known)))
+    if entry:
+        lines.append(("download", about_size(entry)))
+    if memory := known.memory:
+        lines.append(("memory", f"~{rounded(memory)} with {stated_context(spec)} tokens of context"))
+    if entry:
+        lines.append(("parameters", f"{entry.parameters / 1e6:,.0f} million"))
+    lines += [("context", f"at most {spec.context_length} tokens"), ("licence", _licence(known))]
+    if entry and entry.recipe.licence.notice:
+        lines.append(("", entry.recipe.licence.notice))
+    thinks = "; may think first" if entry and entry.thinks else ""
+    lines.append(("replies", known.preset.summary() + thinks))
+    if entry and entry.drafter:
+        lines.append(("drafter", f"{entry.drafter}, with --draft auto,{entry.drafter}"))
+    lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
+    if entry:
+        lines.append(("tested", _TESTED[entry.tested]))
+    return lines
+
+
+def _installed(known: Known) -> str:
+    if known.bundle is None:
+        return f"no; `edgedec pull {known.name}` fetches it"
+    return f"{known.bundle}, {size(sum(file.stat().st_size for file in known.bundle.iterdir()))}"
+
+
+def _licence(known: Known) -> str:
+    if known.entry:
+        licence = known.entry.recipe.licence
+        gated = "; the hub asks you to accept it first" if known.entry.gated else ""
+        return f"{licence.name}, {licence.url}{gated}"
+    source = known.manifest.source if known.manifest else {}
+    return ", ".join(str(source[key]) for key in ("licence", "licence_url") if source.get(key)) or "unknown"
+
+
+def _source(known: Known) -> str:
+    if known.manifest:
+        source = known.manifest.source
+        return " ".join(str(source[key]) for key in ("kind", "origin") if source.get(key)) or "unknown"
+    assert known.entry is not None
+    recipe = known.entry.recipe
+    places = ["the package index"] if recipe.wheels else []
+    return ", then ".join([*places, *([str(recipe.hub)] if recipe.hub else [])])
+
+
+def _hash(known: Known) -> str:
+    pinned = known.manifest.source.get("sha256") if known.manifest else None
+    if pinned is None and known.entry:
+        pinned = known.entry.recipe.sha256
+    return f"SHA-256 {pinned}" if pinned else "SHA-256 as the hub states it, kept once it is installed"
+
+
+def _architecture(spec: ModelSpec) -> str:
+    windows = f", {spec.n_window_layers} with windows of {spec.window} tokens" if spec.window else ""
+    return f"{spec.architecture}, {spec.n_layers} layers{windows}, vocabulary of {spec.vocab_size}"
+
+
+def _document(known: Known) -> dict[str, object]:
+    """Return the facts for machines; those that only the catalogue has are absent for other models."""
+    from edgedec.models.catalogue import stated_context
+
+    entry = known.entry
+    found: dict[str, object] = {
+        "name": known.name,
+        "path": str(known.bundle) if known.bundle else None,
+        "spec": asdict(known.spec),
+        "preset": known.preset.as_json(),
+        "memory_bytes": known.memory,
+        "memory_context": stated_context(known.spec),
+        "source": dict(known.manifest.source) if known.manifest else None,
+    }
+    if entry:
+        recipe = entry.recipe
+        found |= {
+            "title": recipe.title,
+            "bytes": recipe.bytes,
+            "bytes_exact": entry.exact,
+            "sha256": recipe.sha256,
+            "hub": str(recipe.hub) if recipe.hub else None,
+            "licence": {**asdict(recipe.licence), "gated": entry.gated},
+            "parameters": entry.parameters,
+            "good_for": entry.good_for,
+            "drafter": entry.drafter,
+            "chats": entry.chats,
+            "thinks": entry.thinks,
+            "tested": entry.tested,
+        }
+    return found

@@ -1,0 +1,157 @@
+"""The catalogue is data: complete, well-formed, and never at odds with itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from edgedec.cli.list import about_size, rounded
+from edgedec.export.architectures import ARCHITECTURES
+from edgedec.models.catalogue import CATALOGUE, DEFAULT_MODEL, RECIPES, Entry
+from edgedec.models.catalogue.gemma3 import GEMMA3
+from edgedec.models.catalogue.llama3 import LLAMA3
+from edgedec.models.catalogue.phi import PHI
+from edgedec.models.catalogue.qwen2 import QWEN2
+from edgedec.models.catalogue.qwen3 import QWEN3
+from edgedec.models.catalogue.smollm import SMOLLM
+from edgedec.models.layout import slug
+
+ENTRIES = [*SMOLLM, *QWEN2, *QWEN3, *LLAMA3, *GEMMA3, *PHI]
+BITS = {"Q4_1": 5.0, "Q4_K_M": 4.9, "Q8_0": 8.5}
+"""Bits a weight, about."""
+every = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+
+
+def counted(entry: Entry) -> int:
+    """Parameters by the sizes of the model; a head that only its file has does not count."""
+    spec = entry.spec
+    heads, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
+    layer = spec.hidden_size * (2 * heads + 2 * keys + 3 * spec.ffn_size)
+    tables = 2 if entry.name == "phi3.5-mini" else 1
+    return tables * spec.vocab_size * spec.hidden_size + spec.n_layers * layer
+
+
+def test_names_are_unique_and_nobody_is_left_out() -> None:
+    assert list(CATALOGUE) == [entry.name for entry in ENTRIES]
+    assert len(CATALOGUE) == len(ENTRIES) == 21
+    assert {name: entry.recipe for name, entry in CATALOGUE.items()} == dict(RECIPES)
+
+
+@every
+def test_an_entry_is_complete(entry: Entry) -> None:
+    recipe = entry.recipe
+    assert recipe.name == entry.spec.name == slug(recipe.name).lower()
+    assert recipe.wheels or recipe.hub
+    assert recipe.licence.name
+    assert recipe.licence.url.startswith("https://")
+    assert entry.spec.architecture in ARCHITECTURES
+    assert 20 < len(entry.good_for) < 95
+    assert not entry.good_for.endswith(".")
+    assert recipe.title.rpartition(" ")[2] in BITS
+
+
+@every
+def test_sizes_fit_each_other(entry: Entry) -> None:
+    """The stated parameters, those that the sizes give, the bytes of the file, and the memory."""
+    assert counted(entry) == pytest.approx(entry.parameters, rel=0.02)
+    own_head = entry.spec.vocab_size * entry.spec.hidden_size if entry.spec.table_bytes else 0
+    weights = counted(entry) + (0 if entry.name == "phi3.5-mini" else own_head)
+    bits = BITS[entry.recipe.title.rpartition(" ")[2]]
+    assert entry.recipe.bytes * 8 / weights == pytest.approx(bits, rel=0.6)  # tables may have more
+    assert entry.recipe.bytes < entry.memory() < 3.1 * entry.recipe.bytes
+
+
+@every
+def test_a_hash_or_a_place_where_there_is_one(entry: Entry) -> None:
+    """Nobody invented a hash: without one the hub states it, and the size is rounded."""
+    recipe = entry.recipe
+    if entry.exact:
+        assert re.fullmatch(r"[0-9a-f]{64}", recipe.sha256 or "")
+        assert recipe.file_name
+        return
+    assert recipe.hub is not None
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", recipe.hub.repo)
+    assert recipe.hub.quant == recipe.title.rpartition(" ")[2]
+    assert recipe.bytes % 1_000_000 == 0
+
+
+@every
+def test_a_drafter_is_smaller_and_says_the_same_tokens(entry: Entry) -> None:
+    if entry.drafter is None:
+        return
+    drafter = CATALOGUE[entry.drafter]
+    assert drafter.vocabulary == entry.vocabulary
+    assert drafter.spec.vocab_size == entry.spec.vocab_size
+    assert drafter.recipe.bytes * 1.7 < entry.recipe.bytes
+    assert drafter.chats
+
+
+def test_one_vocabulary_has_one_size() -> None:
+    sizes = defaultdict(set)
+    for entry in ENTRIES:
+        sizes[entry.vocabulary].add(entry.spec.vocab_size)
+    assert {name: len(found) for name, found in sizes.items()} == dict.fromkeys(sizes, 1)
+
+
+@every
+def test_a_preset_is_one_to_chat_with(entry: Entry) -> None:
+    preset = entry.recipe.preset
+    assert 0 <= preset.temperature <= 1
+    assert 1 <= preset.repetition_penalty < 1.2
+    assert preset.system is None
+
+
+@every
+def test_what_is_tested_for_real_can_be_had_from_packages(entry: Entry) -> None:
+    assert (entry.tested == "real") == bool(entry.recipe.wheels)
+    assert entry.exact == (entry.tested == "real")
+
+
+def test_terms_that_ask_for_more_are_shown() -> None:
+    asking = {entry.vocabulary for entry in ENTRIES if entry.recipe.licence.notice}
+    assert asking == {"gemma3", "llama3", "qwen2.5"}
+    assert [e.name for e in QWEN2 if e.recipe.licence.notice] == ["qwen2.5-3b", "qwen2.5-coder-3b"]
+
+
+def test_the_guide_lists_every_model() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "models.md"
+    rows = [line for line in guide.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert rows == [
+        f"| `{entry.name}` | {about_size(entry)} | {rounded(entry.memory())} | {entry.tested} | "
+        f"{entry.recipe.licence.name} | {entry.good_for} |"
+        for entry in ENTRIES
+    ]
+
+
+def test_the_default_is_the_smallest() -> None:
+    assert RECIPES[DEFAULT_MODEL].bytes == min(recipe.bytes for recipe in RECIPES.values())
+
+
+def test_pieces_are_numbered_in_order() -> None:
+    numbers = [re.findall(r"\d+", wheel.member)[-1] for wheel in RECIPES["qwen2.5-coder-1.5b"].wheels]
+    assert numbers == [f"{part:02d}" for part in range(1, 23)]
+    numbers = [re.findall(r"\d+", wheel.member)[-1] for wheel in RECIPES["gemma3-270m"].wheels]
+    assert numbers == ["00", "01", "02", "03"]
+
+
+def test_looking_up_an_installed_model_loads_no_heavy_library(tmp_path: object) -> None:
+    """Start-up time: what is installed is found with the standard library alone."""
+    program = (
+        "import sys, pathlib\n"
+        "from edgedec.models import Store\n"
+        "home = pathlib.Path(sys.argv[1]); bundle = home / 'models' / 'smollm2-135m'\n"
+        "bundle.mkdir(parents=True)\n"
+        "(bundle / 'manifest.json').write_text('{}')\n"
+        "assert Store(home).ensure('smollm2-135m') == bundle\n"
+        "heavy = ['httpx', 'huggingface_hub', 'gguf', 'onnx', 'onnxruntime', 'certifi', 'subprocess']\n"
+        "print(*[name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
