@@ -12,7 +12,6 @@ from docs.record.terminal import record
 
 OUTPUT = Path(__file__).parents[1] / "terminals"
 COLUMNS = 80
-PIXELS_PER_COLUMN = 12
 
 
 @click.command(
@@ -67,7 +66,7 @@ def command(
                 file = folder / f"{stem}-{theme}.svg"
                 file.write_text(picture + "\n", encoding="utf-8")
                 if pixels:
-                    file.with_suffix(".png").write_bytes(png(picture, columns * PIXELS_PER_COLUMN))
+                    file.with_suffix(".png").write_bytes(png(picture))
                 click.echo(f"{file}: {len(lines)} lines of {columns} columns")
 
 

@@ -59,12 +59,12 @@ def svg(lines: Sequence[Line], columns: int, title: str, theme: str) -> str:
     return picture.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.5)")  # a frame on white ground too
 
 
-def png(picture: str, width_px: int) -> bytes:
-    """An SVG as pixels."""
+def png(picture: str) -> bytes:
+    """An SVG as pixels, one for each of its units: other scales round the advance of characters."""
     import cairosvg
 
     known = picture.replace(FONTS, "monospace")  # cairo looks for the first font of a list alone
-    pixels: bytes = cairosvg.svg2png(bytestring=known.encode(), output_width=width_px)
+    pixels: bytes = cairosvg.svg2png(bytestring=known.encode())
     return pixels
 
 

@@ -11,10 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-import edgedec
 from edgedec.cli.app import app
-from edgedec.core.errors import NotFoundError
-from edgedec.models import Store
 from tests.conftest import ROOT
 from tests.project.sources import documents, relative
 
@@ -145,20 +142,3 @@ def found_at(name: str) -> Iterator[Path]:
     for start in (ROOT, ROOT / "edgedec"):
         yield from start.glob(name)
         yield from start.glob(f"{name}.py")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md"])
-def test_python_of_the_guide_runs_with_the_real_model(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    try:
-        Store().path("smollm2-135m")
-    except NotFoundError:
-        pytest.skip("the real model is not installed: edgedec pull smollm2-135m")
-    monkeypatch.chdir(tmp_path)
-    blocks = [body for kind, body in FENCED.findall((ROOT / page).read_text("utf-8")) if kind == "python"]
-    assert blocks
-    names = {"edgedec": edgedec}
-    for block in blocks:
-        exec(block, names)

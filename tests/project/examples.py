@@ -1,0 +1,120 @@
+"""The examples of README and guide: how each one is run, or the reason why it is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.conftest import ROOT
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = ("sh", "python")
+"""Of other blocks, those whose first line begins with ``$ `` show a command and its output."""
+
+
+def guide(page: str) -> str:
+    return f"docs/guide/{page}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a page that a reader may run."""
+
+    page: str
+    language: str
+    text: str
+
+    @property
+    def script(self) -> str:
+        """The commands alone, without the output shown below them."""
+        if self.language == "python" and "import edgedec" not in self.text:
+            return "import edgedec\n" + self.text  # the first block of a page has that line for all
+        if self.language:
+            return self.text
+        return "".join(line[2:] for line in self.text.splitlines(keepends=True) if line.startswith("$ "))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """How to run the block of ``page`` that contains ``part``."""
+
+    page: str
+    part: str
+    stdin: str = ""
+    prints: str = r"\w"
+    """A regular expression that must be found in standard output."""
+    files: tuple[str, ...] = ()
+    """Names in ``examples_machine.FILES``: made before the block runs."""
+    models: tuple[str, ...] = ()
+    """Models that earlier examples did not fetch."""
+    needs: str = ""
+    """A Python package that the example is about; without it the example is left out."""
+    variables: tuple[tuple[str, str], ...] = ()
+    left_out: str = ""
+    """Why the block is never run."""
+
+
+QWEN = ("qwen2.5-coder-1.5b",)
+README = "README.md"
+STUDY = "takes minutes to hours; tests/bench runs every study with tiny models"
+
+EXAMPLES = (
+    Example(README, "pip install . &&", stdin="Why is the sky blue?\n", prints=r"(?i)\b(sky|blue|light)\b"),
+    Example(
+        README,
+        "python -m pytest",
+        # The whole suite takes minutes and runs elsewhere; here the command and its environment count.
+        variables=(("PYTEST_ADDOPTS", "-q tests/core tests/sampling"),),
+        prints=r"\d+ passed",
+    ),
+    Example(README, "--session talk", stdin="Say hello.\n/stats\n", models=QWEN),
+    Example(README, "git diff | edgedec generate", models=QWEN, files=("a change",)),
+    Example(README, "import edgedec", prints=r"\w+ \w+"),
+    Example(README, "edgedec export model.gguf", stdin="Hello\n", files=("model.gguf",)),
+    Example(README, "--peer llama.cpp", models=QWEN, needs="llama_cpp", prints="llama.cpp"),
+    Example(
+        guide("accuracy"),
+        "cmake",
+        left_out="needs a cross compiler; tests/kernels/test_arm.py builds the same",
+    ),
+    Example(guide("accuracy"), "bench accuracy --input", left_out=STUDY),
+    Example(guide("accuracy"), "--task quality", left_out=STUDY),
+    Example(guide("batching"), "--batch 8", files=("questions.txt",), prints=r"\w+ \w+"),
+    Example(guide("batching"), "bench batch", left_out=STUDY),
+    Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
+    Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
+    Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
+    Example(guide("drafting"), "bench drafts", left_out=STUDY),
+    Example(
+        guide("exporting"),
+        "export model.gguf",
+        stdin="Hello\n",
+        files=("model.gguf", "Qwen3-0.6B", "book.txt"),
+    ),
+    Example(guide("exporting"), "[optimum]", left_out="installs torch; tests/export/test_optimum.py does it"),
+    Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
+    Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
+    Example(guide("long-chats"), "bench memory", left_out=STUDY),
+    Example(guide("memory"), "--plot plan.png", stdin="Say hello.\n", models=QWEN, needs="matplotlib"),
+    Example(guide("memory"), "$ edgedec plan", prints=r"kv cache +\d+\.\d MB"),
+    Example(guide("memory"), "bench memory", left_out=STUDY),
+    Example(guide("memory"), "bench drafts", left_out=STUDY),
+    Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
+    Example(guide("python"), "model.complete", prints=r"Paris"),
+    Example(guide("python"), "SamplingParams", prints=r"\w+ \w+"),
+    Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
+    Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
+)
+
+
+def pages() -> list[str]:
+    """README and guide; their blocks must all be known here."""
+    return [README, *(f"docs/guide/{file.name}" for file in sorted((ROOT / "docs/guide").glob("*.md")))]
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The blocks of a page that a reader may run, in order."""
+    for language, text in FENCED.findall((ROOT / page).read_text(encoding="utf-8")):
+        if language in LANGUAGES or (not language and text.startswith("$ ")):
+            yield Block(page, language, text)
