@@ -60,7 +60,8 @@ def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) 
     done.send_signal(signal.SIGINT)
     _, told = done.communicate(timeout=60)
     assert told.strip() == ""
-    assert done.returncode in (0, errors.INTERRUPTED)
+    # Python gives SIGINT back to the system while it ends; a shell reads that death as 130 too.
+    assert done.returncode in (0, errors.INTERRUPTED, -signal.SIGINT)
 
 
 @pytest.mark.parametrize("delay_s", [0.05 * step for step in range(12)])
