@@ -5,17 +5,18 @@ Importing this package is cheap: it loads the exporters only when one is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
+from edgedec.export.model_card import ModelCard
 
 __all__ = [
     "BACKENDS",
     "QUANTS",
     "ROLES",
+    "ModelCard",
     "check_huggingface",
     "export_gguf",
     "export_huggingface",
@@ -35,7 +36,7 @@ def export_gguf(
     out: Path,
     *,
     name: str | None = None,
-    provenance: Mapping[str, str] | None = None,
+    card: ModelCard | None = None,
     progress: Progress | None = None,
     backend: str | None = None,
 ) -> Manifest:
@@ -45,7 +46,7 @@ def export_gguf(
     everything is written: an error, Ctrl-C or SIGTERM leaves it as it was.
 
     - ``name`` defaults to the name in the file.
-    - ``provenance`` is added to the manifest's source.
+    - ``card`` has facts for the manifest. Without a preset there it is that of the file, if it has one.
     - ``progress(stage, done_bytes, total_bytes)`` is called for the stages "source" (hashing) and "weights".
     - ``backend`` is one of BACKENDS. None: EdgeDec's kernels if they support the architecture, else
       llama.cpp if llama-cpp-python is installed and runs the file. A bundle for llama.cpp holds the GGUF
@@ -56,7 +57,7 @@ def export_gguf(
     from edgedec.export.exporter import export_gguf as export
 
     source, out = Path(source), Path(out)
-    return export(source, out, name=name, provenance=provenance, progress=progress, backend=backend)
+    return export(source, out, name=name, card=card, progress=progress, backend=backend)
 
 
 def export_huggingface(
@@ -85,6 +86,8 @@ def export_huggingface(
     installed. The bundle is then a decoder in standard ops and float32, written only if its results agree
     with transformers. ``quant`` and ``calibration`` must be None; ``progress`` has the stage "optimum", with
     a total of 0.
+
+    The preset is that of generation_config.json, if there is one.
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.preset import Preset
 from edgedec.core.progress import Progress
 from edgedec.export.graph import HEAD_K, build_graph
 from edgedec.export.hyperparameters import Hyperparameters
@@ -20,13 +21,25 @@ from edgedec.export.writer import BundleWriter, check_space, table_bytes, weight
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """The manifest's facts about a model beside its sizes.
+
+    ``origin`` is called after all checks, because it hashes the source.
+    """
+
+    name: str
+    preset: Preset
+    origin: Callable[[], Mapping[str, Scalar]]
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """Contents of a bundle except its weights.
 
     ``vocab`` is in tokens; ``template`` is None for a base model.
     """
 
-    name: str
+    about: About
     hyper: Hyperparameters
     vocab: int
     tokenizer: str
@@ -39,12 +52,9 @@ def write_bundle(
     source: WeightSource,
     contents: Contents,
     out: Path,
-    origin: Callable[[], Mapping[str, Scalar]],
     report: Progress,
 ) -> Manifest:
     """Build and fuse the graph, and write the whole bundle or nothing.
-
-    ``origin`` is called after all checks, because it hashes the source.
 
     Raises BadFileError, UnsupportedError or StorageError.
     """
@@ -52,7 +62,7 @@ def write_bundle(
     run_passes(model, DEFAULT_PASSES)
     spec, info = _spec(contents, table_bytes(model)), contents.info
     check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
-    where_from = origin()
+    where_from = contents.about.origin()
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         writer.model(model, spec.name, {"architecture": spec.architecture, "format": "edgedec-bundle"})
@@ -61,7 +71,8 @@ def write_bundle(
         if contents.template is not None:
             writer.bytes(CHAT_TEMPLATE, contents.template.encode())
         made_by = versions("edgedec", "onnx", "gguf", "numpy")
-        manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by)
+        preset = contents.about.preset
+        manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by, preset=preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest
@@ -75,7 +86,7 @@ def printable_name(text: str) -> str:
 def _spec(contents: Contents, table: int) -> ModelSpec:
     hyper, info = contents.hyper, contents.info
     return ModelSpec(
-        name=contents.name,
+        name=contents.about.name,
         architecture=hyper.architecture.name,
         vocab_size=contents.vocab,
         n_layers=hyper.layers,

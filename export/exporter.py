@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest, Scalar, TokenizerInfo
 from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
-from edgedec.export.bundle import Contents, printable_name, write_bundle
+from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.llama_cpp import bundle_for_llama_cpp, instead
+from edgedec.export.model_card import ModelCard, gguf_preset
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import check_target
 
@@ -27,32 +28,32 @@ def export_gguf(
     out: Path,
     *,
     name: str | None = None,
-    provenance: Mapping[str, str] | None = None,
+    card: ModelCard | None = None,
     progress: Progress | None = None,
     backend: str | None = None,
 ) -> Manifest:
     """See ``edgedec.export.export_gguf``."""
-    report = progress or silent
+    report, card = progress or silent, card or ModelCard()
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():
         title = name or _name(gguf)
 
         def origin() -> dict[str, Scalar]:
-            return _origin(gguf, provenance or {}, report)
+            return _origin(gguf, card.provenance, report)
 
+        preset = gguf_preset(gguf.metadata) if card.preset is None else card.preset
+        about = About(title, preset, origin)
         if backend == LLAMA_CPP:
-            return bundle_for_llama_cpp(gguf, out, title, origin)
+            return bundle_for_llama_cpp(gguf, out, about)
         try:
-            return _build(gguf, out, title, origin, report)
+            return _build(gguf, out, about, report)
         except UnsupportedError as error:
             if backend is not None:
                 raise
-            return instead(error, gguf, out, title, origin)
+            return instead(error, gguf, out, about)
 
 
-def _build(
-    gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]], report: Progress
-) -> Manifest:
+def _build(gguf: GgufSource, out: Path, about: About, report: Progress) -> Manifest:
     """Write a bundle for EdgeDec's own kernels.
 
     Raises UnsupportedError for a model that they cannot compute.
@@ -61,8 +62,8 @@ def _build(
     tokenizer_json, info = build_tokenizer(gguf.metadata)
     template = _template(gguf, info)
     vocab = _vocabulary(gguf)
-    contents = Contents(name, hyper, vocab, tokenizer_json, info, template)
-    return write_bundle(gguf, contents, out, origin, report)
+    contents = Contents(about, hyper, vocab, tokenizer_json, info, template)
+    return write_bundle(gguf, contents, out, report)
 
 
 def _architecture(gguf: GgufSource) -> Architecture:

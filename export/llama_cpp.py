@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from edgedec.backends.llama_cpp.advice import INSTALL
 from edgedec.backends.llama_cpp.probe import Facts, installed, probe
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
 from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, Scalar, TokenizerInfo
+from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
-from edgedec.export.bundle import printable_name, versions
+from edgedec.export.bundle import About, printable_name, versions
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.graph import HEAD_K
 from edgedec.export.tokenizer import build_tokenizer
@@ -23,10 +23,8 @@ from edgedec.export.writer import BundleWriter, check_space
 _MOST = 1 << 24
 
 
-def bundle_for_llama_cpp(
-    gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
-) -> Manifest:
-    """Write the bundle; ``origin`` is called after the first checks, because it hashes the file.
+def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
+    """Write the bundle.
 
     Raises UnsupportedError when llama.cpp is not installed, cannot run the model, or the tokenizer is of an
     unknown kind; BackendError when llama.cpp crashes; BadFileError or StorageError.
@@ -37,7 +35,7 @@ def bundle_for_llama_cpp(
     if gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.attention.causal") is False:
         raise UnsupportedError("the model is none that continues text: its attention is not causal")
     check_space(out, gguf.nbytes + len(text.encode()))
-    where_from = origin()
+    name, where_from = about.name, about.origin()
     facts = probe(gguf.path, str(where_from["sha256"]))
     spec = _spec(gguf.metadata, name, facts, info)
     with atomic_path(out, directory=True) as directory:
@@ -48,15 +46,13 @@ def bundle_for_llama_cpp(
         if info.chat_template:
             writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
         made_by = versions("edgedec", "gguf", "llama-cpp-python")
-        manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf")
+        manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf", about.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest
 
 
-def instead(
-    ours: UnsupportedError, gguf: GgufSource, out: Path, name: str, origin: Callable[[], Mapping[str, Scalar]]
-) -> Manifest:
+def instead(ours: UnsupportedError, gguf: GgufSource, out: Path, about: About) -> Manifest:
     """Write the bundle for llama.cpp of a file that EdgeDec refused with the error ``ours``.
 
     Raises ``ours`` with a hint, or with the reason why llama.cpp cannot run the file either.
@@ -69,7 +65,7 @@ def instead(
         hint = f"llama.cpp may run it: {INSTALL}"
         raise UnsupportedError(ours.message, hint=f"{ours.hint}; {hint}" if ours.hint else hint) from None
     try:
-        return bundle_for_llama_cpp(gguf, out, name, origin)
+        return bundle_for_llama_cpp(gguf, out, about)
     except (UnsupportedError, BackendError) as theirs:
         raise type(theirs)(f"{ours.message}; and {theirs.message}", hint=theirs.hint or ours.hint) from None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
 from edgedec.core.files import storage_errors
 from edgedec.core.manifest import GGUF
+from edgedec.core.preset import OFF, Preset
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
@@ -130,20 +131,27 @@ class Pull:
             self._notice(f"note: {licence.notice}")
 
     def _export(self, path: Path, source: DownloadSource) -> None:
-        from edgedec.export import QUANTS, export_gguf, export_huggingface
+        from edgedec.export import QUANTS, ModelCard, export_gguf, export_huggingface
 
         target, name = self._layout.model(self._job.name), self._job.name
         provenance = {"kind": source.kind, "origin": source.origin, **source.facts}
         if self._job.licence:
             provenance |= {"licence": self._job.licence.name, "licence_url": self._job.licence.url}
+        preset = self._preset()
         if path.is_dir():
             manifest = export_huggingface(path, target, name=name, progress=self._progress)
-            replace(manifest, source={**manifest.source, **provenance}).save(target)
+            known = {**manifest.source, **provenance}
+            replace(manifest, source=known, preset=preset or manifest.preset).save(target)
             self._notice(f"{name} got {QUANTS[0]} weights; an export of its own can choose others")
             return
-        export_gguf(path, target, name=name, provenance=provenance, progress=self._progress)
+        export_gguf(path, target, name=name, card=ModelCard(provenance, preset), progress=self._progress)
         if (target / GGUF).is_file():
             self._notice(f"note: {name} is run by llama.cpp, not by EdgeDec's kernels")
+
+    def _preset(self) -> Preset | None:
+        """Return the preset of the recipe; None leaves it to the file."""
+        recipe = self._job.recipe
+        return recipe.preset if recipe and recipe.preset != OFF else None
 
     def _compare(self, before: Pin | None, now: Pin | None) -> None:
         """Say that the hub delivered another file than before."""

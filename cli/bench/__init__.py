@@ -24,6 +24,7 @@ STUDIES = {
     "kernels": Study("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
     "memory": Study("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
     "accuracy": Study("edgedec.cli.bench.accuracy", "Agreement, right answers and facts found."),
+    "sampling": Study("edgedec.cli.bench.sampling", "Repetition and quality of replies by sampling setting."),
     "batch": Study("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
 }
 """Subcommands by name. A new study is a module and a line here."""

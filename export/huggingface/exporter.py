@@ -9,7 +9,7 @@ from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
 from edgedec.core.progress import Progress, silent
-from edgedec.export.bundle import Contents, printable_name, write_bundle
+from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.calibration.moments import sample, second_moments
 from edgedec.export.graph import build_graph
 from edgedec.export.huggingface.config import Config, read_config
@@ -56,12 +56,13 @@ def export_huggingface(
         if calibration is not None:
             chosen |= _calibrate(weights, hyper, texts, calibration, report)
         title = name or printable_name(source.resolve().name)
-        contents = Contents(title, hyper, config.vocab, texts.json, texts.info, texts.template)
 
         def origin() -> dict[str, Scalar]:
             return {**origin_of(source, report), **chosen}
 
-        return write_bundle(weights, contents, out, origin, report)
+        about = About(title, texts.preset, origin)
+        contents = Contents(about, hyper, config.vocab, texts.json, texts.info, texts.template)
+        return write_bundle(weights, contents, out, report)
 
 
 def _calibrate(

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
+from edgedec.core.preset import Preset
 from edgedec.export.huggingface.files import read_object, read_text
+from edgedec.export.model_card import generation_preset
 from edgedec.export.tokenizer.special import named_ends
 
 if TYPE_CHECKING:
@@ -22,15 +24,16 @@ _AGAIN = "download the model again"
 
 @dataclass(frozen=True, slots=True)
 class TextFiles:
-    """The text of tokenizer.json, the facts about it, and the chat template (None for a base model)."""
+    """The text of tokenizer.json and the facts about it; chat template (None for a base model) and preset."""
 
     json: str
     info: TokenizerInfo
     template: str | None
+    preset: Preset
 
 
 def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
-    """Read and check the tokenizer and the chat template.
+    """Read and check the tokenizer, the chat template and the preset.
 
     Raises BadFileError or UnsupportedError, also for a token id outside the model's vocabulary.
     """
@@ -55,7 +58,7 @@ def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
         kind=_kind(document.get("decoder")),
         chat_template=template is not None,
     )
-    return TextFiles(text, info, template)
+    return TextFiles(text, info, template, generation_preset(configs[0], GENERATION))
 
 
 def _read(directory: Path) -> str:

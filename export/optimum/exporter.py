@@ -72,7 +72,7 @@ def export_with_optimum(
         spec = _spec(title, kind, facts, cache, texts.info.bos_id, texts.info.eos_ids)
         origin: dict[str, Scalar] = dict(origin_of(source, report))
         made = versions("edgedec", *_LIBRARIES)
-        manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum")
+        manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum", texts.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
     return manifest

@@ -18,7 +18,7 @@ import pytest
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
-from edgedec.export import export_gguf
+from edgedec.export import ModelCard, export_gguf
 from edgedec.kernels.packing.layout import FORMATS
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.graph import graph_logits
@@ -175,7 +175,7 @@ def test_name_provenance_and_progress(tmp_path: Path) -> None:
         gguf,
         tmp_path / "out",
         name="mine",
-        provenance={"package": "some-model==1.0", "licence": "mit"},
+        card=ModelCard({"package": "some-model==1.0", "licence": "mit"}),
         progress=lambda *call: calls.append(call),
     )
     assert manifest.name == manifest.spec.name == "mine"

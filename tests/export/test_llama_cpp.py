@@ -17,7 +17,7 @@ from edgedec.backends.open import open_backend, runtime_of
 from edgedec.cli.seams import Seams
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
-from edgedec.export import export_gguf
+from edgedec.export import ModelCard, export_gguf
 from edgedec.models import Store
 from edgedec.text.tokenizer import Tokenizer
 from tests.cli.support import run
@@ -57,7 +57,7 @@ def refused(gguf: Path, error: type[EdgeDecError], *words: str, **options: Any) 
 def test_an_unknown_architecture_is_kept_as_it_is(tmp_path: Path, pretended: Callable[[str], None]) -> None:
     pretended(GOOD)
     gguf = write_foreign(tmp_path / "tiny.gguf", "gpt2")
-    manifest = export_gguf(gguf, tmp_path / "out", provenance={"origin": "here"})
+    manifest = export_gguf(gguf, tmp_path / "out", card=ModelCard({"origin": "here"}))
     assert manifest == Manifest.load(tmp_path / "out", verify=True)
     assert sorted(manifest.files) == ["chat_template.jinja", "model.gguf", "tokenizer.json"]
     assert os.path.samefile(gguf, tmp_path / "out" / "model.gguf"), "no second copy of the weights"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.files import atomic_path
+from edgedec.export import ModelCard
 from edgedec.models import Licence, Recipe, Store, Wheel
 from tests.models.site import Site, serving
 
@@ -57,13 +58,13 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> Exports:
         out: Path,
         *,
         name: str | None = None,
-        provenance: Mapping[str, str] | None = None,
+        card: ModelCard,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        seen.calls.append((str(source), dict(provenance or {})))
+        seen.calls.append((str(source), dict(card.provenance)))
         if seen.fail:
             raise seen.fail
-        write_bundle(out, source, name, provenance)
+        write_bundle(out, source, name, card.provenance)
 
     monkeypatch.setattr("edgedec.export.export_gguf", export_gguf, raising=False)
     return seen

@@ -36,9 +36,9 @@ from tests.models.conftest import write_bundle
 
 seen = []
 
-def export_gguf(source, out, *, name=None, provenance=None, progress=None):
-    seen.append(dict(provenance))
-    write_bundle(out, source, name, provenance)
+def export_gguf(source, out, *, name=None, card=None, progress=None):
+    seen.append(dict(card.provenance))
+    write_bundle(out, source, name, card.provenance)
 
 edgedec.export.export_gguf = export_gguf
 stages, notices = [], []

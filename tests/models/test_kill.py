@@ -28,7 +28,7 @@ wheels = tuple(Wheel(f"toy-part{n}", "1.0", f"toy_part{n}/data.bin") for n in (1
 recipe = Recipe("toy", "Toy", "toy.gguf", size, sha256, Licence("Toy", "https://example.org"), wheels)
 names.RECIPES = store.RECIPES = {"toy": recipe}
 
-def export_gguf(source, out, *, name=None, provenance=None, progress=None):
+def export_gguf(source, out, *, name=None, card=None, progress=None):
     if stall == "export":
         partial = out.with_name(out.name + ".partial-00ff00ff")
         partial.mkdir(parents=True)

@@ -37,6 +37,7 @@ EXPORTED = {
         "BACKENDS",
         "QUANTS",
         "ROLES",
+        "ModelCard",
         "check_huggingface",
         "export_gguf",
         "export_huggingface",
