@@ -17,7 +17,7 @@ _MOST = 100.0
 _MOST_K = 2**31 - 1
 
 
-class Drawing(Protocol):
+class SamplingValues(Protocol):
     """The values that decide how a token is drawn, without the seed."""
 
     @property
@@ -35,7 +35,7 @@ class Drawing(Protocol):
 
 
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "top_n_sigma", "repetition_penalty")
-"""The fields of ``Drawing``."""
+"""The fields of ``SamplingValues``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Preset:
         return ", ".join(parts)
 
 
-def summary(given: Drawing) -> str:
+def summary(given: SamplingValues) -> str:
     """Describe how tokens are drawn, in words: ``temperature 0.2, top-p 0.9``, or ``greedy``."""
     parts = [
         f"{_words(name)} {getattr(given, name):g}"
@@ -115,7 +115,7 @@ def summary(given: Drawing) -> str:
     return ", ".join([first, *parts])
 
 
-def check_ranges(given: Drawing) -> None:
+def check_ranges(given: SamplingValues) -> None:
     """Raise UsageError for a value that drawing cannot use."""
     _check("temperature", given.temperature, 0.0 <= given.temperature < math.inf, "0 (greedy) or more")
     _check("top-k", given.top_k, whole(given.top_k) and given.top_k >= 0, "0 (off) or a positive integer")
