@@ -23,6 +23,7 @@ COMMANDS = {
     "list": "Show the models that are installed, and those that can be pulled.",
     "show": "Say everything about one model, installed or not.",
     "rm": "Remove installed models.",
+    "clean": "Show and remove files that are kept beside the models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "check": "Say whether one model can draft for another.",
     "plan": "Say what fits into how much memory.",

@@ -44,6 +44,9 @@ def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None
 
     Every command that opens a model checks the hashes of files that changed since the last start. With
     --verify all files of all installed models are checked, changed or not.
+
+    The last lines are the files kept beside the models, by kind: `edgedec clean` removes them. A saved
+    conversation is shown if it lies in the same folder; no list of others is kept.
     """
     from edgedec.cli.doctor_report import examine, measure_models, verify_models
 
@@ -94,6 +97,8 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "store", store["home"] + (" (EDGEDEC_HOME)" if store["from_environment"] else "")
         yield "disk", f"{size(store['disk_free_bytes'])} free"
         yield from _model_rows(store["models"])
+    if kept := sections["kept"]:
+        yield from _kept_rows(kept)
 
 
 def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -113,6 +118,18 @@ def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _kernel_row(row: dict[str, Any]) -> str:
     note = " (runs)" if row["will_run"] else "" if row["can_run"] else " (not on this CPU)"
     return f"{row['row']}{note}"
+
+
+def _kept_rows(kept: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from edgedec.cli.clean import rows
+
+    for label, text in rows(kept["kinds"]):
+        yield "kept", f"{label}, {text}"
+    if not any(kind["text"] for kind in kept["kinds"]):
+        yield "kept", "no text of prompts and replies"
+    for other in kept["others"]:
+        about = "a saved conversation" if other["session"] else "not a file of EdgeDec's"
+        yield "kept", f"{other['path']}, {size(other['bytes'])}: {about}"
 
 
 def _model_rows(models: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

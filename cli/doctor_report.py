@@ -57,6 +57,7 @@ def examine(seams: Seams, *, measure: bool) -> Findings:
     found.add("onnxruntime", _onnxruntime)
     found.add("bandwidth", lambda: _bandwidth(seams, here.cores) if measure else [])
     found.add("store", lambda: _store(seams))
+    found.add("kept", lambda: _kept(seams))
     if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
         found.problems.append(f"store: only {free / 1e9:.1f} GB free on its disk")
     return found
@@ -145,6 +146,19 @@ def _store(seams: Seams) -> dict[str, object]:
         "disk_free_bytes": shutil.disk_usage(_existing(store.home)).free,
         "models": models,
     }
+
+
+def _kept(seams: Seams) -> dict[str, object]:
+    """Return the files in the store beside the models: by kind, and those that are of none."""
+    from edgedec.cli.clean import summary
+    from edgedec.models.kept import entries, nbytes, others
+    from edgedec.session.session_file import is_session
+
+    home = seams.store().home
+    strange = [
+        {"path": str(path), "bytes": nbytes(path), "session": is_session(path)} for path in others(home)
+    ]
+    return {"kinds": summary(entries(home)), "others": strange}
 
 
 def _existing(path: Path) -> Path:

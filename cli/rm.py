@@ -16,8 +16,8 @@ from edgedec.cli.seams import seams
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Remove installed models, with their unfinished downloads and kept sources."""
-    store = seams(ctx).store()
-    for name in names:
-        store.remove(name)
-        click.echo(f"removed {name}")
+    """Remove installed models, with their unfinished downloads and kept sources.
+
+    Nothing is removed if one of the names is unknown. `edgedec clean` removes everything else that is kept.
+    """
+    seams(ctx).store().remove(*names, removed=lambda name: click.echo(f"removed {name}"))

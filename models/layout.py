@@ -8,6 +8,7 @@ peers/<sha256>/           files that other runtimes make of a GGUF file for comp
 costs/, llama.cpp/        measurements and facts about this machine; may be deleted
 verified/                 which files of which bundle had their hashes, and when; may be deleted
 local-files.json          which bundle a local GGUF was exported to
+chat_history, drafts/     text of prompts and replies, on request; history.lock is held while they are in use
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgedec.core.files import storage_errors
+from edgedec.core.files import TRANSIENT, storage_errors
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
 
 
 def slug(text: str) -> str:
     """Return a directory name for any text: no separators, not hidden, no ending of a temporary name."""
-    name = _TRANSIENT.sub("", _SAFE.sub("-", text).strip(".-")) or "model"
+    name = TRANSIENT.sub("", _SAFE.sub("-", text).strip(".-")) or "model"
     return name[:120]
 
 
@@ -60,11 +60,15 @@ class Layout:
         """Return the directory of its source file, where that is kept."""
         return self.home / "gguf" / name
 
+    def places(self, name: str) -> tuple[Path, Path, Path]:
+        """Return the directories of the bundle, its downloads and its source."""
+        return self.model(name), self.downloads(name), self.kept(name)
+
     def installed(self) -> Iterator[Path]:
         """Yield the directories of the installed bundles, sorted by name."""
         if self.models.is_dir():
             for path in sorted(self.models.iterdir()):
-                if is_bundle(path) and not _TRANSIENT.search(path.name):
+                if is_bundle(path) and not TRANSIENT.search(path.name):
                     yield path
 
     def recover(self, name: str) -> None:
@@ -77,7 +81,7 @@ class Layout:
             return
         with storage_errors(str(target)):
             for path in sorted(self.models.glob(f"{_literal(name)}.*-*")):
-                match = _TRANSIENT.search(path.name)
+                match = TRANSIENT.search(path.name)
                 if match is None or path.name[: match.start()] != name:
                     continue
                 if match[1] == "old" and is_bundle(path) and not target.exists():
@@ -86,13 +90,19 @@ class Layout:
                     shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, path: Path) -> None:
-        """Rename a directory and then delete it, so that a crash leaves all of it or none."""
+        """Rename a directory and then delete it, so that a crash leaves all of it or none.
+
+        A link to a directory is deleted, the directory is not.
+        """
         with storage_errors(str(path)):
-            if not path.exists():
+            if not os.path.lexists(path):
                 return
             trash = path.with_name(f"{path.name}.trash-{secrets.token_hex(4)}")
             os.rename(path, trash)
-            shutil.rmtree(trash, ignore_errors=True)
+            if trash.is_symlink():  # to a folder that is somebody else's
+                trash.unlink()
+            else:
+                shutil.rmtree(trash, ignore_errors=True)
 
 
 def _literal(name: str) -> str:

@@ -123,6 +123,15 @@ def near(text: str, names: Iterable[str]) -> list[str]:
     return (begin or contain or difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5))[:_NEAR]
 
 
+def not_installed(reference: str, installed: Iterable[str]) -> NotFoundError:
+    """Return the error for a name that no installed model has; it lists those that are installed."""
+    names = sorted(installed)
+    similar = near(reference, names)
+    meant = f"did you mean {', '.join(similar)}? " if similar else ""
+    hint = f"{meant}installed: {', '.join(names)}" if names else "no model is installed"
+    return NotFoundError(f"{reference or repr(reference)} is not installed", hint=hint)
+
+
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     """Return the error for a name that is neither installed nor a recipe."""
     similar = ", ".join(near(reference, {*installed, *RECIPES})) or None

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, Remedy
 from edgedec.core.files import sha256_of
-from edgedec.core.home import default_home
+from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
@@ -30,6 +30,7 @@ from edgedec.models.names import (
     job_for_file,
     job_for_hub,
     looks_like_path,
+    not_installed,
     store_name,
     unknown,
 )
@@ -69,7 +70,9 @@ class Store:
     def __init__(
         self, home: Path | None = None, *, notice: Notice | None = None, apart: bool = False
     ) -> None:
+        """Raises StorageError for a home that is no directory, and cannot become one."""
         self._layout = Layout(Path(home) if home is not None else default_home())
+        check_home(self.home)
         self._notice = notice or _to_stderr
         self._apart = apart
 
@@ -135,22 +138,25 @@ class Store:
         assert job is not None
         return self._install(job, force=force, keep_source=keep_source, source=source, progress=progress)
 
-    def remove(self, name: str) -> None:
-        """Delete an installed model, its partial downloads and its kept source. Raises NotFoundError."""
-        stored = self._stored(name)
-        if stored is None:
-            raise NotFoundError(f"{name} is not installed")
-        places = (self._layout.model(stored), self._layout.downloads(stored), self._layout.kept(stored))
-        if not any(place.is_dir() for place in places):
-            raise (
-                unknown(name, self._names())
-                if name.lower() not in RECIPES and not hub_file(name)
-                else NotFoundError(f"{name} is not installed")
-            )
-        with self._lock(stored):
-            self._layout.recover(stored)
-            for place in places:
-                self._layout.discard(place)
+    def remove(self, *names: str, removed: Callable[[str], None] = lambda name: None) -> None:
+        """Delete installed models with their partial downloads and kept sources; ``removed`` hears of each.
+
+        Raises NotFoundError, and deletes nothing, if one of them is not installed.
+        """
+        for name, stored in [(name, self._removable(name)) for name in names]:
+            with self._lock(stored):
+                self._layout.recover(stored)
+                for place in self._layout.places(stored):
+                    self._layout.discard(place)
+            removed(name)
+
+    def _removable(self, name: str) -> str:
+        """Return the name in the store of a model of which anything is there. Raises NotFoundError."""
+        with suppress(NotFoundError):
+            stored = self._stored(name)
+            if stored and any(place.is_dir() for place in self._layout.places(stored)):
+                return stored
+        raise not_installed(name, self._names())
 
     def _names(self) -> Iterator[str]:
         return (path.name for path in self._layout.installed())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from edgedec.core.errors import StorageError
 _CHUNK = 1 << 20
 
 
+TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
+"""The ending of the name of something unfinished, moved aside, or about to be deleted."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _IN_THE_WAY = {
     errno.EEXIST: "a file is in the way",

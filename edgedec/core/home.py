@@ -6,12 +6,23 @@ import os
 import sys
 from pathlib import Path
 
+from edgedec.core.errors import StorageError
+
 TYPED = "chat_history"
 """The file of prompts that were typed, in the home; see ``RunConfig.history``."""
 DRAFTS = "drafts"
 """The folder with the knowledge of drafters, in the home."""
 HISTORY_LOCK = "history.lock"
 """The lock of both, in the home: a process that keeps them has a share of it."""
+
+
+def check_home(home: Path) -> None:
+    """Raise StorageError if ``home`` is no directory, or lies in something that is none."""
+    place = next(one for one in (home, *home.absolute().parents) if os.path.lexists(one))
+    if not place.is_dir():
+        raise StorageError(
+            f"{place} is not a directory", hint="models are kept there; set EDGEDEC_HOME to a directory"
+        )
 
 
 def default_home() -> Path:

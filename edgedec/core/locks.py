@@ -68,6 +68,7 @@ def free(path: Path) -> Iterator[bool]:
     The file is removed on release. Raises StorageError where it cannot be written.
     """
     with _errors_of(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _opened(path)
         if not _try(descriptor) or not _is_still(path, descriptor):
             os.close(descriptor)
@@ -77,6 +78,18 @@ def free(path: Path) -> Iterator[bool]:
         return
     with _removed_and_closed(path, descriptor):
         yield True
+
+
+def held(path: Path) -> bool:
+    """Return whether some process holds the lock file ``path`` now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        return not _try(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Share:

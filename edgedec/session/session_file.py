@@ -91,6 +91,14 @@ def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], N
             os.fsync(descriptor)  # or a power cut could leave the new name without its content
 
 
+def is_session(path: Path) -> bool:
+    """Return whether a file begins as a session file does; only its first bytes are read."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
 def check_place(path: Path) -> None:
     """Find out whether ``write_file`` can write at ``path``, by an empty file beside it that goes away again.
 

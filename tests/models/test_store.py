@@ -232,7 +232,7 @@ def test_too_little_space_is_said_before_the_download(
 
 def test_a_home_that_cannot_be_written_is_one_line(model: Model, exports: Exports, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="a file is in the way") as caught:
+    with pytest.raises(StorageError, match="is not a directory") as caught:
         Store(tmp_path / "file").pull("toy")
     assert "EDGEDEC_HOME" in str(caught.value)
 

@@ -1,0 +1,161 @@
+"""``edgedec clean``: show and remove files that are kept beside the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgedec.cli import errors, screen
+from edgedec.cli import options as opt
+from edgedec.cli.remedies import hint_of
+from edgedec.cli.seams import seams
+from edgedec.core.errors import StorageError
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.models.kept import Entry
+
+F = TypeVar("F", bound=Callable[..., Any])
+IN_USE = 1
+_KINDS = {
+    "history": "Remove prompts typed in a chat, and the knowledge of drafters: text of prompts and replies.",
+    "downloads": "Remove unfinished downloads, and remains of processes that were killed.",
+    "sources": "Remove GGUF files that pull --keep-source kept.",
+    "costs": "Remove pass costs; the next reply with drafts measures them again.",
+    "records": "Remove records of checked hashes and of local models; the next start checks again.",
+    "peers": "Remove models in the form of other runtimes, which bench makes again.",
+}
+
+
+def _kinds(command: F) -> F:
+    for kind, text in reversed(_KINDS.items()):
+        command = click.option(f"--{kind}", is_flag=True, help=text)(command)
+    return command
+
+
+@click.command(
+    "clean",
+    short_help="Show and remove files that are kept beside the models.",
+    epilog=opt.examples(
+        "edgedec clean",
+        "edgedec clean --history",
+        "edgedec clean --downloads --costs --dry-run",
+        "edgedec clean --all --json | jq .removed_bytes",
+    ),
+)
+@_kinds
+@click.option("--all", "everything", is_flag=True, help="Remove all of these kinds.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only list the files that would be removed.")
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, /, everything: bool, dry_run: bool, as_json: bool, **kinds: bool) -> None:
+    """Show the files that EdgeDec keeps beside the models, and remove those of the kinds named.
+
+    Without a kind nothing is removed. Models are never removed here: `edgedec rm NAME` does that. Saved
+    conversations lie where you put them, and no list of them is kept.
+
+    Files that a running process holds stay, and the exit status is 1 then.
+    """
+    from edgedec.models.kept import entries
+
+    home = seams(ctx).store().home
+    chosen = set(_KINDS) if everything else {kind for kind, given in kinds.items() if given}
+    found = entries(home)
+    removed, failed = _removed([one for one in found if one.kind in chosen and not dry_run], ctx)
+    if as_json:
+        screen.show_json(_document(ctx, found, removed, failed))
+    elif not chosen:
+        _summarise(ctx, found)
+    elif dry_run:
+        for one in (one for one in found if one.kind in chosen):
+            click.echo(f"would remove {_line(one)}")
+        if not any(one.kind in chosen for one in found):
+            click.echo("nothing to remove")
+    else:
+        _tell(removed, failed)
+    if failed:
+        ctx.exit(max(failed.values()))
+
+
+def _removed(chosen: Sequence[Entry], ctx: click.Context) -> tuple[list[Entry], dict[Entry, int]]:
+    """Remove entries. Returns those that are gone, and the exit status for each of the others."""
+    from edgedec.models.kept import remove
+
+    home = seams(ctx).store().home
+    gone: list[Entry] = []
+    failed: dict[Entry, int] = {}
+    for one in chosen:
+        try:
+            if remove(one, home):
+                gone.append(one)
+            else:
+                errors.show(f"{one.path} stays: a running process holds it", "end that first")
+                failed[one] = IN_USE
+        except StorageError as error:
+            errors.show(error.message, hint_of(error))
+            failed[one] = error.exit_code
+    return gone, failed
+
+
+def _summarise(ctx: click.Context, found: Sequence[Entry]) -> None:
+    home = seams(ctx).store().home
+    if not found:
+        click.echo(f"Nothing is kept in {home} beside the models.")
+        return
+    click.echo(f"Kept in {home} beside the models:")
+    for label, text in rows(summary(found)):
+        click.echo(f"  {label:<10} {text}")
+    click.echo("Nothing was removed: name kinds, such as --downloads, or --all.")
+
+
+def _tell(removed: Sequence[Entry], failed: dict[Entry, int]) -> None:
+    for kind in summary(removed):
+        click.echo(f"removed {kind['kind']}: {size(kind['bytes'])}")
+    if not removed and not failed:
+        click.echo("nothing to remove")
+
+
+def _document(
+    ctx: click.Context, found: Sequence[Entry], removed: Sequence[Entry], failed: dict[Entry, int]
+) -> dict[str, object]:
+    return {
+        "home": str(seams(ctx).store().home),
+        "kinds": summary(found),
+        "entries": [
+            {
+                "kind": one.kind,
+                "path": str(one.path),
+                "bytes": one.bytes,
+                "in_use": failed.get(one) == IN_USE or (one not in removed and one.in_use),
+                "removed": one in removed,
+            }
+            for one in found
+        ],
+        "removed_bytes": sum(one.bytes for one in removed),
+    }
+
+
+def _line(entry: Entry) -> str:
+    used = "; a running process holds it, so it would stay" if entry.in_use else ""
+    return f"{entry.path} ({size(entry.bytes)}{used})"
+
+
+def summary(found: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return name, bytes and number of files of each kind in ``found``, and whether they hold text."""
+    from edgedec.models.kept import KINDS
+
+    kinds = []
+    for kind in KINDS.values():
+        sizes = [one.bytes for one in found if one.kind == kind.name]
+        if sizes:
+            about = {"about": kind.about, "text": kind.text}
+            kinds.append({"kind": kind.name, "bytes": sum(sizes), "entries": len(sizes), **about})
+    return kinds
+
+
+def rows(kinds: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return name and description of each kind in a ``summary``, for people."""
+    text = {True: "; text of prompts and replies", False: ""}
+    return [(one["kind"], f"{size(one['bytes'])}: {one['about']}{text[one['text']]}") for one in kinds]
