@@ -151,7 +151,7 @@ def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminal
         terminals.append(chat)
         chat.wait_for(READY)
         chat.type(b"a secret\r")
-        chat.wait_for("tokens, ")
+        chat.wait_for("/more continues]")
         chat.wait_for(READY)
         chat.type(b"\x1b[A")  # the arrow up still brings it back
         chat.wait_for("a secret")
