@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import errors, screen, slash, verification
+from edgedec.cli import errors, screen, verification
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.opening import open_model, run_config
+from edgedec.cli.opening import prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.seams import seams
-from edgedec.cli.session_file import SessionFile
+from edgedec.cli.slash.context import Quit
+from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
@@ -27,8 +28,9 @@ from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
 from edgedec.runtime.config import NO_TEMPLATE
 from edgedec.session.session_file import check_place
 
-_SEEDS = 1_000_000
-"""A chat draws one of so many, short enough to type again."""
+if TYPE_CHECKING:
+    from edgedec.api import Model
+    from edgedec.session.chat import Chat
 
 
 @click.command(
@@ -104,24 +106,35 @@ def command(
         check_place(session_file)
     if options["raw"]:
         options["template"] = NO_TEMPLATE
-    opened = open_model(ctx, model, run_config(options, when_full=when_full), to_chat=True)
-    if opened.loaded.template:
-        opened.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
-    chat = opened.chat(system=options["system"], max_tokens=options["max_tokens"], stop=options["stops"])
-    if options["seed"] is None:
-        chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(_SEEDS)))
-    kept = SessionFile(session_file, chat) if session_file else None
-    if kept:
-        kept.restore(opt.sampling_named(options))
-        opened.single.make_room_for(chat.settings.params)
-    window = ChatWindow(opened, chat, kept)
-    with kept.saved_at_the_end() if kept else nullcontext():
+    prepare = partial(_prepare, ctx, {**options, "when_full": when_full})
+    window = ChatWindow(model, prepare, interactive=not words and seams(ctx).interactive())
+    ctx.call_on_close(window.close)
+    if session_file:
+        window.keep(session_file, opt.sampling_named(options))
+    with window.saved_at_the_end():
         if words:
-            _answer(window, ctx, [read_prompt(" ".join(words), chat.prompts, after_input=True)])
-        elif seams(ctx).interactive():
+            _answer(window, ctx, [read_prompt(" ".join(words), window.chat.prompts, after_input=True)])
+        elif window.interactive:
             _converse(window, ctx)
         else:
-            _answer(window, ctx, piped_turns(chat.prompts))
+            _answer(window, ctx, piped_turns(window.chat.prompts))
+
+
+def _prepare(ctx: click.Context, options: dict[str, Any], name: str) -> Callable[[], tuple[Model, Chat]]:
+    """Fetch a model if it is missing; return the function that opens it and begins a chat."""
+    config = run_config(options, when_full=options["when_full"])
+    open_it = prepare_model(ctx, name, config, to_chat=True)
+
+    def begin() -> tuple[Model, Chat]:
+        model = open_it()
+        if model.loaded.template:
+            model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
+        chat = model.chat(system=options["system"], max_tokens=options["max_tokens"], stop=options["stops"])
+        if options["seed"] is None:
+            chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
+        return model, chat
+
+    return begin
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:
@@ -130,7 +143,7 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
     window.greet()
     home = seams(ctx).store().home if window.model.config.history else None
     try:
-        for text in typed_turns(home):
+        for text in typed_turns(home, window.take_draft):
             try:
                 window.turn(text)
             except EdgeDecError as error:
@@ -141,7 +154,7 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
             verification.check(ctx)
             if terminated():
                 break
-    except slash.Quit:
+    except Quit:
         return
 
 
@@ -152,5 +165,5 @@ def _answer(window: ChatWindow, ctx: click.Context, turns: Iterable[str]) -> Non
             verification.check(ctx)
             if window.chat.last is not None and window.chat.last.finish_reason == "interrupted":
                 raise KeyboardInterrupt
-    except slash.Quit:
+    except Quit:
         return

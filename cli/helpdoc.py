@@ -14,7 +14,7 @@ import click
 
 from edgedec.cli.app import ALIASES, COMMANDS, app
 from edgedec.cli.rare import split
-from edgedec.cli.slash import COMMANDS as SLASH
+from edgedec.cli.slash.table import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
 _MAIN = "help.md"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +52,12 @@ def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
         return fetch(name, config, seams(ctx).store(), report)
 
 
-def open_model(ctx: click.Context, name: str, config: RunConfig, *, to_chat: bool = False) -> Model:
-    """Open a model by name or path; it is closed when the command ends.
+def prepare_model(
+    ctx: click.Context, name: str, config: RunConfig, *, to_chat: bool = False
+) -> Callable[[], Model]:
+    """Fetch a model if it is missing, and return the function that opens it.
 
-    ``to_chat``: raise UsageError, before anything is measured, for a base model unless ``config`` has a
+    ``to_chat``: that raises UsageError, before anything is measured, for a base model unless ``config`` has a
     template or does without one.
     """
     from edgedec import api
@@ -72,7 +74,12 @@ def open_model(ctx: click.Context, name: str, config: RunConfig, *, to_chat: boo
             )
         return models
 
-    model = api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
+    return lambda: api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
+
+
+def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
+    """Open a model by name or path; it is closed when the command ends."""
+    model = prepare_model(ctx, name, config)()
     ctx.call_on_close(model.close)
     return model
 

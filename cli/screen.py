@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TextIO
 
@@ -52,6 +53,14 @@ def window(stream: TextIO) -> tuple[int, int]:
 def dim(line: str) -> None:
     """Show a line beside the conversation: on standard error, dim on a terminal."""
     click.secho(line, dim=True, err=True, color=colours())
+
+
+def aside(text: str) -> None:
+    """Show text beside the conversation, its words wrapped at the window."""
+    if sys.stderr.isatty():
+        most = max(window(sys.stderr)[0] - 1, 20)
+        text = textwrap.fill(text, most, replace_whitespace=False, subsequent_indent=" " * 2)
+    dim(text)
 
 
 def printable(text: str) -> str:

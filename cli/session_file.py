@@ -24,13 +24,17 @@ class SessionFile:
 
     def __init__(self, path: Path, session: Chat) -> None:
         self.path = path
-        self._session = session
+        self._shown: str | None = None
+        """The error shown last; None once the file was written."""
+        self.follow(session)
+
+    def follow(self, session: Chat) -> None:
+        """Keep this chat from now on, perhaps one with another model."""
         assert session.codec.model_id is not None
+        self._session = session
         self._model = session.codec.model_id
         self._saved: dict[str, Any] | None = None
         """The document in the file; None before there is one."""
-        self._shown: str | None = None
-        """The error shown last; None once the file was written."""
 
     def restore(self, choose: Callable[[SamplingParams], SamplingParams]) -> None:
         """Continue the conversation in the file, if there is one.

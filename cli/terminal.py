@@ -13,21 +13,25 @@ from edgedec.core.home import HISTORY_LOCK, TYPED
 from edgedec.core.locks import Share
 
 PROMPT = "> "
+QUOTES = '"""'
 
 
-def typed_turns(home: Path | None) -> Iterator[str]:
+def typed_turns(home: Path | None, draft: Callable[[], str] = str) -> Iterator[str]:
     """Yield turns typed at a prompt with line editing and multi-line paste; Alt-Enter begins a line.
+
+    Between two ``\"\"\"`` Enter begins a line too. Tab completes commands and their arguments. Each prompt
+    begins with the text that ``draft`` returns.
 
     Ctrl-C drops the typed text. At an empty prompt Ctrl-D ends, and so does Ctrl-C when it is pressed twice.
     The arrow keys bring back earlier turns: those of this chat, and where ``home`` is given those of chats
     before, which are kept in a file there. Raises StorageError if that cannot be written.
     """
     if home is None:
-        yield from _turns(_Editor(None))
+        yield from _turns(_Editor(None, draft))
         return
     share = Share(home / HISTORY_LOCK)
     try:
-        yield from _turns(_Editor(_private_file(home / TYPED)))
+        yield from _turns(_Editor(_private_file(home / TYPED), draft))
     finally:
         share.release()
 
@@ -46,19 +50,36 @@ def _turns(ask: Callable[[], str]) -> Iterator[str]:
             screen.dim("(Ctrl-C once more, or Ctrl-D, quits)")
             continue
         warned = False
-        if text.strip():
+        if (text := unquoted(text)).strip():
             yield text
 
 
+def unquoted(text: str) -> str:
+    """Return the lines between two ``\"\"\"`` that enclose the whole text; any other text as it is."""
+    bare = text.strip()
+    whole = bare.startswith(QUOTES) and bare.endswith(QUOTES) and bare.count(QUOTES) == 2
+    return bare[len(QUOTES) : -len(QUOTES)].strip("\n") if whole and len(bare) >= 2 * len(QUOTES) else text
+
+
+def _open(text: str) -> bool:
+    """Whether ``text`` begins a quotation that does not end."""
+    return text.lstrip().startswith(QUOTES) and text.count(QUOTES) % 2 == 1
+
+
 class _Editor:
-    def __init__(self, history: Path | None) -> None:
+    def __init__(self, history: Path | None, draft: Callable[[], str]) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.filters import Condition, is_searching
         from prompt_toolkit.history import FileHistory, InMemoryHistory
         from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+        from prompt_toolkit.shortcuts import CompleteStyle
+
+        from edgedec.cli.slash.completion import CommandCompleter
 
         keys = KeyBindings()
+        quoting = Condition(lambda: _open(self._session.default_buffer.text))
 
+        @keys.add("enter", filter=quoting & ~is_searching)
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
@@ -70,10 +91,18 @@ class _Editor:
             event.current_buffer.reset()
 
         typed_before = FileHistory(str(history)) if history else InMemoryHistory()
-        self._session: PromptSession[str] = PromptSession(PROMPT, history=typed_before, key_bindings=keys)
+        self._draft = draft
+        self._session: PromptSession[str] = PromptSession(
+            PROMPT,
+            history=typed_before,
+            key_bindings=keys,
+            completer=CommandCompleter(),
+            complete_style=CompleteStyle.READLINE_LIKE,
+            complete_while_typing=False,
+        )
 
     def __call__(self) -> str:
-        return self._session.prompt()
+        return self._session.prompt(default=self._draft())
 
 
 def _private_file(path: Path) -> Path:

@@ -2,75 +2,155 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import screen, slash
+from edgedec.cli import screen
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import say_overrun
+from edgedec.cli.session_file import SessionFile
+from edgedec.cli.slash import table
+from edgedec.cli.slash.context import Context, turns
+from edgedec.cli.slash.turns import AddedFile
 from edgedec.cli.window import keys, status
 from edgedec.cli.window.view import Look, ReplyView, Thought, can_draw
+from edgedec.core.errors import EdgeDecError
 from edgedec.text.thinking import BEGIN
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.cli.session_file import SessionFile
+    from edgedec.sampling import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
 _TAIL_TOKENS = 8
 """More than ``<think>`` and the line end behind it can be."""
 
+Prepare = Callable[[str], "Callable[[], tuple[Model, Chat]]"]
+"""Fetches a model by name, and returns the function that opens it and begins a chat with it."""
+
 
 class ChatWindow:
     """Takes one line, and shows everything that it leads to."""
 
-    def __init__(self, model: Model, chat: Chat, kept: SessionFile | None = None) -> None:
-        self.model = model
-        self.chat = chat
-        self.kept = kept
+    def __init__(self, name: str, prepare: Prepare, *, interactive: bool = False) -> None:
+        self._name = name
+        self._prepare = prepare
+        self.interactive = interactive
+        self.model, self.chat = prepare(name)()
+        self.kept: SessionFile | None = None
         self.traced = False
         """Whether replies are shown with the drafters of their tokens."""
         self.look = Look()
         self.thought: Thought | None = None
         """The thinking part of the latest reply."""
+        self.draft = ""
+        """Text that the editor begins with next."""
+        self.files: list[AddedFile] = []
+        """Files that go with the next turn."""
+        self._chosen: dict[str, float] = {}
+        """Sampling parameters that were set here; another model takes them over."""
+        self._begun = False
+        """Whether the prompt of the latest turn ends inside a thinking part."""
+
+    @property
+    def kept_in(self) -> Path | None:
+        """The file that the chat is kept in."""
+        return self.kept.path if self.kept else None
+
+    def close(self) -> None:
+        """Close the model."""
+        self.model.close()
+
+    def keep(self, path: Path, choose: Callable[[SamplingParams], SamplingParams]) -> None:
+        """Continue the conversation in a file, if there is one, and keep it there; see ``SessionFile``."""
+        self.kept = SessionFile(path, self.chat)
+        self.kept.restore(choose)
+        self.model.single.make_room_for(self.chat.settings.params)
+
+    def saved_at_the_end(self) -> AbstractContextManager[None]:
+        """Inside, a chat that is kept is saved once more when it ends."""
+        return self.kept.saved_at_the_end() if self.kept else nullcontext()
+
+    def take_draft(self) -> str:
+        """Return the text that the editor begins with, once."""
+        text, self.draft = self.draft, ""
+        return text
 
     def greet(self) -> None:
         screen.dim(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
         if self.chat.messages and self.kept:
-            screen.dim(f"continuing {self.kept.path}: {slash.turns(self.chat)}")
+            screen.dim(f"continuing {self.kept.path}: {turns(self.chat)}")
 
     def turn(self, text: str) -> None:
-        """Carry out a command, or stream the answer. Raises EdgeDecError, and slash.Quit to leave."""
+        """Carry out a command, or stream the answer. Raises EdgeDecError, and Quit to leave."""
         if text.startswith("/"):
-            kept = self.kept.path if self.kept else None
-            slash.run(text, slash.Context(self, screen.dim, kept))
+            table.run(text, Context(self, screen.aside))
         else:
-            self.show(lambda: self.chat.reply(text))
+            self.show(lambda: self._reply(text))
         say_overrun(self.model)
         if self.chat.policy and (news := self.chat.policy.news()):
             screen.dim(news)
         if self.kept:
             self.kept.try_to_save()
 
-    def show(self, begin: Callable[[], Reply]) -> None:
-        """Stream the reply that ``begin`` begins, and the line under it."""
+    def draw_with(self, changes: dict[str, float]) -> None:
+        """Draw replies with other sampling parameters from now on. Raises UsageError, MemoryBudgetError."""
+        params = replace(self.chat.settings.params, **changes)  # type: ignore[arg-type]
+        self.model.single.make_room_for(params)
+        self.chat.adjust(params=params)
+        self._chosen |= changes
+
+    def switch(self, name: str) -> None:
+        """Go on with another model; the messages stay. If it cannot be opened, this one is opened again."""
+        begin = self._prepare(name)
+        messages, settings = self.chat.messages, self.chat.settings
+        self.model.close()
+        del self.model, self.chat  # there may be no memory for two
+        gc.collect()
+        try:
+            self.model, self.chat = begin()
+            self._name = name
+        except (EdgeDecError, KeyboardInterrupt):
+            self.model, self.chat = self._prepare(self._name)()
+            self.chat.adjust(params=settings.params)
+            raise
+        finally:
+            self.chat.messages = messages
+            self.chat.adjust(max_tokens=settings.max_tokens)
+            if self.kept:
+                self.kept.follow(self.chat)
+        self.draw_with(self._chosen)
+
+    def _reply(self, text: str) -> Reply:
+        reply = self.chat.reply("".join(one.block for one in self.files) + text)
+        self.files.clear()
+        return reply
+
+    def show(self, begin: Callable[[], Reply], *, before: str = "") -> None:
+        """Stream the reply that ``begin`` begins, and the line under it. It may continue ``before``."""
         with interrupts_to(self.chat):
             reply = begin()
             if can_draw() and self.look.markdown and not self.traced:
-                self._draw(reply)
+                self._draw(reply, before)
             else:
                 self._write(reply)
         if self.traced:
             tracing.conclude(reply.trace(), self._palette())
-        status.show(reply)
+        status.show(reply, more=self.interactive)
 
-    def _draw(self, reply: Reply) -> None:
-        opening = self.chat.tokenizer.decode(reply.prompt[-_TAIL_TOKENS:])
-        view = ReplyView(self.look, begun=opening.rstrip().endswith(BEGIN))
+    def _draw(self, reply: Reply, before: str) -> None:
+        if not before:
+            opening = self.chat.tokenizer.decode(reply.prompt[-_TAIL_TOKENS:])
+            self._begun = opening.rstrip().endswith(BEGIN)
+        view = ReplyView(self.look, begun=self._begun, before=before)
         try:
             with keys.unseen(), view:
                 for piece in reply:

@@ -24,7 +24,7 @@ _THINKING_CHARS = 2_000
 """More text than those rows can hold, from its end."""
 
 
-class Drawing:
+class ReplyDrawing:
     """A reply as far as it has been drawn. With ``fold`` the thinking part leaves one line behind."""
 
     def __init__(self, *, fold: bool) -> None:
@@ -39,6 +39,13 @@ class Drawing:
         self._thought_chars = 0
         """Characters of the thinking part that have been printed."""
         self._thought_over = False
+
+    def follow(self, answer: str, *, thinking: bool) -> None:
+        """Take ``answer`` for drawn already, and the thinking part too unless it goes on."""
+        if answer:
+            self._flow.push(answer)
+            self._flow.skip(self._region.width)
+        self._thought_over = not thinking and bool(answer)
 
     def show(self, thought: Thought | None, answer: str, *, thinking: bool, final: bool) -> None:
         """Draw the reply as it is now. ``answer`` is the text that is new, ``thought`` the whole part."""

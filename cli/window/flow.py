@@ -66,6 +66,13 @@ class Flow:
         self._cut(found)
         return lines, live
 
+    def skip(self, width: int) -> None:
+        """Take all text so far for printed; a line of code that is not complete is printed again."""
+        found = leaves(self._source, self._styles)
+        self.take(width, final=True)
+        if found and found[-1].kind == "code" and not self._source.endswith("\n"):
+            self._done -= 1
+
     def freeze(self) -> None:
         """Take the lines of a paragraph that stand in the window for final, as they are."""
         self._done = max(self._done, self._shown)

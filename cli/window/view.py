@@ -16,7 +16,7 @@ from edgedec.text.thinking import ThinkingSplitter
 if TYPE_CHECKING:
     from typing import Self
 
-    from edgedec.cli.window.drawing import Drawing
+    from edgedec.cli.window.drawing import ReplyDrawing
 
 _LEAST_WAIT_S = 1 / 18
 """Least time between two drawings."""
@@ -50,10 +50,13 @@ def can_draw() -> bool:
 class ReplyView:
     """Shows the pieces of one reply. Use it in a ``with`` block, which ends with all of it on the screen.
 
-    ``begun`` says that the reply begins inside its thinking part. ``thought`` is that part, None without one.
+    ``begun`` says that the reply begins inside its thinking part. ``before`` is the part of the reply that is
+    on the screen already. ``thought`` is the thinking part, None without one.
     """
 
-    def __init__(self, look: Look, *, begun: bool = False, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, look: Look, *, begun: bool = False, before: str = "", clock: Clock = time.monotonic
+    ) -> None:
         self.thought: Thought | None = None
         self._look = look
         self._splitter = ThinkingSplitter(begun=begun)
@@ -63,7 +66,12 @@ class ReplyView:
         self._news, self._ended = threading.Event(), threading.Event()
         self._answer = ""
         """Text that has not been drawn yet."""
+        self._before = ""
+        """Text that has been drawn by another view."""
         self._failure: Exception | None = None
+        if before:
+            self._add(*self._splitter.push(before), 0)
+            self._before, self._answer = self._answer, ""
         self._thread = threading.Thread(target=self._run, name="drawing", daemon=True)
 
     def push(self, piece: str, tokens: int) -> None:
@@ -95,10 +103,11 @@ class ReplyView:
                 self.thought = Thought(known.text + thought, self._clock() - self._begun_s, tokens)
 
     def _run(self) -> None:
-        from edgedec.cli.window.drawing import Drawing
+        from edgedec.cli.window.drawing import ReplyDrawing
 
         try:
-            drawing = Drawing(fold=self._look.fold)
+            drawing = ReplyDrawing(fold=self._look.fold)
+            drawing.follow(self._before, thinking=self._splitter.thinking)
             while not self._ended.is_set():
                 self._news.wait()
                 self._news.clear()
@@ -109,7 +118,7 @@ class ReplyView:
         except Exception as error:  # the main thread raises it
             self._failure = error
 
-    def _draw(self, drawing: Drawing, *, final: bool = False) -> None:
+    def _draw(self, drawing: ReplyDrawing, *, final: bool = False) -> None:
         with self._lock:
             answer, self._answer = self._answer, ""
             thought = self.thought

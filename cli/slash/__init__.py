@@ -1,0 +1,1 @@
+"""Commands inside a chat: lines that begin with a slash."""

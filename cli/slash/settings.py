@@ -1,0 +1,121 @@
+"""``/set`` and ``/system``: how replies are drawn, how long they may be, how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from edgedec.cli.opening import no_system
+from edgedec.cli.slash.context import Context
+from edgedec.core.errors import UsageError
+
+_OFF = ("off", "none")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value with a name. ``change`` raises UsageError for a word that it cannot take."""
+
+    help: str
+    show: Callable[[Context], str]
+    change: Callable[[Context, str], None]
+    words: tuple[str, ...] = ()
+    """Values that it takes, if they are few."""
+
+
+def command(context: Context, argument: str) -> None:
+    """Show all values, show one, or change one."""
+    name, _, value = argument.partition(" ")
+    name, value = name.lower().replace("_", "-"), value.strip()
+    if not name:
+        width = max(map(len, SETTINGS))
+        for one, setting in SETTINGS.items():
+            context.say(f"{one:<{width}}  {setting.show(context)}")
+        return
+    if (found := SETTINGS.get(name)) is None:
+        raise UsageError(f"there is no setting {name}", hint=f"/set knows {', '.join(SETTINGS)}")
+    if value:
+        found.change(context, value)
+    if not value or name != "system":
+        context.say(f"{name} {found.show(context)}" + ("" if value else f" ({found.help})"))
+
+
+def complete(words: list[str]) -> Iterable[str]:
+    """Return the names of settings, or the values of one."""
+    if len(words) < 2:
+        return SETTINGS
+    return SETTINGS[words[0]].words if words[0] in SETTINGS else ()
+
+
+def system(context: Context, argument: str) -> None:
+    """Show, set or remove the system message."""
+    if not argument:
+        context.say(f"System message: {context.chat.system or 'none'}")
+        return
+    if context.model.loaded.template is None:
+        raise no_system(context.model)
+    context.chat.set_system(None if argument == "-" else argument)
+    change = "removed" if argument == "-" else "set"
+    context.say(f"System message {change}; the conversation starts over.")
+
+
+def _number(field: str, kind: Callable[[str], float], help_text: str) -> Setting:
+    name = field.replace("_", "-")
+
+    def change(context: Context, word: str) -> None:
+        try:
+            value = kind(word)
+        except ValueError as error:
+            whole = "a whole number" if kind is int else "a number"
+            raise UsageError(f"{name} cannot be {word}", hint=f"it is {whole}") from error
+        context.window.draw_with({field: value})
+
+    return Setting(help_text, lambda context: f"{getattr(context.chat.settings.params, field):g}", change)
+
+
+def _seed(context: Context) -> str:
+    params = context.chat.settings.params
+    return str(params.seed) + (" (without effect at temperature 0)" if params.greedy else "")
+
+
+def _max_tokens(context: Context, word: str) -> None:
+    if word in _OFF:
+        context.chat.adjust(max_tokens=None)
+    elif word.isascii() and word.isdigit() and int(word):
+        context.chat.adjust(max_tokens=int(word))
+    else:
+        raise UsageError(f"max-tokens cannot be {word}", hint="it is a whole number above 0, or off")
+
+
+def _choice(field: str, yes: str, no: str, help_text: str) -> Setting:
+    """Make a setting of ``Look`` with two values."""
+
+    def change(context: Context, word: str) -> None:
+        if word not in (yes, no):
+            raise UsageError(f"{word} is not one of its values", hint=f"they are {yes} and {no}")
+        setattr(context.window.look, field, word == yes)
+
+    def show(context: Context) -> str:
+        return yes if getattr(context.window.look, field) else no
+
+    return Setting(help_text, show, change, (yes, no))
+
+
+SETTINGS = {
+    "temperature": _number("temperature", float, "0 always takes the most probable token"),
+    "top-p": _number("top_p", float, "keep the most probable tokens that together reach it; 1 keeps all"),
+    "top-k": _number("top_k", int, "keep so many of the most probable tokens; 0 keeps all"),
+    "min-p": _number("min_p", float, "keep tokens so probable beside the best one; 0 keeps all"),
+    "top-n-sigma": _number("top_n_sigma", float, "keep logits so near the best one; 0 keeps all"),
+    "repetition-penalty": _number("repetition_penalty", float, "above 1, tokens that occurred come less"),
+    "seed": replace(_number("seed", int, "same seed, same replies"), show=_seed),
+    "max-tokens": Setting(
+        "longest reply; off: as long as the context allows",
+        lambda context: str(context.chat.settings.max_tokens or "off"),
+        _max_tokens,
+        ("off",),
+    ),
+    "system": Setting("- removes the message", lambda context: context.chat.system or "none", system),
+    "markdown": _choice("markdown", "on", "off", "render replies, or show their text as it is"),
+    "think": _choice("fold", "fold", "show", "a thinking part becomes one line when it ends, or stays"),
+}

@@ -1,0 +1,52 @@
+"""``/stats`` and ``/trace``: numbers of a chat, and the drafters of its tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgedec.cli.slash.context import Context
+from edgedec.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgedec.decode.speculation import Speculation
+
+
+def stats(context: Context, argument: str) -> None:
+    chat, totals = context.chat, context.chat.totals
+    fed = totals.prompt_tokens - totals.reused_tokens
+    rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
+    context.say(f"sampling  {chat.settings.params.summary()}")
+    context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
+    context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
+    policy = chat.policy
+    resident = len(chat.engine.committed) - (policy.missing if policy else 0)
+    context.say(f"context   {resident} of {context.model.context} tokens")
+    if policy:
+        context.say(f"lossy     {policy.lossy}: {policy.tokens} tokens have left the cache")
+    for name, count in context.model.single.forward.nbytes().items():
+        kept = f" ({context.model.single.kv})" if name == "kv_cache" and context.model.single.kv else ""
+        context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
+    context.say(f"kernels   {context.model.loaded.isa}")
+    context.say(f"drafts    {_drafts(chat.speculation)}")
+    if chat.last is not None:
+        context.say(f"last      {chat.last.stats.summary(context.model.context)}")
+
+
+def _drafts(speculation: Speculation | None) -> str:
+    if speculation is None:
+        return "off"
+    names, tally = ", ".join(speculation.drafters) or "none left", speculation.tally
+    if not tally.rounds:
+        return names
+    return (
+        f"{names}: {tally.accepted} of {tally.drafted} tokens drafted were right,"
+        f" {tally.block_efficiency:.2f} tokens a pass"
+    )
+
+
+def trace(context: Context, argument: str) -> None:
+    if argument not in ("on", "off"):
+        raise UsageError("/trace is on or off", hint="/trace on shows which tokens were drafted")
+    context.window.traced = argument == "on"
+    undrafted = context.window.traced and context.chat.speculation is None
+    context.say(f"Trace {argument}." + (" Nothing is drafted: --draft auto." if undrafted else ""))

@@ -1,0 +1,104 @@
+"""The commands inside a chat, in one table: names, functions, help."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+from edgedec.cli import screen
+from edgedec.cli.slash import settings, stats, turns
+from edgedec.cli.slash.context import FILE, Context, Quit, SlashCommand
+from edgedec.cli.slash.context import turns as turns_of
+from edgedec.core.errors import UsageError
+
+_PLAIN_COLUMNS = 100
+_KEYS = (
+    'Enter sends, Alt-Enter begins a new line; text between """ and """ may have many lines. '
+    "Tab completes commands and names. Ctrl-C stops a reply, Ctrl-D quits."
+)
+
+
+def run(line: str, context: Context) -> None:
+    """Carry out a line that begins with a slash. Raises UsageError for an unknown command, Quit to leave."""
+    name, _, argument = line[1:].partition(" ")
+    command = find(name)
+    if command is None:
+        raise UsageError(
+            f"unknown command /{name}", hint="/help lists them; begin with a space to send the text as it is"
+        )
+    if command.argument == FILE and not argument.strip():
+        raise UsageError(f"/{name} needs the name of a file", hint=f"/{name} talk")
+    command.run(context, argument.strip())
+
+
+def find(name: str) -> SlashCommand | None:
+    """Return the command of that name, or None."""
+    name = name.strip().lower()
+    return COMMANDS.get(ALIASES.get(name, name))
+
+
+def _help(context: Context, argument: str) -> None:
+    columns = screen.window(sys.stderr)[0] - 1 if sys.stderr.isatty() else _PLAIN_COLUMNS
+    width = max(len(f"/{name} {command.argument}") for name, command in COMMANDS.items()) + 2
+    for name, command in COMMANDS.items():
+        indent = " " * width
+        first = f"{f'/{name} {command.argument}':<{width}}"
+        screen.dim(textwrap.fill(first + command.help, max(columns, width + 20), subsequent_indent=indent))
+    screen.dim(textwrap.fill(_KEYS, max(columns, 20)))
+
+
+def _reset(context: Context, argument: str) -> None:
+    context.chat.reset()
+    context.say("The conversation starts over.")
+
+
+def _save(context: Context, argument: str) -> None:
+    path = Path(argument).expanduser()
+    context.chat.save(path)
+    context.say(f"Saved {turns_of(context.chat)} to {path}.")
+
+
+def _load(context: Context, argument: str) -> None:
+    path = Path(argument).expanduser()
+    if context.window.kept_in is not None:
+        hint = f"start another chat with --session {path}"
+        raise UsageError(f"this chat is kept in {context.window.kept_in}, and would replace it", hint=hint)
+    context.chat.restore(path)
+    context.model.single.make_room_for(context.chat.settings.params)
+    params = context.chat.settings.params
+    drawn = f"temperature {params.temperature:g}, seed {params.seed}"
+    context.say(f"Loaded {turns_of(context.chat)} from {path} ({drawn}).")
+
+
+def _quit(context: Context, argument: str) -> None:
+    raise Quit
+
+
+ALIASES = {"clear": "reset", "exit": "quit", "bye": "quit", "?": "help"}
+"""Other names, as people type them."""
+
+COMMANDS = {
+    "help": SlashCommand("", "show this list", _help),
+    "more": SlashCommand("", "continue a reply that was cut", turns.more),
+    "retry": SlashCommand("", "answer the last message again, with another seed", turns.retry),
+    "edit": SlashCommand("", "change your last message and send it again", turns.edit),
+    "file": SlashCommand(FILE, "put a text file into the next message (- takes all out)", turns.file),
+    "think": SlashCommand("", "show the thinking part of the last reply", turns.think),
+    "set": SlashCommand(
+        "[NAME VALUE]",
+        f"show or change {', '.join(settings.SETTINGS)}",
+        settings.command,
+        settings.complete,
+    ),
+    "system": SlashCommand("[TEXT]", "show or set the system message (- removes it)", settings.system),
+    "model": SlashCommand("[NAME]", "go on with another model", turns.model, turns.installed),
+    "save": SlashCommand(FILE, "save the conversation and its cache", _save),
+    "load": SlashCommand(FILE, "continue a saved conversation", _load),
+    "reset": SlashCommand("", "forget the conversation, keep the system message; also /clear", _reset),
+    "stats": SlashCommand("", "show tokens, times and memory of this chat so far", stats.stats),
+    "trace": SlashCommand(
+        "on|off", "show which tokens were drafted, and by whom", stats.trace, lambda words: ("on", "off")
+    ),
+    "quit": SlashCommand("", "leave; also /exit, /bye, Ctrl-D", _quit),
+}
