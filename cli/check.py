@@ -75,15 +75,17 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
 
 
 def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
+    from edgedec.runtime.pass_costs import TimedPasses
     from edgedec.runtime.speeds import seconds_in_turns
 
     theirs = target.backend.forward(CacheConfig())
     mine = draft.backend.forward(CacheConfig(min(theirs.capacity, draft.spec.context_length)))
-    seconds = seconds_in_turns({"target": theirs, "draft": mine}, time.perf_counter)
-    ratio = seconds["draft"] / seconds["target"]
+    timed = TimedPasses(time.perf_counter, progress.notice)
+    seconds = seconds_in_turns({"target": theirs, "draft": mine}, timed)
+    ratio = seconds["draft"][1] / seconds["target"][1]
     return {
-        "target": _model(target, theirs, seconds["target"]),
-        "draft": _model(draft, mine, seconds["draft"]),
+        "target": _model(target, theirs, seconds["target"][1]),
+        "draft": _model(draft, mine, seconds["draft"][1]),
         **_vocabularies(target, draft, pairing),
         "draft_bytes": sum(mine.nbytes().values()),
         "trees": draft.backend.caps.trees,

@@ -51,7 +51,7 @@ def known_costs(
     Costs that disagreed with what ran are measured again (``KeptCosts.stands``); ``notice`` hears of both.
     """
     kept = file.read() if file else None
-    if file and kept and max(kept.seconds) >= _sizes(forward, longest)[-1]:
+    if file and kept and max(kept.seconds) >= sizes_up_to(longest, forward)[-1]:
         if kept.stands(file.now()):
             return PassCosts(CostCurve(kept.seconds, old=True), file, kept)
         notice(f"measuring again what passes of {forward.spec.name} cost: they ran otherwise than measured")
@@ -77,45 +77,51 @@ def measure_costs(
     rounds: load that lasts slows down both, and load that comes and goes falls on few rounds. ``notice``
     hears of progress.
     """
-    timed = _Timed(forward, clock, notice)
-    ratios: dict[int, list[float]] = {size: [] for size in _sizes(forward, longest)[1:]}
-    ones = [timed.run(1)]
+    timed = TimedPasses(clock, notice)
+    ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
+    ones = [timed.run(forward, 1)]
     for turn in range(_MOST_ROUNDS):
-        if turn >= _ROUNDS and clock() - timed.started > _ENOUGH_S:
+        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S:
             break
         for place, size in enumerate(ratios):
-            seconds = timed.run(size)
-            ones.append(timed.run(1))
+            seconds = timed.run(forward, size)
+            ones.append(timed.run(forward, 1))
             ratios[size].append(2.0 * seconds / (ones[-2] + ones[-1]))
-            timed.report(turn + (place + 1) / len(ratios))
+            timed.report((turn + (place + 1) / len(ratios)) / _ROUNDS)
         if not ratios:
-            ones.append(timed.run(1))
+            ones.append(timed.run(forward, 1))
     forward.rewind(0)
     plain = float(np.median(ones))
     return {1: plain} | {size: plain * float(np.median(found)) for size, found in ratios.items()}
 
 
-class _Timed:
-    """Passes over an empty KV cache, timed by ``clock``."""
+class TimedPasses:
+    """Passes over empty KV caches, timed by ``clock``; ``notice`` hears of progress after a while."""
 
-    def __init__(self, forward: Forward, clock: Clock, notice: Notice) -> None:
-        self._forward, self._clock, self._notice = forward, clock, notice
-        self.started = self._spoken = clock()
+    def __init__(self, clock: Clock, notice: Notice) -> None:
+        self._clock, self._notice = clock, notice
+        self._started = self._spoken = clock()
 
-    def run(self, size: int) -> float:
-        """Return the seconds of a pass over ``size`` tokens."""
-        self._forward.rewind(0)
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._started
+
+    def run(self, forward: Forward, size: int) -> float:
+        """Return the seconds of a pass over ``size`` tokens, all rows wanted."""
+        forward.rewind(0)
         began = self._clock()
-        self._forward.extend([0] * size, rows=ALL_ROWS)
+        forward.extend([0] * size, rows=ALL_ROWS)
         return self._clock() - began
 
-    def report(self, rounds: float) -> None:
-        """Say how much is done after so many rounds, if nothing was said for a while."""
+    def report(self, part: float) -> None:
+        """Say that ``part`` of 1 is done, if nothing was said for a while."""
         if self._clock() - self._spoken > _QUIET_S:
-            self._notice(f"measuring: {min(100 * rounds / _ROUNDS, 99):.0f}%")
+            self._notice(f"measuring: {min(100 * part, 99):.0f}%")
             self._spoken = self._clock()
 
 
-def _sizes(forward: Forward, longest: int) -> list[int]:
+def sizes_up_to(longest: int, forward: Forward) -> list[int]:
+    """Return the numbers of tokens that passes of ``forward`` are measured with, at most ``longest``."""
     most = min(longest, forward.capacity, forward.caps.max_pass)
     return [size for size in _MEASURED if size <= most]

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Forward
-from edgedec.core.progress import Notice
+from edgedec.core.progress import Notice, ignore
 from edgedec.runtime.budget import kv_of
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.loaded_model import LoadedModel
-from edgedec.runtime.pass_costs import LONGEST_TOKENS, known_costs
+from edgedec.runtime.pass_costs import LONGEST_TOKENS, TimedPasses, known_costs, sizes_up_to
 from edgedec.telemetry.cores import load_average
 from edgedec.telemetry.stats import Clock
 
@@ -74,64 +74,72 @@ def costs_now(
 ) -> CostsNow:
     """Time passes of ``model`` with each of these kinds of KV cache; another runtime decides on its own.
 
-    Ratios of passes over several tokens to one come from the files in ``home``. Missing ones are measured and
-    kept there, of which ``notice`` hears; None: they are not, and then the curve ends at one token. Raises
-    the errors of ``Backend.forward``.
+    The first kind is the reference. The ratios of its passes over several tokens to one come from a file in
+    ``home``. Missing ones are measured and kept there, of which ``notice`` hears; None: they are not, and
+    then the curve ends at one token. Raises the errors of ``Backend.forward``.
     """
     load = load_average()
     capacity = min(SHORT_CONTEXT_TOKENS, model.spec.context_length)
-    forwards: dict[KvType, Forward] = {}
-    shapes: dict[KvType, CostCurve] = {}
-    for kind in kinds:
-        kv = kv_of(model, kind)
-        forwards[kind] = model.backend.forward(CacheConfig(capacity, kv, LONGEST_TOKENS))
-        file = CostFile.of(model, kv, home / "costs") if home else None
-        shapes[kind] = _shape(model, forwards[kind], file, notice, clock)
-    levels = seconds_in_turns(forwards, clock)
-    return CostsNow({kind: at_level(shapes[kind], levels[kind]) for kind in kinds}, load)
+    forwards = {
+        kind: model.backend.forward(CacheConfig(capacity, kv_of(model, kind), LONGEST_TOKENS))
+        for kind in kinds
+    }
+    shape = _shape(model, forwards[kinds[0]], _file(model, kinds[0], home), notice, clock)
+    sizes = list(shape) if len(kinds) > 1 else [1]
+    taken = seconds_in_turns(forwards, TimedPasses(clock, notice or ignore), sizes)
+    first = taken[kinds[0]]
+    now = {size: first[1] * seconds / shape[1] for size, seconds in shape.items()}
+    curves = {kinds[0]: CostCurve(now)}
+    for kind in kinds[1:]:
+        curves[kind] = CostCurve({size: now[size] * taken[kind][size] / first[size] for size in sizes})
+    return CostsNow(curves, load)
+
+
+def _file(model: LoadedModel, kind: KvType, home: Path | None) -> CostFile | None:
+    return CostFile.of(model, kv_of(model, kind), home / "costs") if home else None
 
 
 def _shape(
     model: LoadedModel, forward: Forward, file: CostFile | None, notice: Notice | None, clock: Clock
-) -> CostCurve:
+) -> dict[int, float]:
+    """Return the seconds of passes that one sequence makes; only their ratios count."""
     if not (model.backend.caps.trees and model.backend.caps.exact):
-        return CostCurve({1: 1.0})
-    if notice:
-        return known_costs(forward, file, clock=clock, notice=notice).curve
+        return {1: 1.0}
     kept = file.read() if file else None
-    return CostCurve(kept.seconds if kept else {1: 1.0})
+    seconds = kept.seconds if kept else {1: 1.0}
+    if notice:
+        seconds = known_costs(forward, file, clock=clock, notice=notice).curve.measured()
+    return {size: seconds[size] for size in sizes_up_to(LONGEST_TOKENS, forward) if size in seconds}
 
 
-def seconds_in_turns(forwards: Mapping[K, Forward], clock: Clock) -> dict[K, float]:
-    """Return the seconds that one more token takes each of ``forwards``, at a short context.
+def seconds_in_turns(
+    forwards: Mapping[K, Forward], timed: TimedPasses, sizes: Sequence[int] = (1,)
+) -> dict[K, dict[int, float]]:
+    """Return the seconds that passes over ``sizes`` tokens take each of ``forwards``, at a short context.
 
     They take turns, and the first is the reference: what the others take is the median of their ratios to it
-    in the same round. A ratio whose quartiles lie on both sides of 1 counts as 1. Empties the KV caches.
+    in the same turns. A ratio whose quartiles lie on both sides of 1 counts as 1. Empties the KV caches.
     """
-    times: dict[K, list[float]] = {key: [] for key in forwards}
+    times: dict[K, dict[int, list[float]]] = {key: {size: [] for size in sizes} for key in forwards}
     for forward in forwards.values():
-        forward.rewind(0)
-        forward.extend([0])  # wakes threads and touches memory
-    started = clock()
-    rounds = min(_MOST_ROUNDS, *(forward.capacity - 1 for forward in forwards.values()))
-    for turn in range(rounds):
-        if turn >= _ROUNDS and clock() - started > _ENOUGH_S:
+        timed.run(forward, max(sizes))  # wakes threads and touches memory
+    for turn in range(_MOST_ROUNDS):
+        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S:
             break
-        for key, forward in forwards.items():
-            began = clock()
-            forward.extend([0])
-            times[key].append(clock() - began)
+        for size in sizes:
+            for key, forward in forwards.items():
+                times[key][size].append(timed.run(forward, size))
+        timed.report((turn + 1) / _ROUNDS)
     for forward in forwards.values():
         forward.rewind(0)
-    reference = np.array(next(iter(times.values())))
-    plain = float(np.median(reference))
-    return {key: plain * _ratio(np.array(found) / reference) for key, found in times.items()}
-
-
-def at_level(curve: CostCurve, plain_s: float) -> CostCurve:
-    """Return ``curve`` on a machine where a pass over one token takes ``plain_s`` seconds."""
-    factor = plain_s / curve.plain
-    return CostCurve({tokens: factor * seconds for tokens, seconds in curve.measured().items()})
+    reference = {size: np.array(found) for size, found in next(iter(times.values())).items()}
+    return {
+        key: {
+            size: float(np.median(reference[size])) * _ratio(np.array(found) / reference[size])
+            for size, found in by_size.items()
+        }
+        for key, by_size in times.items()
+    }
 
 
 def _ratio(ratios: NDArray[np.float64]) -> float:

@@ -66,10 +66,9 @@ def test_the_plan_as_a_picture(home: Home, bundle: Path, tmp_path: Path) -> None
     picture = (tmp_path / "plan.svg").read_text(encoding="utf-8")
     assert "context, tokens" in picture
     assert "tokens/s" in picture
-    measured = [line for line in before.stderr.splitlines() if line.startswith("measuring what passes")]
-    assert len(measured) == len(list((home.path / "costs").iterdir())) == 2
+    assert before.stderr.count("measuring what passes") == len(list((home.path / "costs").iterdir())) == 1
     after = edgedec(home, *given, "--json")
-    assert after.stderr == ""
+    assert "measuring what passes" not in after.stderr
     speed = json.loads(after.stdout)["speed"]
     assert set(speed["by_kv"]) == {"fp16", "int8"}
     assert 0 < speed["plain_tokens_per_s"] <= speed["most_tokens_per_s"]

@@ -15,7 +15,7 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.memory.plan import MemoryPlan
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.loaded_model import LoadedModel
-from edgedec.runtime.pass_costs import PassCosts, known_costs, measure_costs
+from edgedec.runtime.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs
 from edgedec.runtime.speeds import PredictedSpeeds, costs_now, seconds_in_turns
 from tests.bench.test_budgets import KNOWN, WANTED
 from tests.fixtures.simulated import COSTS, Machine, on_machine
@@ -180,8 +180,10 @@ def test_speed_does_not_rise_with_less_memory(
     most = rises(found, predicted(found, costs.curves))
     assert set(most) == {"fp16 to fp16", "fp16 to int8", "int8 to int8"}
     assert max(most.values()) == pytest.approx(1.0)
-    truth = COSTS["fp16"].plain / COSTS["int8"].plain
-    assert costs.curves["fp16"].plain / costs.curves["int8"].plain == pytest.approx(truth, rel=0.02)
+    for tokens in (1, 16):
+        fp16, int8 = (COSTS[kv].seconds(tokens) for kv in ("fp16", "int8"))
+        ratio = costs.curves["fp16"].seconds(tokens) / costs.curves["int8"].seconds(tokens)
+        assert ratio == pytest.approx(fp16 / int8, rel=0.03)
 
 
 def test_the_predicted_speed_is_the_one_that_runs(loaded: LoadedModel, tmp_path: Path) -> None:
@@ -205,9 +207,20 @@ def test_without_kept_costs_and_measuring_only_plain_speed_is_known(
     assert not (tmp_path / "costs").exists()
 
 
+def test_costs_of_the_longer_passes_of_a_batch_are_of_no_harm(loaded: LoadedModel, tmp_path: Path) -> None:
+    costs = start(loaded, tmp_path, Machine())
+    assert costs.file
+    costs.file.write(costs.file.measured(COSTS["fp16"].measured() | {128: 0.1}))
+    machine = Machine()
+    model = on_machine(loaded, machine)
+    now = costs_now(model, ("fp16", "int8"), tmp_path, notice=print, clock=machine.clock)
+    assert [curve.longest for curve in now.curves.values()] == [16, 16]
+
+
 def test_a_difference_that_is_only_noise_is_none(loaded: LoadedModel) -> None:
     moments = iter([1.0, 1.1, 1.1, 1.0] * 100)
     machine = Machine(lambda now: next(moments))
     backend = on_machine(loaded, machine).backend
-    taken = seconds_in_turns({"one": backend.forward(), "other": backend.forward()}, machine.clock)
+    timed = TimedPasses(machine.clock, print)
+    taken = seconds_in_turns({"one": backend.forward(), "other": backend.forward()}, timed)
     assert taken["one"] == taken["other"]
