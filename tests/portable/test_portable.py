@@ -62,6 +62,19 @@ def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_pa
     assert expected.std() > 0.1
 
 
+PART = {"phi3.rope.dimension_count": 12, "phi3.rope.scaling.attn_factor": 1.2}
+
+
+@pytest.mark.parametrize(("architecture", "extra"), [("smollm3", {}), ("phi3", PART)])
+def test_layers_without_positions_and_heads_rotated_in_part(
+    architecture: str, extra: dict[str, Any], tmp_path: Path
+) -> None:
+    gguf, bundle = make(tmp_path, architecture, shape=TinyShape(layers=4), extra=extra)
+    got = Runner(bundle).run(TOKENS)["logits"]
+    expected = reference_logits(gguf, TOKENS, dtype=np.float64)
+    np.testing.assert_allclose(got, expected, atol=CACHE_ROUNDING * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_every_node_of_a_tree_sees_its_own_path(architecture: str, tmp_path: Path) -> None:
     """gemma3 with both kinds of layers, its window shorter than the paths."""
