@@ -57,6 +57,7 @@ class Example:
 
 QWEN = ("qwen2.5-coder-1.5b",)
 README = "README.md"
+GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
 STUDY = "takes minutes to hours; tests/bench runs every study with tiny models"
 
 EXAMPLES = (
@@ -100,6 +101,9 @@ EXAMPLES = (
     Example(guide("memory"), "$ edgedec plan", prints=r"kv cache +\d+\.\d MB"),
     Example(guide("memory"), "bench memory", left_out=STUDY),
     Example(guide("memory"), "bench drafts", left_out=STUDY),
+    Example(guide("models"), "edgedec list --all", prints=r"(?s)GOOD FOR.*tested +with"),
+    Example(guide("models"), "edgedec chat qwen3-1.7b", left_out=GIGABYTES),
+    Example(guide("models"), "edgedec chat qwen3-4b", left_out=GIGABYTES),
     Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
     Example(guide("python"), "model.complete", prints=r"Paris"),
     Example(guide("python"), "SamplingParams", prints=r"\w+ \w+"),
