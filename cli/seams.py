@@ -50,13 +50,14 @@ def _store() -> Store:
 
 
 def _load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
-    from edgedec.cli.verification import verify_beside
+    from edgedec.cli.verification import conclude_with
     from edgedec.runtime.loaded_model import load_models
 
-    if ctx := click.get_current_context(silent=True):
-        for one in (bundle, *drafts.values()):
-            verify_beside(ctx, one, seams(ctx).store().home)
-    return load_models(bundle, drafts, threads)
+    ctx = click.get_current_context(silent=True)
+    models = load_models(bundle, drafts, threads, home=seams(ctx).store().home if ctx else None)
+    if ctx and models.verified:
+        conclude_with(ctx, models.verified)
+    return models
 
 
 def _export(

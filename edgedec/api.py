@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -46,12 +47,13 @@ def open(
     store: Store | None = None,
     notice: Notice = ignore,
     progress: Progress = silent,
-    load: Loader = load_models,
+    load: Loader | None = None,
 ) -> Model:
     """Open a model: a name, a bundle, a GGUF file or a Hugging Face directory.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
-    gets lines for the user. Raises the errors of ``fetch``, ``RunConfig`` and ``Model``.
+    gets lines for the user. Files that changed since the last start are verified beside the work; see
+    ``Model.close``. Raises the errors of ``fetch``, ``RunConfig`` and ``Model``.
 
     >>> import edgedec
     >>> with edgedec.open("smollm2-135m") as model, model.chat() as chat:
@@ -61,6 +63,7 @@ def open(
     """
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
+    load = load or partial(load_models, home=store.home)
     models = load(bundles.target, bundles.drafts, config.threads).with_template(config.template)
     return Model(models, config, Surroundings(store.home, notice))
 
@@ -91,6 +94,7 @@ class Model:
     ) -> None:
         """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
         self.config = config
+        self._verified = models.verified
         self._notice = around.notice if around else ignore
         self.runner: Runner | Batch = (
             Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
@@ -234,7 +238,12 @@ class Model:
     def settings(
         self, sampling: SamplingParams | None = None, max_tokens: int | None = None, stop: Sequence[str] = ()
     ) -> Settings:
-        """Return the settings of a reply, with the model's own where none are given."""
+        """Return the settings of a reply, with the model's own where none are given.
+
+        Raises BadFileError if a file of the model has failed its verification by now.
+        """
+        if self._verified:
+            self._verified.check()
         when_full = self.config.when_full or DROP
         return Settings(sampling or self.sampling, max_tokens, (*self.preset.stops, *stop), when_full)
 
@@ -243,8 +252,17 @@ class Model:
         return self.preset.system if given is None and self.loaded.template else given
 
     def close(self) -> None:
-        """End the model's use: keep the drafters' history if that was asked for, stop its threads."""
+        """End the model's use: keep the drafters' history if that was asked for, stop its threads.
+
+        Waits until the files that changed since an earlier start are verified. Raises BadFileError if one
+        fails: replies may be wrong then.
+        """
+        self._close(None)
+
+    def _close(self, error: BaseException | None) -> None:
         self.runner.close()
+        if self._verified:
+            self._verified.conclude(error)
 
     def __enter__(self) -> Model:
         return self
@@ -252,7 +270,7 @@ class Model:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(error)
 
     @property
     def single(self) -> Runner:

@@ -67,7 +67,7 @@ class ChatWindow:
 
     def close(self) -> None:
         """Close the model."""
-        self.model.close()
+        self.model.runner.close()  # the context waits for the verification
 
     def keep(self, path: Path, choose: Callable[[SamplingParams], SamplingParams]) -> None:
         """Continue the conversation in a file, if there is one, and keep it there; see ``SessionFile``."""
@@ -112,7 +112,7 @@ class ChatWindow:
         """Go on with another model; the messages stay. If it cannot be opened, this one is opened again."""
         begin = self._prepare(name)
         messages, settings = self.chat.messages, self.chat.settings
-        self.model.close()
+        self.model.runner.close()  # the context waits for the verification
         del self.model, self.chat  # there may be no memory for two
         gc.collect()
         try:

@@ -11,12 +11,12 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgedec.core.errors import BadFileError, StorageError
+from edgedec.core.errors import BackendError, BadFileError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import FileEntry, Manifest
 from edgedec.core.progress import Steps
@@ -24,6 +24,8 @@ from edgedec.core.progress import Steps
 FOLDER = "verified"
 _CHUNK_BYTES = 1 << 18
 _POLL_S = 0.05
+_PERHAPS_DAMAGE = (BackendError, BadFileError, UnsupportedError)
+"""Errors that a damaged file can lead to before its hash is known to be wrong."""
 
 Stamp = list[int]
 
@@ -115,6 +117,32 @@ class Verification:
         known = {name: self._seen[name] for name in self._files if name in self._seen}
         with suppress(StorageError, OSError), atomic_path(self._record) as temporary:
             temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+class Verifications:
+    """The verifications of all bundles that a run opens; it ends well only if they are intact."""
+
+    def __init__(self, bundles: Iterable[Path], home: Path) -> None:
+        """Begin them. ``home`` holds the records of earlier ones. Raises the errors of ``Manifest.load``."""
+        self._each = [Verification(bundle, Manifest.load(bundle), home) for bundle in bundles]
+
+    def check(self) -> None:
+        """Raise BadFileError if a bundle has failed so far."""
+        for one in self._each:
+            one.check()
+
+    def wait(self, progress: Steps | None = None) -> None:
+        """Wait until all are verified. Raise BadFileError if one fails. ``progress`` is of each in turn."""
+        for one in self._each:
+            one.wait(progress)
+
+    def conclude(self, error: BaseException | None, progress: Steps | None = None) -> None:
+        """Wait as ``wait`` does when the run ends; give up after an error that no damaged file leads to."""
+        if error is None or isinstance(error, _PERHAPS_DAMAGE):
+            self.wait(progress)
+        else:
+            for one in self._each:
+                one.stop()
 
 
 def record_path(home: Path, bundle: Path) -> Path:

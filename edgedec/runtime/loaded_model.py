@@ -12,6 +12,7 @@ from edgedec.backends.backend import Backend
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
+from edgedec.core.verification import Verifications
 from edgedec.memory.release import release_freed
 from edgedec.runtime.config import check_usable
 from edgedec.telemetry.stats import Clock
@@ -64,6 +65,8 @@ class LoadedModels:
 
     target: LoadedModel
     drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
+    verified: Verifications | None = None
+    """The verifications of their bundles, which go on; None without."""
 
     def with_template(self, source: str | None) -> LoadedModels:
         """Return them with another chat template for the target, as ``RunConfig.template`` says."""
@@ -99,11 +102,23 @@ def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.
     return LoadedModel(backend, codec, manifest, clock() - started)
 
 
-def load_models(bundle: Path, drafts: Mapping[str, Path], threads: int | None = None) -> LoadedModels:
-    """Open a target and its draft models, all with the same number of threads. Raises as ``load_model``."""
-    target = load_model(bundle, threads=threads)
-    found = {name: load_model(path, threads=target.threads) for name, path in drafts.items()}
-    return LoadedModels(target, found)
+def load_models(
+    bundle: Path, drafts: Mapping[str, Path], threads: int | None = None, *, home: Path | None = None
+) -> LoadedModels:
+    """Open a target and its draft models, all with the same number of threads.
+
+    With ``home``, which holds records of that, files that changed are verified meanwhile and afterwards.
+    Raises as ``load_model``; then BadFileError comes first for a file that fails its hash.
+    """
+    verified = Verifications((bundle, *drafts.values()), home) if home else None
+    try:
+        target = load_model(bundle, threads=threads)
+        found = {name: load_model(path, threads=target.threads) for name, path in drafts.items()}
+    except BaseException as error:
+        if verified:
+            verified.conclude(error)
+        raise
+    return LoadedModels(target, found, verified)
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
