@@ -87,7 +87,11 @@ def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entr
     for one in installed:
         manifest = _manifest(one)
         entry = catalogue.get(one.name)
-        note = f"{entry.recipe.title}; licence: {entry.recipe.licence.name}" if entry else _made_of(manifest)
+        note = (
+            f"{entry.recipe.title}; licence: {entry.recipe.licence.name}"
+            if entry
+            else _made_of(one, manifest)
+        )
         click.echo(cut(f"  {one.name:<{width}}  {size(one.bytes):>9}  {note}".rstrip(), columns()))
         if verbose and manifest:
             spec = manifest.spec
@@ -95,10 +99,13 @@ def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entr
             click.echo(f"      replies: {screen.printable(manifest.preset.summary())}")
 
 
-def _made_of(manifest: Manifest | None) -> str:
+def _made_of(model: Installed, manifest: Manifest | None) -> str:
     """Return source and quantisation of a model that is not in the catalogue."""
+    from edgedec.models.pins import read_pin
+
     source = manifest.source if manifest else {}
-    made_of = f"from {source['file']}" if "file" in source else ""
+    pin = read_pin(model.path)
+    made_of = f"from {pin.reference if pin else source['file']}" if "file" in source else ""
     calibrated = "calibrated" if "calibration tokens" in source else ""
     text = "; ".join(filter(None, [made_of, str(source.get("quant", "")), calibrated]))
     return "".join(char for char in text if char.isprintable())[:200]

@@ -117,9 +117,7 @@ def _milestones(budget: Budget) -> list[dict[str, object]]:
     ]
 
 
-def _draw(
-    ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path
-) -> CostsNow:
+def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path) -> CostsNow:
     """Draw plans for all budgets; return the costs that their speeds come from."""
     from edgedec.bench.plots.memory_plan import draw_plans, plans, predicted
     from edgedec.runtime.speeds import costs_now

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edgedec.core.errors import EdgeDecError, Remedy
 from edgedec.core.units import size_up
 
-_KNOWN = "`edgedec list` shows the names; owner/repo of the model hub, a file or a folder will do too"
+_KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a file or a folder will do too"
 
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",

@@ -29,6 +29,14 @@ class Pin:
     usual: bool
     hashes: Mapping[str, str]
 
+    @property
+    def reference(self) -> str:
+        """A name that means it: ``owner/repo:QUANT`` where the file's name has a quantisation."""
+        if self.file is None:
+            return self.repo
+        quant = quant_of(self.file)
+        return f"{self.repo}:{quant}" if quant else f"hf:{self.repo}/{self.file}"
+
     def answers(self, wanted: HubFile) -> bool:
         """Return whether a reference without a file means this one."""
         if self.repo.lower() != wanted.repo.lower():

@@ -170,7 +170,7 @@ def test_the_system_message_reaches_the_prompt(home: Home) -> None:
         (("-p", "x", "--frobnicate"), 2, ("No such option", "edgedec generate --help")),
         (("-p", "x", "extra"), 2, ("two prompts are given",)),
         (("-p", ""), 2, ("the prompt is empty",)),
-        (("-p", "x", "-m", "no-such-model"), 3, ("no-such-model", "`edgedec list` shows")),
+        (("-p", "x", "-m", "no-such-model"), 3, ("no-such-model", "`edgedec list --all` shows")),
         (("-p", "x", "-m", "./missing.gguf"), 3, ("missing.gguf",)),
         (("-p", "word " * 1000), 8, ("the context holds 400",)),
     ],

@@ -183,7 +183,7 @@ def test_pull_of_an_installed_model_does_nothing(home: Home) -> None:
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
-        (("nothing",), 3, ("nothing", "`edgedec list` shows")),
+        (("nothing",), 3, ("nothing", "`edgedec list --all` shows")),
         (("smollm",), 3, ("smollm2-135m",)),
         ((), 2, ("NAME",)),
         (("smollm2-135m", "--file", "missing.gguf"), 3, ("missing.gguf",)),

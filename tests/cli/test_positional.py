@@ -139,12 +139,11 @@ def test_run_puts_the_input_before_the_prompt(home: Home) -> None:
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("smollm2", "did you mean smollm2-135m?"),
-        ("qwen", "did you mean qwen2.5-coder-1.5b"),
-        ("coder", "did you mean qwen2.5-coder-1.5b"),
+        ("smollm2", "did you mean smollm2-1.7b, smollm2-135m, smollm2-360m?"),
+        ("coder", "did you mean qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, qwen2.5-coder-3b?"),
         ("smolm2-135m", "did you mean smollm2-135m"),
         ("mod", "did you mean model-1, model-2, model-3?"),
-        ("zzz", "(`edgedec list` shows the names; owner/repo of the model hub, a file or a folder"),
+        ("zzz", "(`edgedec list --all` shows the names; owner/repo of the model hub, a file or a folder"),
     ],
 )
 def test_an_unknown_model_gets_the_nearest_three(home: Home, typed: str, words: str) -> None:
