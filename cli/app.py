@@ -89,8 +89,8 @@ class LazyGroup(click.Group):
 
 
 def _unknown(name: str) -> UsageError:
-    from edgedec.models.names import hub_file, near
     from edgedec.models.catalogue import RECIPES
+    from edgedec.models.names import hub_file, near
 
     every = "`edgedec --help` shows all"
     if name.lower() in RECIPES or (" " not in name and hub_file(name)):
