@@ -11,6 +11,7 @@ import click
 from edgedec.cli import generate_batch, screen, text_input, verification
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
+from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
@@ -137,8 +138,8 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
     else:
-        if cut := what_cut(model, reply):
-            notice(f"note: {cut}")
+        if cut := Limits(model.context, model.loaded.spec.context_length).of_one(reply):
+            notice(cut)
         if options["trace"]:
             tracing.conclude(reply.trace(), palette)
     say_overrun(model)
@@ -172,20 +173,6 @@ def _stream(chat: Chat, reply: Reply, *, silent: bool, palette: tracing.Palette 
         click.echo()
 
 
-def what_cut(model: Model, reply: Reply) -> str:
-    """Say which limit cut a reply, and what would give more; "" for a reply that came to its own end."""
-    count = len(reply.tokens)
-    if reply.finish_reason == "length":
-        return f"--max-tokens cut the reply after {count} tokens; a higher one, or none, gives more"
-    if reply.finish_reason != "context":
-        return ""
-    context, most = model.context, model.loaded.spec.context_length
-    more = f"--context, up to {most}, or --when-full slide gives more"
-    return f"the context of {context} tokens is full, and cut the reply after {count}; " + (
-        more if context < most else "that is all this model has; --when-full slide goes on"
-    )
-
-
 def _details(reply: Reply, options: dict[str, Any]) -> dict[str, object]:
     """Return the fields of the report that only some options ask for."""
     found: dict[str, object] = {}
@@ -201,7 +188,7 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
     evicted = chat.policy.tokens if chat.policy else 0
     stats: dict[str, object] = {
         **reply.stats.as_json(),
-        "sampling": asdict(chat.settings.params),
+        "sampling": asdict(reply.params),
         "draft": list(speculation.drafters) if speculation else [],
         **(speculation.tally.as_json() if speculation else {}),
         "draft_bytes": speculation.nbytes() if speculation else {},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgedec.cli import screen
+from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun
 from edgedec.cli.progress import notice
@@ -43,11 +44,19 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
     with several, prompt_lines(source, prompts) as lines, interrupts_to(several):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
+        cut: dict[str, list[int]] = {"length": [], "context": []}
         for outcome in _outcomes(several, lines, raw):
             if outcome.error:
                 failed[outcome.line.number] = outcome.error
             (_show_json if options["as_json"] else _show)(outcome, first=not shown)
-            shown += outcome.reply is None or outcome.reply.finish_reason != "interrupted"
+            reason = outcome.reply.finish_reason if outcome.reply else None
+            shown += reason != "interrupted"
+            if reason in cut:
+                cut[reason].append(outcome.line.number)
+    if not options["as_json"]:
+        limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
+        for line in limits.of_several(cut["length"], cut["context"]):
+            notice(line)
     say_overrun(opened)
     if shown < len(lines):
         raise KeyboardInterrupt
@@ -89,7 +98,7 @@ def _show_json(outcome: _Outcome, *, first: bool) -> None:
     facts: dict[str, object] = {"line": outcome.line.number, "prompt": outcome.line.text}
     if reply is not None:
         facts |= {"text": reply.text, "tokens": reply.tokens, "finish_reason": reply.finish_reason}
-        facts["stats"] = reply.stats.as_json()
+        facts["stats"] = {**reply.stats.as_json(), "sampling": asdict(reply.params)}
     if outcome.error is not None:
         facts["error"] = str(outcome.error)
     screen.show_json(facts)

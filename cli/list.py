@@ -167,8 +167,14 @@ def _document(home: str, installed: Sequence[Installed], catalogue: Mapping[str,
     return {
         "home": home,
         "installed": [
-            {"name": one.name, "path": str(one.path), "bytes": one.bytes, "quant": _quant(one)}
-            for one in installed
+            {
+                "name": one.name,
+                "path": str(one.path),
+                "bytes": one.bytes,
+                "quant": manifest.source.get("quant") if manifest else None,
+                "preset": manifest.preset.as_json() if manifest else None,
+            }
+            for one, manifest in zip(installed, map(_manifest, installed), strict=True)
         ],
         "available": [
             {
@@ -182,13 +188,9 @@ def _document(home: str, installed: Sequence[Installed], catalogue: Mapping[str,
                 "memory_context": stated_context(entry.spec),
                 "tested": entry.tested,
                 "good_for": entry.good_for,
+                "preset": entry.recipe.preset.as_json(),
             }
             for entry in catalogue.values()
             if entry.name not in names
         ],
     }
-
-
-def _quant(model: Installed) -> object:
-    manifest = _manifest(model)
-    return manifest.source.get("quant") if manifest else None

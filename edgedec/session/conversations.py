@@ -51,6 +51,11 @@ class Conversations:
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
 
+    @property
+    def context(self) -> int:
+        """Tokens that each conversation has room for."""
+        return self.chats[0].engine.capacity
+
     @contextmanager
     def reply(self, number: int) -> Iterator[Chat]:
         """Give chat ``number``, which must reply at once: the passes of the others wait for it."""

@@ -117,6 +117,8 @@ class Reply:
         self._clock = clock
         self._timer: ReplyTimer | None = None
         self._stream: TextStream | None = None
+        self.params = settings.params
+        """How its tokens are drawn."""
         self.start = start
         self.prompt = [*start.prompt, *start.said]
         """Every token before this reply, or before this part of it."""

@@ -77,7 +77,8 @@ def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
     assert result.stdout == "zz\n"
     assert result.stderr.splitlines() == [
         "note: parrot is a base model without a chat template; it continues text",
-        "note: --max-tokens cut the reply after 2 tokens; a higher one, or none, gives more",
+        "note: --max-tokens cut the reply after 2 tokens;"
+        " a higher one gives more, and none the whole context",
     ]
 
 

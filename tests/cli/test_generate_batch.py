@@ -123,7 +123,8 @@ def test_damaged_lines_have_errors_and_the_others_replies(
     assert shown.exit_code == result.exit_code
     assert shown.stdout.count("--- ") == 6
     assert "\nline 3: line 3 of" not in shown.stderr
-    assert [line[:7] for line in shown.stderr.splitlines()] == ["line 3 ", "line 5:", "line 6 ", "error: "]
+    stated = [line[:7] for line in shown.stderr.splitlines()]
+    assert stated == ["line 3 ", "line 5:", "line 6 ", "note: -", "error: "]
 
 
 def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path) -> None:
@@ -289,3 +290,27 @@ def test_the_bench_sees_a_reply_that_differs(
     result = run(real(home), "bench", "batch", *given, "--batch", "2", "--json")
     assert result.exit_code == 1
     assert [one["differ"] for one in json.loads(result.stdout)["results"]] == [1]
+
+
+def test_one_line_names_the_replies_that_a_limit_cut(home: Home, bundle: Path, lines: Path) -> None:
+    args = ("--input", str(lines), "--context", "300", "--draft", "off")
+    shown = generate(home, bundle, *args)
+    assert shown.exit_code == 0
+    cut = "note: --max-tokens cut the replies to lines 1, 2, 4, 5, 6;"
+    assert shown.stderr == f"{cut} a higher one gives more, and none the whole context\n"
+    report = objects(generate(home, bundle, *args, "--json", "--seed", "3"))
+    assert {one["stats"]["sampling"]["seed"] for one in report} == {3}
+
+
+def test_without_a_limit_each_reply_may_fill_its_context(home: Home, bundle: Path, lines: Path) -> None:
+    home.path.mkdir(exist_ok=True)
+    args = ("--input", str(lines), "--context", "150", "--threads", "1", "--draft", "off", "--json")
+    alone, found = (
+        objects(run(real(home), "generate", "-m", str(bundle), *args, "--batch", count))
+        for count in ("1", "3")
+    )
+    assert [one["tokens"] for one in found] == [one["tokens"] for one in alone]
+    assert {one["finish_reason"] for one in found} <= {"stop", "context"}
+    full = [one["stats"] for one in found if one["finish_reason"] == "context"]
+    assert full
+    assert {stats["prompt_tokens"] + stats["completion_tokens"] for stats in full} == {150}

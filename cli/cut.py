@@ -1,0 +1,55 @@
+"""One line about replies that a limit cut: which limit it was, and what would give more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgedec.session.reply import Reply
+
+_NUMBERS = 10
+"""Numbers of lines in one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Tokens of context that a conversation has, and those that the model can have."""
+
+    context: int
+    most: int
+    slides: bool = True
+    """Whether the command can go on with a full context."""
+
+    def of_one(self, reply: Reply) -> str:
+        """Return the line about a reply; "" for one that came to its own end."""
+        if reply.finish_reason == "length":
+            return f"note: --max-tokens cut the reply after {len(reply.tokens)} tokens; {_UNLIMITED}"
+        if reply.finish_reason != "context":
+            return ""
+        full = f"note: the context of {self.context} tokens is full"
+        return f"{full}, and cut the reply after {len(reply.tokens)}; {self._more()}"
+
+    def of_several(self, lengths: Sequence[int], contexts: Sequence[int]) -> list[str]:
+        """Return a line for each limit; the arguments are numbers of lines whose replies it cut."""
+        found = []
+        if lengths:
+            found.append(f"note: --max-tokens cut the replies to {_lines(lengths)}; {_UNLIMITED}")
+        if contexts:
+            full = f"note: the context of {self.context} tokens cut the replies to {_lines(contexts)}"
+            found.append(f"{full}; {self._more()}")
+        return found
+
+    def _more(self) -> str:
+        ways = [f"--context, up to {self.most}"] if self.context < self.most else []
+        ways += ["--when-full slide"] if self.slides else []
+        return f"{' or '.join(ways)} gives more" if ways else "the model has no more"
+
+
+_UNLIMITED = "a higher one gives more, and none the whole context"
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_NUMBERS])) + (", ..." if len(numbers) > _NUMBERS else "")
+    return f"line{'' if len(numbers) == 1 else 's'} {shown}"
