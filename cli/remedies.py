@@ -12,7 +12,7 @@ _KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a f
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",
     "context": lambda least: f"use --context {least} or more",
-    "threads": lambda most: f"use --threads {most} or fewer, or leave out --threads",
+    "threads": lambda most: f"use --threads {most}{' or fewer' if most != 1 else ''}, or leave out --threads",
     "draft": lambda choice: f"use --draft {choice}",
     "when_full": lambda policy: f"use --when-full {policy}",
     "conversations": lambda most: f"use --batch with 1 to {most}",

@@ -83,7 +83,7 @@ def _draw_speed(axes: Any, budgets: Sequence[float], speeds: Sequence[PredictedS
     axes.step(budgets, plain, color=_PLAIN, where="post", label="one token a pass")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("tokens/s at a short context,\nas quick as the machine is now")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _draw_given_up(axes: Any, found: Sequence[MemoryPlan]) -> None:
