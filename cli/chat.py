@@ -84,7 +84,7 @@ def command(
     conversation; Ctrl-D quits; /help lists the commands. In a pipe every line of standard input is one turn.
 
     With PROMPT that alone is answered. A file or pipe at standard input comes before it then, with a blank
-    line between. MODEL is a name that `edgedec list` shows, owner/repo of the model hub, or a path.
+    line between. MODEL is a name that `edgedec list --all` shows, owner/repo of the model hub, or a path.
 
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.

@@ -41,7 +41,7 @@ def command(
     NAME is one of these:
 
     \b
-    - a name that `edgedec list` shows
+    - a name that `edgedec list --all` shows
     - OWNER/REPO of the model hub (huggingface.co): its Q4_K_M file, or else its nearest to that
     - OWNER/REPO:QUANT, such as Q8_0; hf:OWNER/REPO/FILE.gguf; hf.co/OWNER/REPO; an address there
     - the path of a GGUF file

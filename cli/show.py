@@ -168,7 +168,9 @@ def _licence(known: Known) -> str:
 def _source(known: Known) -> str:
     if known.manifest:
         source = known.manifest.source
-        return " ".join(str(source[key]) for key in ("kind", "origin") if source.get(key)) or "unknown"
+        text = " ".join(str(source[key]) for key in ("kind", "origin") if source.get(key)) or "unknown"
+        revision = str(source.get("revision", ""))[:12]
+        return f"{text}, {source['repo_file']} of revision {revision}" if source.get("repo_file") else text
     assert known.entry is not None
     recipe = known.entry.recipe
     places = ["the package index"] if recipe.wheels else []
