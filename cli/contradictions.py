@@ -52,7 +52,7 @@ _ONE = "leave one out"
 RULES = (
     Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
     Rule("trace", _no_drafts, "--trace shows drafts, and --draft off makes none", _ONE),
-    Rule("history", _nothing_kept, "--history is of drafters, and --draft off has none", _ONE),
+    Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),

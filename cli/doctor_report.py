@@ -57,7 +57,7 @@ def examine(seams: Seams, *, measure: bool) -> Findings:
     found.add("onnxruntime", _onnxruntime)
     found.add("bandwidth", lambda: _bandwidth(seams, here.cores) if measure else [])
     found.add("store", lambda: _store(seams))
-    found.add("kept", lambda: _kept(seams))
+    found.add("kept", lambda: _kept(seams) if found.sections["store"] else None)
     if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
         found.problems.append(f"store: only {free / 1e9:.1f} GB free on its disk")
     return found

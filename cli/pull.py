@@ -10,6 +10,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.rare import Command
 from edgedec.cli.seams import seams
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 
 
@@ -53,8 +54,16 @@ def command(
     complete.
     """
     store = seams(ctx).store()
+    if source is not None:
+        if keep_source:
+            raise UsageError("--keep-source is for downloads, and --file makes none", hint="leave one out")
+        if not source.is_file():
+            raise NotFoundError(f"no such file: {source}", hint="--file names a GGUF file")
+    before = {model.name for model in store.list()}
     with progress.reporter() as report:
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
+    if source is not None and not force and path.name in before:
+        progress.notice(f"note: {path.name} was installed already; --force prepares it from {source}")
     total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
         screen.show_json({"name": path.name, "path": str(path), "bytes": total})

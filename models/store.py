@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, Remedy
+from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, Remedy, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
@@ -118,9 +118,12 @@ class Store:
         complete. ``source`` is a local GGUF that replaces the download; a recipe still checks its hash.
         ``keep_source`` keeps the downloaded GGUF in the store. The next pull resumes an interrupted one.
 
-        Raises NotFoundError, DownloadError, BadFileError, UnsupportedError, StorageError.
+        Raises UsageError for a path with a ``source``, NotFoundError, DownloadError, BadFileError,
+        UnsupportedError, StorageError.
         """
         path = self._path_of(reference)
+        if path and source:
+            raise UsageError(f"{path} is a file already, and {source} another", hint="give one of them")
         if ready := self._ready(reference, path, force):
             return ready
         hub = None if path else hub_file(reference)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgedec.core.errors import StorageError
 from edgedec.core.files import storage_errors
 
 if sys.platform == "win32":
@@ -108,8 +109,14 @@ class Share:
             self._descriptor = -1
 
 
-def _errors_of(path: Path) -> AbstractContextManager[None]:
-    return storage_errors(str(path.parent), elsewhere="set EDGEDEC_HOME to another directory")
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    elsewhere = "set EDGEDEC_HOME to another directory"
+    try:
+        with storage_errors(str(path.parent), elsewhere=elsewhere):
+            yield
+    except OSError as error:  # a file system of its own kind, such as /proc
+        raise StorageError(f"cannot write {path.parent}: {error.strerror}", hint=elsewhere) from error
 
 
 @contextmanager

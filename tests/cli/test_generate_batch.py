@@ -17,6 +17,7 @@ from click.testing import Result
 
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.patience import PATIENCE_S
 
 PROMPTS = ["Once upon a time", "one two one two one two", "", "The cat sat on the mat. " * 5, "x", "Hello"]
 ASKED = [prompt for prompt in PROMPTS if prompt]
@@ -203,7 +204,7 @@ def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_p
     first = process.stdout.readline()
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, errors
     found = [json.loads(line) for line in [first, *rest.splitlines()]]
     assert 1 <= len(found) < 5000

@@ -195,6 +195,19 @@ def test_pull_of_what_cannot_be(
     assert_one_line(run(home.seams(), "pull", *args), status, *words)
 
 
+def test_a_local_file_is_not_ignored(home: Home, tmp_path: Path) -> None:
+    home.install()
+    file = tmp_path / "a.gguf"
+    pull = ("pull", "smollm2-135m", "--file", str(file))
+    assert_one_line(run(home.seams(), *pull), 3, f"no such file: {file}")
+    write_tiny(file)
+    assert_one_line(run(home.seams(), *pull, "--keep-source"), 2, "--keep-source", "--file")
+    assert_one_line(run(home.seams(), "pull", str(file), "--file", str(file)), 2, "is a file already")
+    done = run(home.seams(), *pull)
+    assert (done.exit_code, done.stdout) == (0, "smollm2-135m is ready (1.0 kB)\n")
+    assert done.stderr == f"note: smollm2-135m was installed already; --force prepares it from {file}\n"
+
+
 def test_a_file_with_the_wrong_hash_is_refused(home: Home, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.gguf"
     wrong.write_bytes(b"GGUF" + bytes(1000))

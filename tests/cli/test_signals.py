@@ -16,6 +16,7 @@ import pytest
 from edgedec.cli import errors, main
 from tests.cli.support import Home, run
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.patience import PATIENCE_S
 
 MB = 1 << 20
 START = """
@@ -58,7 +59,7 @@ def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) 
     assert done.stdout.readline() == "up\n"
     time.sleep(delay_s)
     done.send_signal(signal.SIGINT)
-    _, told = done.communicate(timeout=60)
+    _, told = done.communicate(timeout=PATIENCE_S)
     assert told.strip() == ""
     # Python gives SIGINT back to the system while it ends; a shell reads that death as 130 too.
     assert done.returncode in (0, errors.INTERRUPTED, -signal.SIGINT)
@@ -72,7 +73,7 @@ def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, bundle: Path, 
     assert done.stdout.readline() == "up\n"
     time.sleep(delay_s)
     done.send_signal(signal.SIGINT)
-    _, told = done.communicate(timeout=60)
+    _, told = done.communicate(timeout=PATIENCE_S)
     assert told.strip() == ""
     assert done.returncode == errors.INTERRUPTED
 
@@ -82,7 +83,7 @@ def test_sigterm_ends_a_reply_as_ctrl_c_does(home: Home, bundle: Path) -> None:
     assert done.stdout is not None
     assert done.stdout.read(1)
     done.send_signal(signal.SIGTERM)
-    said, told = done.communicate(timeout=60)
+    said, told = done.communicate(timeout=PATIENCE_S)
     assert (done.returncode, told) == (errors.TERMINATED, "error: terminated\n")
     assert said.endswith("\n")
 
@@ -96,7 +97,7 @@ def test_sigterm_saves_the_conversation(home: Home, bundle: Path, tmp_path: Path
     chat.stdin.flush()
     assert chat.stdout.read(1)
     chat.send_signal(signal.SIGTERM)
-    _, told = chat.communicate(timeout=60)
+    _, told = chat.communicate(timeout=PATIENCE_S)
     assert chat.returncode == errors.TERMINATED
     assert told.splitlines()[-1] == "error: terminated"
     assert talk.exists()
@@ -110,7 +111,7 @@ def test_sigterm_between_turns_ends_the_chat(home: Home, bundle: Path) -> None:
     chat.stdin.flush()
     assert chat.stdout.readline()
     chat.send_signal(signal.SIGTERM)
-    _, told = chat.communicate(timeout=60)
+    _, told = chat.communicate(timeout=PATIENCE_S)
     assert (chat.returncode, told.splitlines()[-1]) == (errors.TERMINATED, "error: terminated")
 
 

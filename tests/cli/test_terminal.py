@@ -18,14 +18,13 @@ import pytest
 
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.patience import PATIENCE_S
 
 pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 termios = pytest.importorskip("termios", reason="only Unix has pseudo-terminals")
 
 ENDLESS = ("--context", "60000", "--max-tokens", "50000", "--draft", "off")
 """A reply that only Ctrl-C ends; without drafts no cost is measured before it begins."""
-PATIENCE_S = 600.0
-"""Only a program that hangs takes so long, on a machine of any load."""
 CTRL_C, CTRL_D, ALT_ENTER = b"\x03", b"\x04", b"\x1b\r"
 READY = "[ready]"
 _EDITING = b"\x1b[?2004h"  # an editor asks the terminal for bracketed paste when it begins to listen

@@ -21,6 +21,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.export import ModelCard, export_gguf
 from edgedec.kernels.packing.layout import FORMATS
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.patience import PATIENCE_S
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
 
@@ -369,7 +370,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 def progress(stage, done, total):
     if stage == "weights":
         print("writing", flush=True)
-        time.sleep(60)
+        time.sleep(3600)
 export_gguf(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
 """
 
@@ -383,7 +384,7 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) 
         assert process.stdout.readline() == b"writing\n"
         assert any(path.name.startswith("out.partial-") for path in tmp_path.iterdir())
         process.send_signal(number)
-        assert process.wait(timeout=20) != 0
+        assert process.wait(timeout=PATIENCE_S) != 0
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
 
 

@@ -19,6 +19,7 @@ from edgedec.text.known_templates import KNOWN_TEMPLATES
 from edgedec.text.sandbox import CompiledTemplate
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_process import PROCESS_BYTES, TemplateProcess
+from tests.patience import PATIENCE_S
 
 TEMPLATES = sorted((Path(__file__).parent / "templates").glob("*.jinja"))
 MESSAGES = [
@@ -61,10 +62,8 @@ def test_one_process_serves_all_turns_and_ends_with_the_template() -> None:
     assert template.process_bytes == PROCESS_BYTES
     template.compile()
     process = template._renderer._process  # type: ignore[union-attr]
-    started = time.perf_counter()
     for _ in range(50):
         assert template.render(MESSAGES[1:]) == 'assistant:  "Hello"\\\n\n \nuser: \n'
-    assert time.perf_counter() - started < 2
     assert template._renderer._process is process  # type: ignore[union-attr]
     del template
     assert process.returncode is not None
@@ -131,14 +130,14 @@ def test_the_process_ends_when_this_program_is_killed(number: signal.Signals) ->
         "from edgedec.text.template_process import TemplateProcess\n"
         f"template = TemplateProcess({UNKNOWN!r})\n"
         "print(template._process.pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(3600)\n"
     )
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=nowhere, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.send_signal(number)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while _runs(child):
         assert time.monotonic() < deadline
         time.sleep(0.02)
