@@ -49,7 +49,7 @@ def open(
     progress: Progress = silent,
     load: Loader | None = None,
 ) -> Model:
-    """Open a model: a name, a bundle, a GGUF file or a Hugging Face directory.
+    """Open a model: a name, a bundle, a GGUF file, a Hugging Face directory, or ``owner/repo`` of the hub.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
     gets lines for the user. Files that changed since the last start are verified beside the work; see
@@ -89,9 +89,7 @@ class Model:
     its conversation again. Not for several threads; ``conversations`` is.
     """
 
-    def __init__(
-        self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None
-    ) -> None:
+    def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
         """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
         self.config = config
         self._verified = models.verified

@@ -53,6 +53,8 @@ class Pull:
             kept = self._layout.kept(self._job.name)
             with storage_errors(str(kept)):
                 kept.mkdir(parents=True, exist_ok=True)
+                if gguf.is_dir():
+                    self._layout.discard(kept / gguf.name)
                 os.replace(gguf, kept / gguf.name)
 
     def tidy(self) -> None:
@@ -105,9 +107,12 @@ class Pull:
         )
 
     def _finished_download(self, sources: Sequence[DownloadSource]) -> tuple[Path, DownloadSource] | None:
-        """Return a GGUF that an earlier process downloaded completely but did not export."""
+        """Return a GGUF that an earlier process downloaded completely but did not export.
+
+        The hub is asked all the same: the bundle states the commit.
+        """
         path = self._work / self._job.expected.file_name
-        if self._job.expected.sha256 is None or not path.is_file():
+        if isinstance(sources[0], ModelHub) or self._job.expected.sha256 is None or not path.is_file():
             return None
         try:
             check(path, self._job.expected, self._progress)

@@ -77,8 +77,7 @@ class ModelHub:
         etag = remote.etag if remote.etag and _SHA256.fullmatch(remote.etag) else None
         expected = self._refine(stated.bytes or remote.size, stated.sha256 or etag)
         self.reserve(expected.bytes or 0)
-        path = _download(url, expected, into, lambda done, total: progress("download", done, total))
-        _check_size(path, expected, progress)
+        path = _download(url, expected, into, progress)
         return path, remote.commit_hash or file.revision
 
     def _refine(self, size: int | None, sha256: str | None) -> Expected:
@@ -104,14 +103,13 @@ class ModelHub:
             file = replace(located.file, file=remote.path)
             expected = Expected(remote.path, remote.bytes, remote.sha256)
 
-            def report(done: int, total: int, before: int = before) -> None:
-                progress("download", before + done, max(located.bytes, before + done))
+            def report(stage: str, done: int, total: int, before: int = before) -> None:
+                progress(stage, before + done, max(located.bytes, before + done))
 
             with plain_errors(file):
                 url = hub.hf_hub_url(file.repo, remote.path, revision=file.revision)
                 hub.get_hf_file_metadata(url)
             path = _download(url, expected, into, report)
-            _check_size(path, expected, progress)
             _check_git(path, remote)
             before += path.stat().st_size
             if remote.path == CONFIG:
@@ -119,7 +117,8 @@ class ModelHub:
         return into
 
 
-def _download(url: str, expected: Expected, into: Path, report: Callable[[int, int], None]) -> Path:
+def _download(url: str, expected: Expected, into: Path, progress: Progress) -> Path:
+    """Return the file, whose size and hash are checked, also where an earlier process had finished it."""
     import huggingface_hub as hub
 
     from edgedec.models.sources.download import download
@@ -131,21 +130,21 @@ def _download(url: str, expected: Expected, into: Path, report: Callable[[int, i
     link = Link(url, expected.file_name, digest, expected.bytes)
     token = None if hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else hub.get_token()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    target = into / expected.file_name
+    present = target.is_file()
+
+    def report(done: int, total: int | None) -> None:
+        progress("download", done, total or expected.bytes or 0)
+
     with Web(PipConfig(timeout=30.0), headers) as web:
-        return download(
-            web.client(url),
-            link,
-            into / expected.file_name,
-            report=lambda done, total: report(done, total or expected.bytes or 0),
-        )
-
-
-def _check_size(path: Path, expected: Expected, progress: Progress) -> None:
+        path = download(web.client(url), link, target, report=report)
     try:
-        check(path, Expected(expected.file_name, expected.bytes), progress)
+        # ``download`` has compared the hash of all that it fetched.
+        check(path, expected if present else replace(expected, sha256=None), progress)
     except BadFileError:
         path.unlink()
         raise
+    return path
 
 
 def _check_git(path: Path, remote: RemoteFile) -> None:

@@ -23,7 +23,7 @@ _TEXTS = (CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 10.0
 _NEAR = 3
 
 
@@ -134,4 +134,7 @@ def _with_similar(wanted: HubFile, error: NotFoundError) -> EdgeDecError:
         found = hub.HfApi().list_models(search=name, limit=20)
         names = [one.id for one in found if isinstance(one.id, str) and one.id.isprintable()]
     near = difflib.get_close_matches(wanted.repo, names, n=_NEAR, cutoff=0.5)
-    return type(error)(error.message, hint=f"did you mean {' or '.join(near)}?") if near else error
+    if not near:
+        return error
+    private = f" {error.hint}" if "private" in error.message else ""
+    return NotFoundError(error.message, hint=f"did you mean {' or '.join(near)}?{private}")

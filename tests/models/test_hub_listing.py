@@ -179,3 +179,30 @@ def test_a_folder_that_exists_comes_before_the_hub(
     monkeypatch.chdir(tmp_path)
     assert Store(hub.home).ensure("owner/repo").resolve() == bundle
     assert hub.site.requests == []
+
+
+def test_a_finished_download_is_checked_used_and_pinned(hub: Hub) -> None:
+    commit = hub.site.add_repository("owner/repo", FILES)
+    finished = hub.home / "downloads" / NAME / "m-Q4_K_M.gguf"
+    finished.parent.mkdir(parents=True)
+    finished.write_bytes(DATA)
+    (provenance,) = hub.pull("owner/repo")["provenance"]
+    assert provenance["revision"] == commit
+    assert hub.site.of(f"/owner/repo/resolve/{commit}/m-Q4_K_M.gguf") == []
+
+
+def test_a_finished_download_that_has_changed_since_is_refused(hub: Hub) -> None:
+    hub.site.add_repository("owner/repo", FILES)
+    finished = hub.home / "downloads" / NAME / "m-Q4_K_M.gguf"
+    finished.parent.mkdir(parents=True)
+    finished.write_bytes(OTHER)
+    assert hub.pull("owner/repo")["status"] == 4
+    assert hub.pull("owner/repo")["path"] == NAME
+
+
+def test_a_private_repository_keeps_its_advice_beside_names_that_are_near(hub: Hub) -> None:
+    hub.site.files["/api/models"] = json.dumps([{"id": "owner/repo1"}]).encode()
+    hub.site.script["/api/models/owner/repo"] = deque([("status", 401)])
+    answer = hub.pull("owner/repo")
+    assert answer["status"] == 3
+    assert "or is private (did you mean owner/repo1? for a private one set HF_TOKEN)" in answer["text"]
