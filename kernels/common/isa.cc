@@ -101,12 +101,13 @@ bool cpu_has(const char* row) {
   return false;
 }
 
+// The table from which the rows are compiled, so a row that a build lacks is not listed.
 const char* const* isa_preference() {
-#if defined(__aarch64__)
-  static const char* const order[] = {"neon_i8mm", "neon_dotprod", "scalar", nullptr};
-#else
-  static const char* const order[] = {"amx", "avx512_vnni", "avx_vnni", "avx2", "scalar", nullptr};
-#endif
+  static const char* const order[] = {
+#define ROW(name) #name,
+#include "quant_linear/rows.inc"
+#undef ROW
+      nullptr};
   return order;
 }
 

@@ -116,18 +116,19 @@ constexpr bool kHalves =
     F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles;
 
 // Whether stored bits are an index into kValues, and the greatest unsigned quant.
+// Specialisations are inline: Clang gives them external linkage.
 template <class F>
 constexpr bool kLookup = false;
 template <>
-constexpr bool kLookup<IQ4_NL> = true;
+inline constexpr bool kLookup<IQ4_NL> = true;
 template <>
-constexpr bool kLookup<MXFP4> = true;
+inline constexpr bool kLookup<MXFP4> = true;
 template <class F>
 constexpr int kMaxQuant = (1 << F::kBits) - 1;
 template <>
-constexpr int kMaxQuant<IQ4_NL> = 113 + IQ4_NL::kOffset;
+inline constexpr int kMaxQuant<IQ4_NL> = 113 + IQ4_NL::kOffset;
 template <>
-constexpr int kMaxQuant<MXFP4> = 12 + MXFP4::kOffset;
+inline constexpr int kMaxQuant<MXFP4> = 12 + MXFP4::kOffset;
 
 // Plain floats, whose products are computed in float: see quant_linear/float_impl.h.
 struct F16 {
