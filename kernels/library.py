@@ -37,7 +37,8 @@ def library_path() -> Path:
     path = _find(_NAMES)
     if path is None:
         raise BackendError(
-            "the compiled kernel library is missing", hint="install again with a C++ compiler: pip install ."
+            "the compiled kernel library is missing",
+            hint="install EdgeDec again: pip install --force-reinstall edgedec",
         )
     return path
 

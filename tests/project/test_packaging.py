@@ -1,0 +1,174 @@
+"""Names, extras and files of a release, and the checks that ``.ci/wheels.py`` makes of what it built."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import platform
+import re
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import requires
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from edgedec.core.version import __version__
+from edgedec.kernels import library
+from tests.conftest import ROOT
+from tests.project.sources import documents, modules
+
+with (ROOT / "pyproject.toml").open("rb") as file:
+    PROJECT: dict[str, Any] = tomllib.load(file)
+METADATA = PROJECT["project"]
+EXTRA = re.compile(r"(?:edgedec|'\.)\[([a-z,]+)\]")
+NOT_IN_LIBRARIES = ("torch", "matplotlib", "transformers")
+"""Large packages that only extras bring."""
+
+
+def script(name: str) -> ModuleType:
+    """A script of ``.ci``, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+wheels = script("wheels")
+
+
+def a_wheel(folder: Path, names: Iterable[str], tag: str = "py3-none-manylinux_2_28_x86_64") -> Path:
+    path = folder / f"edgedec-{__version__}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in (*names, "edgedec/__init__.py"):
+            archive.writestr(name, "")
+        archive.writestr(f"edgedec-{__version__}.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+    return path
+
+
+LICENCE = f"edgedec-{__version__}.dist-info/licenses/LICENSE"
+
+
+def a_source(folder: Path, names: Iterable[str]) -> Path:
+    path = folder / f"edgedec-{__version__}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(f"edgedec-{__version__}/{name}"), io.BytesIO())
+    return path
+
+
+SOURCE = ("LICENSE", "CMakeLists.txt", "edgedec/api.py", "kernels/library.py", "tests/conftest.py")
+
+
+def test_the_version_and_the_pythons_are_those_of_the_metadata() -> None:
+    assert METADATA["version"] == __version__
+    oldest = tuple(int(part) for part in METADATA["requires-python"].removeprefix(">=").split("."))
+    assert oldest <= sys.version_info[:2]
+    named = [name.rsplit(" ", 1)[1] for name in METADATA["classifiers"] if ":: Python :: 3." in name]
+    assert named[0] == ".".join(str(part) for part in oldest)
+    assert PROJECT["tool"]["mypy"]["python_version"] == named[0]
+    assert PROJECT["tool"]["ruff"]["target-version"] == f"py{named[0].replace('.', '')}"
+    assert PROJECT["tool"]["cibuildwheel"]["build"] == f"cp{named[0].replace('.', '')}-*"
+
+
+def test_the_licence_is_in_the_tree_and_no_classifier_repeats_it() -> None:
+    assert METADATA["license"] == "Apache-2.0"
+    assert [(ROOT / name).read_text("utf-8").lstrip()[:14] for name in METADATA["license-files"]] == [
+        "Apache License"
+    ]
+    assert not [name for name in METADATA["classifiers"] if name.startswith("License")]
+
+
+def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
+    files = [*modules(), *documents()]
+    named = {
+        extra
+        for file in files
+        for found in EXTRA.findall(file.read_text(encoding="utf-8"))
+        for extra in found.split(",")
+    }
+    assert {"plot", "gguf", "optimum", "bench"} <= named
+    assert named <= set(METADATA["optional-dependencies"])
+
+
+def test_extras_are_told_on_the_page_of_installing() -> None:
+    page = (ROOT / "docs/guide/installing.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert told == set(METADATA["optional-dependencies"])
+
+
+def test_the_base_install_is_light() -> None:
+    base = [name for name in requires("edgedec") or [] if "extra ==" not in name]
+    assert base
+    assert [name for name in base if name.startswith(NOT_IN_LIBRARIES)] == []
+
+
+def test_the_rows_that_a_wheel_must_have_are_those_of_the_library() -> None:
+    assert script("rows").ROWS[platform.machine()] == library.rows()
+
+
+def test_a_wheel_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = script("rows")
+    rows.main()
+    monkeypatch.setattr(library, "rows", lambda: ["scalar"])
+    with pytest.raises(SystemExit, match="scalar; expected"):
+        rows.main()
+
+
+def test_a_whole_wheel_is_taken(tmp_path: Path) -> None:
+    assert wheels.faults_of_wheel(a_wheel(tmp_path, [wheels.LIBRARY, LICENCE])) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        ([LICENCE], "lacks edgedec/kernels/libedgedec_kernels.so"),
+        ([LICENCE, wheels.LIBRARY, "edgedec/kernels/libedgedec_kernels_emulated.so"], "emulated"),
+        ([LICENCE, wheels.LIBRARY, "edgedec.libs/libstdc++-1234.so.6"], "libstdc"),
+        ([wheels.LIBRARY], "lacks /licenses/LICENSE"),
+        ([LICENCE, wheels.LIBRARY, "tests/conftest.py"], "has tests/conftest.py"),
+        ([LICENCE, wheels.LIBRARY, "edgedec/kernels/zig.cmake"], "zig.cmake"),
+        ([LICENCE, wheels.LIBRARY, "edgedec/kernels/a.out"], "a.out"),
+    ],
+)
+def test_a_wheel_with_a_fault_is_refused(tmp_path: Path, names: list[str], fault: str) -> None:
+    (found,) = wheels.faults_of_wheel(a_wheel(tmp_path, names))
+    assert fault in found
+
+
+@pytest.mark.parametrize("tag", ["cp311-cp311-manylinux_2_28_x86_64", "py3-none-linux_x86_64"])
+def test_a_wheel_for_one_python_or_an_unknown_c_library_is_refused(tmp_path: Path, tag: str) -> None:
+    (found,) = wheels.faults_of_wheel(a_wheel(tmp_path, [wheels.LIBRARY, LICENCE], tag))
+    assert "is not tagged py3-none-manylinux_2_28_x86_64" in found
+
+
+def test_a_wheel_that_needs_a_newer_c_library_is_refused() -> None:
+    report = 'x.whl is consistent with the following platform tag:\n"{}".'
+    wheels.check_glibc(report.format("manylinux_2_17_aarch64"), "aarch64")
+    for tag in ("manylinux_2_34_aarch64", "linux_aarch64", "manylinux_2_28_x86_64"):
+        with pytest.raises(SystemExit, match="not a wheel for manylinux_2_28"):
+            wheels.check_glibc(report.format(tag), "aarch64")
+
+
+def test_the_c_library_is_the_one_that_the_compiler_links_against() -> None:
+    toolchain = (ROOT / "kernels" / "zig.cmake").read_text(encoding="utf-8")
+    assert f"-linux-gnu.2.{wheels.GLIBC_MINOR})" in toolchain
+
+
+def test_a_whole_source_distribution_is_taken(tmp_path: Path) -> None:
+    assert wheels.faults_of_source(a_source(tmp_path, SOURCE)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["build/x86_64/CMakeCache.txt", ".venv/bin/python", "kernels/libkernels.so", "edgedec/a.pyc"]
+)
+def test_a_source_distribution_with_litter_is_refused(tmp_path: Path, name: str) -> None:
+    (found,) = wheels.faults_of_source(a_source(tmp_path, (*SOURCE, name)))
+    assert name.split("/")[0] in found
