@@ -15,7 +15,7 @@ from edgedec.core.errors import StorageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.models.kept import Entry
+    from edgedec.models.kept import KeptEntry
 
 F = TypeVar("F", bound=Callable[..., Any])
 IN_USE = 1
@@ -79,13 +79,13 @@ def command(ctx: click.Context, /, everything: bool, dry_run: bool, as_json: boo
         ctx.exit(max(failed.values()))
 
 
-def _removed(chosen: Sequence[Entry], ctx: click.Context) -> tuple[list[Entry], dict[Entry, int]]:
+def _removed(chosen: Sequence[KeptEntry], ctx: click.Context) -> tuple[list[KeptEntry], dict[KeptEntry, int]]:
     """Remove entries. Returns those that are gone, and the exit status for each of the others."""
     from edgedec.models.kept import remove
 
     home = seams(ctx).store().home
-    gone: list[Entry] = []
-    failed: dict[Entry, int] = {}
+    gone: list[KeptEntry] = []
+    failed: dict[KeptEntry, int] = {}
     for one in chosen:
         try:
             if remove(one, home):
@@ -99,7 +99,7 @@ def _removed(chosen: Sequence[Entry], ctx: click.Context) -> tuple[list[Entry], 
     return gone, failed
 
 
-def _summarise(ctx: click.Context, found: Sequence[Entry]) -> None:
+def _summarise(ctx: click.Context, found: Sequence[KeptEntry]) -> None:
     home = seams(ctx).store().home
     if not found:
         click.echo(f"Nothing is kept in {home} beside the models.")
@@ -110,7 +110,7 @@ def _summarise(ctx: click.Context, found: Sequence[Entry]) -> None:
     click.echo("Nothing was removed: name kinds, such as --downloads, or --all.")
 
 
-def _tell(removed: Sequence[Entry], failed: dict[Entry, int]) -> None:
+def _tell(removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]) -> None:
     for kind in summary(removed):
         click.echo(f"removed {kind['kind']}: {size(kind['bytes'])}")
     if not removed and not failed:
@@ -118,7 +118,7 @@ def _tell(removed: Sequence[Entry], failed: dict[Entry, int]) -> None:
 
 
 def _document(
-    ctx: click.Context, found: Sequence[Entry], removed: Sequence[Entry], failed: dict[Entry, int]
+    ctx: click.Context, found: Sequence[KeptEntry], removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]
 ) -> dict[str, object]:
     return {
         "home": str(seams(ctx).store().home),
@@ -137,12 +137,12 @@ def _document(
     }
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: KeptEntry) -> str:
     used = "; a running process holds it, so it would stay" if entry.in_use else ""
     return f"{entry.path} ({size(entry.bytes)}{used})"
 
 
-def summary(found: Sequence[Entry]) -> list[dict[str, Any]]:
+def summary(found: Sequence[KeptEntry]) -> list[dict[str, Any]]:
     """Return name, bytes and number of files of each kind in ``found``, and whether they hold text."""
     from edgedec.models.kept import KINDS
 

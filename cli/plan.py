@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +155,25 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     click.echo(f"{name}: {size(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
         why = WHY[part].format(**words, rows=count * (1 + plan.choice.drafted))
-        click.echo(f"{part.replace('_', ' '):<10}{size(nbytes):>10}  {why}")
+        click.echo(_row(f"{part.replace('_', ' '):<10}{size(nbytes):>10}  ", why))
     if plan.given_up:
         click.echo("\nGiven up to fit:")
         for line in plan.given_up:
-            click.echo(f"  {line}")
+            click.echo(_row("  ", line))
     click.echo("\nWith less than    a session has to give up")
     for stone in _milestones(budget):
-        click.echo(f"{size(float(str(stone['bytes']))):>14}    {stone['below']}")
+        click.echo(_row(f"{size(float(str(stone['bytes']))):>14}    ", str(stone["below"])))
+
+
+def _row(head: str, text: str) -> str:
+    """Return a row of a table; on a narrow terminal the text goes on below itself."""
+    if not sys.stdout.isatty():
+        return head + text
+    columns, _ = screen.window(sys.stdout)
+    return textwrap.fill(
+        text,
+        max(columns, 2 * len(head)),
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+    )

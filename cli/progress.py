@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from edgedec.cli import screen
 from edgedec.core.units import size
 from edgedec.telemetry.stats import Clock
 
@@ -19,6 +22,9 @@ QUIET_S = 1.0
 """Shorter work shows no progress."""
 LINE_EVERY_S = 5.0
 """Least time between two plain lines about a stage, except for its last."""
+_PERCENTAGE = re.compile(r"(.+): \d+%")
+_LINE_UP = "\x1b[A\x1b[2K"
+"""Makes a terminal go to the line above, and empty it."""
 _LABELS = {
     "download": "downloading",
     "join": "unpacking",
@@ -47,8 +53,32 @@ def reporter() -> Reporter:
 
 
 def notice(line: str) -> None:
-    """Show a line to the user on standard error: a licence, a fall-back."""
+    """Show a line to the user on standard error: a licence, a fall-back.
+
+    A terminal gets it in whole words, and a percentage takes the place of the one before.
+    """
+    if sys.stderr.isatty() and screen.colours() is None:
+        line = _shown.fitted(line)
     click.echo(line, err=True)
+
+
+class _Shown:
+    """The last line that a notice showed, as far as the next one depends on it."""
+
+    def __init__(self) -> None:
+        self._label = ""
+
+    def fitted(self, line: str) -> str:
+        """Return ``line`` wrapped at spaces, after what removes the percentage that it replaces."""
+        percentage = _PERCENTAGE.fullmatch(line)
+        before, self._label = self._label, percentage[1] if percentage else ""
+        if before and before == self._label:
+            return f"{_LINE_UP}{line}"
+        columns, _ = screen.window(sys.stderr)
+        return textwrap.fill(line, columns, break_long_words=False, break_on_hyphens=False)
+
+
+_shown = _Shown()
 
 
 class Lines:

@@ -48,7 +48,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeptEntry:
     """A file or folder that is removed as a whole. ``locks`` are held by the processes that use it."""
 
     kind: str
@@ -62,10 +62,10 @@ class Entry:
         return _may_be_written(self.path) or any(held(lock) for lock in self.locks)
 
 
-def entries(home: Path) -> list[Entry]:
+def entries(home: Path) -> list[KeptEntry]:
     """Return all entries below ``home``, by kind, then by path."""
     layout = Layout(home)
-    found = [Entry(kind, path, nbytes(path), locks) for kind, path, locks in _places(layout)]
+    found = [KeptEntry(kind, path, nbytes(path), locks) for kind, path, locks in _places(layout)]
     order = list(KINDS)
     return sorted(found, key=lambda one: (order.index(one.kind), one.path))
 
@@ -76,7 +76,7 @@ def others(home: Path) -> list[Path]:
     return [path for path in _in(home) if path not in known and path.name != HISTORY_LOCK]
 
 
-def remove(entry: Entry, home: Path) -> bool:
+def remove(entry: KeptEntry, home: Path) -> bool:
     """Remove an entry; returns False, and leaves it, if a running process holds it. Raises StorageError."""
     with ExitStack() as stack:
         if _may_be_written(entry.path) or not all(stack.enter_context(free(lock)) for lock in entry.locks):

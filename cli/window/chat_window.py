@@ -136,14 +136,15 @@ class ChatWindow:
 
     def show(self, begin: Callable[[], Reply], *, before: str = "") -> None:
         """Stream the reply that ``begin`` begins, and the line under it. It may continue ``before``."""
+        palette = tracing.Palette() if self.traced and tracing.coloured() else None
         with interrupts_to(self.chat):
             reply = begin()
             if can_draw() and self.look.markdown and not self.traced:
                 self._draw(reply, before)
             else:
-                self._write(reply)
+                self._write(reply, palette)
         if self.traced:
-            tracing.conclude(reply.trace(), self._palette())
+            tracing.conclude(reply.trace(), palette)
         status.show(reply, more=self.interactive)
 
     def _draw(self, reply: Reply, before: str) -> None:
@@ -158,8 +159,8 @@ class ChatWindow:
         finally:
             self.thought = view.thought
 
-    def _write(self, reply: Reply) -> None:
-        palette, ends_line = self._palette(), False
+    def _write(self, reply: Reply, palette: tracing.Palette | None) -> None:
+        ends_line = False
         try:
             for piece in reply:
                 tracing.show(piece, reply, palette)
@@ -167,6 +168,3 @@ class ChatWindow:
         finally:
             if not ends_line:
                 click.echo()
-
-    def _palette(self) -> tracing.Palette | None:
-        return tracing.Palette() if self.traced and tracing.coloured() else None

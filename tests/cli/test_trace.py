@@ -68,6 +68,18 @@ def test_a_terminal_gets_colours_and_a_legend(
     assert ESCAPE.findall(shown)
 
 
+def test_the_legend_of_a_chat_names_the_drafters_of_its_colours(
+    monkeypatch: pytest.MonkeyPatch, drafting: Seams
+) -> None:
+    def show(piece: str, reply: object, palette: trace.Palette) -> None:
+        palette.paint(piece, "lookup")
+
+    monkeypatch.setattr(trace, "coloured", lambda: True)
+    monkeypatch.setattr(trace, "show", show)
+    result = run(drafting, "chat", "--max-tokens", "8", stdin="/trace on\nWhy?\n")
+    assert "the target itself  lookup" in ESCAPE.sub("", result.stderr)
+
+
 def test_no_colour_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
