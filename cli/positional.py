@@ -11,9 +11,12 @@ from click.core import ParameterSource
 
 from edgedec.cli import options as opt
 from edgedec.core.errors import UsageError
+from edgedec.models.catalogue import RECIPES
+from edgedec.models.names import exists
 
 MODEL = "[MODEL]"
 PROMPT = "[PROMPT]"
+_MOST_SHOWN = 60
 
 
 def model_first(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,6 +27,11 @@ def model_first(command: Callable[..., Any]) -> Callable[..., Any]:
         source = click.get_current_context().get_parameter_source("model")
         if named is not None and source is ParameterSource.COMMANDLINE and named != model:
             raise UsageError(f"two models are given, {named} and -m {model}", hint="leave one out")
+        if named and any(map(str.isspace, named)) and not exists(named):
+            raise UsageError(
+                f"no model is named {named[:_MOST_SHOWN]!r}",
+                hint='a prompt alone is for `edgedec generate "..."`; here the model comes first',
+            )
         return command(*args, model=model if named is None else named, **others)
 
     return click.argument("named", required=False, metavar=MODEL)(opt.model_option(with_model))
@@ -32,8 +40,13 @@ def model_first(command: Callable[..., Any]) -> Callable[..., Any]:
 def one_prompt(words: tuple[str, ...], option: str | None) -> str | None:
     """Return the prompt that is an argument or the value of -p; None without one.
 
-    Raises UsageError for both, and for several arguments.
+    Raises UsageError for both, for several arguments, and for the name of a model.
     """
+    if words and words[0].lower() in RECIPES:
+        raise UsageError(
+            f"{words[0]} is a model, not a prompt",
+            hint=f'as in `edgedec generate -m {words[0]} "Hello"`; -p takes any prompt',
+        )
     if len(words) > 1:
         raise UsageError(
             f"one prompt is expected, not {len(words)} arguments",

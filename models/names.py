@@ -99,14 +99,22 @@ def looks_like_path(reference: str) -> bool:
     """Return whether a reference has the form of a path rather than of a model's name."""
     if names_hub(reference):
         return False
-    if may_name_hub(reference):  # a file or folder that exists comes first
-        return Path(reference).exists()
+    if may_name_hub(reference):
+        return exists(reference)
     separators = {"/", os.sep, os.altsep or "/"}
     return (
         any(s in reference for s in separators)
         or reference.startswith(("~", "."))
         or reference.endswith(".gguf")
     )
+
+
+def exists(reference: str) -> bool:
+    """Return whether a reference is the path of a file or folder; any text may be asked about."""
+    try:
+        return Path(reference).exists()
+    except (OSError, ValueError):  # too long, or no path at all
+        return False
 
 
 def near(text: str, names: Iterable[str]) -> list[str]:

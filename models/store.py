@@ -25,6 +25,7 @@ from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
 from edgedec.models.names import (
     Job,
+    exists,
     hub_file,
     job_for,
     job_for_file,
@@ -171,7 +172,7 @@ class Store:
                 self._layout.discard(self._layout.downloads(name))
 
     def _is_path(self, reference: str) -> bool:
-        given = bool(reference) and not self._known(reference) and Path(reference).exists()
+        given = bool(reference) and not self._known(reference) and exists(reference)
         return looks_like_path(reference) or given
 
     def _known(self, reference: str) -> bool:

@@ -89,7 +89,9 @@ def test_without_a_prompt_a_terminal_gets_one_line_at_once(home: Home) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("smollm2-135m", "Why?"), ("one prompt is expected, not 2 arguments", "the model goes with -m")),
+        (("Why", "is it?"), ("one prompt is expected, not 2 arguments", "the model goes with -m")),
+        (("smollm2-135m", "Why?"), ("smollm2-135m is a model, not a prompt", "generate -m smollm2-135m")),
+        (("SmolLM2-135M",), ("is a model, not a prompt",)),
         (("Why?", "-p", "Why?"), ("two prompts are given",)),
         (("Why?", "--input", "x"), ("--input goes without a prompt",)),
         (("",), ("the prompt is empty",)),
@@ -115,6 +117,19 @@ def test_the_model_of_a_chat_needs_no_option(home: Home, command: str) -> None:
 def test_two_different_models_are_refused(home: Home, command: str) -> None:
     result = run(home.seams(), command, "smollm2-135m", "-m", "gemma3-270m")
     assert_one_line(result, 2, "two models are given, smollm2-135m and -m gemma3-270m (leave one out)")
+
+
+@pytest.mark.parametrize("text", ["Why is the sky blue?", "word " * 2000, "word" * 2000 + " "])
+def test_a_prompt_in_the_place_of_a_model_is_told_from_one(home: Home, text: str) -> None:
+    words = ("no model is named", 'a prompt alone is for `edgedec generate "..."`')
+    assert_one_line(run(home.seams(), "chat", text), 2, *words)
+
+
+@pytest.mark.parametrize("name", ["n" * 5000, "a/b:" + "q" * 5000, "a\0b"])
+def test_names_that_no_path_can_have_are_one_line(home: Home, name: str) -> None:
+    result = run(home.seams(), "chat", name, env={"HF_HUB_OFFLINE": "1"})
+    assert result.exit_code in (3, 6)
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("interactive", [True, False])
