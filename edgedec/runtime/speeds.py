@@ -29,8 +29,8 @@ from edgedec.telemetry.stats import Clock
 SHORT_CONTEXT_TOKENS = 128
 """A cache of so many tokens is enough for timing. A longer context slows passes down."""
 _ROUNDS, _MOST_ROUNDS = 5, 60
-_ENOUGH_S = 0.5
-"""More than the fewest rounds are made only while they are quicker than this."""
+_ENOUGH_S = 0.75
+"""More than the fewest rounds are made only while they are quicker than this for each side."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -125,7 +125,7 @@ def seconds_in_turns(
     for forward in forwards.values():
         timed.run(forward, max(sizes))  # wakes threads and touches memory
     for turn in range(_MOST_ROUNDS):
-        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S:
+        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S * len(forwards):
             break
         for size in sizes:
             for key, forward in list(forwards.items())[:: 1 if turn % 2 == 0 else -1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -218,8 +219,8 @@ def test_costs_of_the_longer_passes_of_a_batch_are_of_no_harm(loaded: LoadedMode
 
 
 def test_a_difference_that_is_only_noise_is_none(loaded: LoadedModel) -> None:
-    moments = iter([1.0, 1.1, 1.1, 1.0] * 100)
-    machine = Machine(lambda now: next(moments))
+    dice = random.Random(5)
+    machine = Machine(lambda now: dice.lognormvariate(0.0, 0.2))
     backend = on_machine(loaded, machine).backend
     timed = TimedPasses(machine.clock, print)
     taken = seconds_in_turns({"one": backend.forward(), "other": backend.forward()}, timed)
