@@ -169,3 +169,14 @@ def test_a_machine_with_less_time_for_us_makes_drafts_no_cheaper() -> None:
         batch.passed(dict.fromkeys(range(8), 1), 2.0 * usual)
     assert view.plain == pytest.approx(2.0 * before, rel=0.02)
     assert view.least_slope(15) / view.plain == pytest.approx(price, rel=0.02)
+
+
+def test_an_old_level_is_learned_from_passes_that_sequences_share() -> None:
+    table = CostCurve({1: 0.01, 4: 0.02, 16: 0.05}, old=True)
+    batch = BatchCosts(table, 4)
+    for seconds in (0.2, 0.21, 0.2):
+        assert table.level_is_old
+        batch.passed(dict.fromkeys(range(4), 1), seconds)
+    assert not table.level_is_old
+    assert table.seconds(4) == pytest.approx(0.2)
+    assert table.seconds(16) == pytest.approx(0.5)
