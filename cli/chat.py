@@ -103,6 +103,7 @@ def command(
     or else what followed before), in place of what is newest.
     """
     if session_file:
+        session_file = session_file.expanduser()
         check_place(session_file)
     if options["raw"]:
         options["template"] = NO_TEMPLATE

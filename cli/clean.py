@@ -70,7 +70,7 @@ def command(ctx: click.Context, /, everything: bool, dry_run: bool, as_json: boo
         _summarise(ctx, found)
     elif dry_run:
         for one in (one for one in found if one.kind in chosen):
-            click.echo(f"would remove {_line(one)}")
+            click.echo(_line(one))
         if not any(one.kind in chosen for one in found):
             click.echo("nothing to remove")
     else:
@@ -138,8 +138,9 @@ def _document(
 
 
 def _line(entry: KeptEntry) -> str:
-    used = "; a running process holds it, so it would stay" if entry.in_use else ""
-    return f"{entry.path} ({size(entry.bytes)}{used})"
+    if entry.in_use:
+        return f"would leave {entry.path} ({size(entry.bytes)}): a running process holds it"
+    return f"would remove {entry.path} ({size(entry.bytes)})"
 
 
 def summary(found: Sequence[KeptEntry]) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ def read_template(ctx: click.Context, param: click.Parameter, path: Path | None)
         with path.open("rb") as stream:
             data = stream.read(MOST_TEMPLATE_BYTES + 1)
     except OSError as error:
-        raise NotFoundError(f"{path} cannot be read ({error.strerror})", hint="name a text file") from error
+        raise NotFoundError(f"{path} cannot be read: {error.strerror}", hint="name a text file") from error
     if len(data) > MOST_TEMPLATE_BYTES or not data.strip():
         raise BadFileError(f"{path} is no chat template: it is {'too long' if data.strip() else 'empty'}")
     try:

@@ -214,6 +214,6 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
         stream = file.open("rb")
     except OSError as error:
-        raise NotFoundError(f"{file} cannot be read ({error.strerror})", hint="name a text file") from error
+        raise NotFoundError(f"{file} cannot be read: {error.strerror}", hint="name a text file") from error
     with stream:
         yield stream

@@ -135,6 +135,15 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_opened(
     ]
 
 
+def test_a_tilde_is_the_user_s_home_as_in_save(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.install()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run(home.seams(home.parrot("Yes.")), "chat", "--session", "~/talk", stdin="Hi\n")
+    assert said(tmp_path / "talk") == ["Hi", "Yes."]
+
+
 def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
     home.install()
     place = tmp_path / "new" / "talk"

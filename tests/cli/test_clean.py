@@ -87,6 +87,8 @@ def test_a_history_in_use_stays_and_the_status_says_so(used: Home) -> None:
         assert result.exit_code == 1
         assert result.stdout == "removed downloads: 1.5 MB\n"
         assert result.stderr.count("stays: a running process holds it") == 2
+        listed = edgedec(used, "clean", "--history", "-n").stdout
+        assert listed.count("would leave ") == 2
         document = json.loads(edgedec(used, "clean", "--json").stdout)
         assert [one["in_use"] for one in document["entries"]] == [True, True]
     finally:
