@@ -26,7 +26,7 @@ _SPEC = ModelSpec(
     context_length=131_072,
     ffn_size=8192,
 )
-_PRESET = Preset(temperature=0.6, top_p=0.9)
+_PRESET = Preset(temperature=0.6, top_k=50, top_p=0.9)
 
 LLAMA3 = (
     Entry(

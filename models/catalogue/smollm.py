@@ -21,7 +21,12 @@ _SMOLLM2 = ModelSpec(
     context_length=8192,
     ffn_size=1536,
 )
-_PRESET = Preset(temperature=0.2, top_p=0.9)
+_PRESET = Preset(temperature=0.7, top_k=40, min_p=0.1, repetition_penalty=1.05)
+"""Chosen by measurement on the smallest of them: with the values of the model card, temperature 0.2 and top-p
+0.9, a third of its long replies end in a loop.
+"""
+_CARD = Preset(temperature=0.2, top_k=50, top_p=0.9)
+"""Values of the model card; top-k is that of transformers, which the card uses."""
 
 SMOLLM = (
     Entry(
@@ -76,7 +81,7 @@ SMOLLM = (
             bytes=1_056_000_000,
             licence=APACHE,
             hub=HubFile("HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF", quant="Q4_K_M"),
-            preset=_PRESET,
+            preset=_CARD,
         ),
         replace(
             _SMOLLM2,
@@ -100,7 +105,7 @@ SMOLLM = (
             bytes=1_915_000_000,
             licence=APACHE,
             hub=HubFile("ggml-org/SmolLM3-3B-GGUF", quant="Q4_K_M"),
-            preset=Preset(temperature=0.6, top_p=0.95),
+            preset=Preset(temperature=0.6, top_k=50, top_p=0.95),
         ),
         ModelSpec(
             name="smollm3-3b",
