@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, Remedy, UsageError
+from edgedec.core.errors import BadFileError, NotFoundError, Remedy, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
@@ -190,9 +190,11 @@ class Store:
     def _hub_job(self, reference: str, file: HubFile, source: Path | None) -> Job:
         if source is not None and not file.file:
             file = replace(file, file=source.name)
+        from edgedec.models.sources.hub_errors import NoRepositoryError, UnreachableError
+
         try:
             return job_for_hub(file)
-        except (NotFoundError, DownloadError) as error:
+        except (NoRepositoryError, UnreachableError) as error:
             if may_name_hub(reference):
                 here = f"there is no file or folder {reference}"
                 raise error.reworded(f"{here}, and {error.message}") from error

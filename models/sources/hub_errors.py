@@ -20,6 +20,14 @@ AGAIN = "run it again: it continues where it stopped"
 _INSTEAD = "check the connection; models that are installed and files on the disk work without it"
 
 
+class NoRepositoryError(NotFoundError):
+    """The hub has no such repository, or shows it only to others."""
+
+
+class UnreachableError(DownloadError):
+    """The hub does not answer, or only that it cannot."""
+
+
 @contextmanager
 def plain_errors(file: HubFile) -> Iterator[None]:
     """Turn the errors of huggingface_hub about ``file`` into NotFoundError or DownloadError."""
@@ -48,9 +56,11 @@ def plain_errors(file: HubFile) -> Iterator[None]:
         raise _undelivered(file, error) from error
 
 
-def unreachable(file: HubFile, reason: str) -> DownloadError:
+def unreachable(file: HubFile, reason: str) -> UnreachableError:
     """Return the error for a hub that does not answer."""
-    return DownloadError(f"the model hub ({_host()}) cannot be reached for {file}: {reason}", hint=_INSTEAD)
+    return UnreachableError(
+        f"the model hub ({_host()}) cannot be reached for {file}: {reason}", hint=_INSTEAD
+    )
 
 
 def _host() -> str:
@@ -65,13 +75,13 @@ def _gated(file: HubFile) -> DownloadError:
     )
 
 
-def _missing(file: HubFile, status: int | None) -> NotFoundError:
+def _missing(file: HubFile, status: int | None) -> NoRepositoryError:
     if status in (401, 403):
-        return NotFoundError(
+        return NoRepositoryError(
             f"{file.repo} does not exist on the model hub, or is private",
             hint="for a private one set HF_TOKEN",
         )
-    return NotFoundError(f"{file.repo} does not exist on the model hub", hint=f"the forms are {FORMS}")
+    return NoRepositoryError(f"{file.repo} does not exist on the model hub", hint=f"the forms are {FORMS}")
 
 
 def _undelivered(file: HubFile, error: Exception) -> EdgeDecError:
@@ -81,7 +91,7 @@ def _undelivered(file: HubFile, error: Exception) -> EdgeDecError:
     if status in (401, 403):
         return _missing(file, status)
     if status == 404:
-        return NotFoundError(f"{file} is not on the model hub", hint=f"the forms are {FORMS}")
+        return NoRepositoryError(f"{file} is not on the model hub", hint=f"the forms are {FORMS}")
     if status == 429:
         return DownloadError(
             "the model hub answered 429: too many requests", hint="wait a few minutes; HF_TOKEN allows more"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError
 from edgedec.models.hub_choice import choose
 from edgedec.models.recipes import HubFile, Licence
-from edgedec.models.sources.hub_errors import plain_errors
+from edgedec.models.sources.hub_errors import NoRepositoryError, plain_errors
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo, RepoSibling
@@ -74,7 +74,7 @@ def locate(wanted: HubFile) -> Located:
             commit = _matching(_SHA1, found.sha)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DownloadError(f"the model hub sent a listing of {wanted.repo} that cannot be read") from error
-    except NotFoundError as error:
+    except NoRepositoryError as error:
         raise _with_similar(wanted, error) from error
     licence = _licence(found)
     if not any(path.lower().endswith(".gguf") for path in remote):
@@ -124,7 +124,7 @@ def _licence(found: ModelInfo) -> Licence | None:
     return None
 
 
-def _with_similar(wanted: HubFile, error: NotFoundError) -> EdgeDecError:
+def _with_similar(wanted: HubFile, error: NoRepositoryError) -> NoRepositoryError:
     """Return the error with names of repositories that are like the one that is missing, if there are any."""
     import huggingface_hub as hub
 
@@ -137,4 +137,4 @@ def _with_similar(wanted: HubFile, error: NotFoundError) -> EdgeDecError:
     if not near:
         return error
     private = f" {error.hint}" if "private" in error.message else ""
-    return NotFoundError(error.message, hint=f"did you mean {' or '.join(near)}?{private}")
+    return NoRepositoryError(error.message, hint=f"did you mean {' or '.join(near)}?{private}")

@@ -64,7 +64,7 @@ def test_an_unknown_quantisation_lists_those_there_are(hub: Hub) -> None:
     hub.site.add_repository("owner/repo", FILES)
     answer = hub.pull("owner/repo:Q3_K_S")
     assert answer["status"] == 3
-    assert "has no Q3_K_S (it has Q4_K_M, Q8_0)" in answer["text"]
+    assert answer["text"] == "owner/repo on the model hub has no Q3_K_S (it has Q4_K_M, Q8_0)"
     assert tree(hub.home) == []
 
 
