@@ -133,7 +133,7 @@ def test_list_for_machines(home: Home) -> None:
     document = json.loads(run(home.seams(), "list", "--json").stdout)
     assert document["home"] == str(home.path)
     assert document["installed"] == [
-        {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None}
+        {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None, "preset": None}
     ]
     assert {model["name"] for model in document["available"]} == set(CATALOGUE) - {"gemma3-270m"}
 
