@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,8 @@ class _Builder:
         hidden = self.hyper.hidden
         if self.arch.fused:
             rows = queries + 2 * keys
-            order = paired_rows(self.hyper, rows) if self.hyper.rotary_dim < self.hyper.head_dim else None
+            whole = self.hyper.rotary_dim == self.hyper.head_dim
+            order = None if whole else partial(paired_rows, self.hyper, rows)
             part = Part(block + "attn_qkv.weight", 0, rows, order)
             return self.linear(block + "attn_qkv", x, (rows, hidden), terms=_QKV_TERMS, part=part)
         parts = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from edgedec.kernels.packing.layout import FORMATS
 class Part(NamedTuple):
     """A part of a taller matrix: it begins at row ``first`` of ``tensor``, which has ``height`` rows.
 
-    ``order`` int64[rows] are its rows where they are to be taken in another order than they lie.
+    ``order`` returns its rows, int64[rows], where they are to be taken in another order than they lie. It is
+    called once the shape is known to be right.
     """
 
     tensor: str
     first: int
     height: int
-    order: NDArray[np.int64] | None = None
+    order: Callable[[], NDArray[np.int64]] | None = None
 
 
 class Tensors:
@@ -48,7 +50,7 @@ class Tensors:
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
                 hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
             )
-        return PackedWeight(tensor, where.first, rows, where.order)
+        return PackedWeight(tensor, where.first, rows, where.order() if where.order else None)
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))

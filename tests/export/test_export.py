@@ -29,6 +29,13 @@ TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4
 WIDE = TinyShape(hidden=256, ffn=512, heads=4, kv_heads=2, head_dim=64)
 LLAMA3_FACTORS = np.linspace(1, 8, 8, dtype=np.float32)
 UNCAPPED = {"gemma2.attn_logit_softcapping": 0.0, "gemma2.final_logit_softcapping": 0.0}
+HUGE_HEADS: dict[str, Any] = {
+    "phi3.attention.head_count": 1 << 23,
+    "phi3.attention.head_count_kv": 1 << 23,
+    "phi3.attention.key_length": 1 << 20,
+    "phi3.attention.value_length": 1 << 20,
+    "phi3.rope.dimension_count": 1 << 19,
+}
 PHI3_LONG: dict[str, Any] = {
     "extra": {
         "phi3.rope.scaling.attn_factor": 1.19,
@@ -245,6 +252,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ),
     ("llama", {"extra_tensors": PHI3_LONG["extra_tensors"]}, UnsupportedError, "'rope_factors_long.weight'"),
     ("phi3", {"extra_tensors": {"rope_factors_short.weight": -LLAMA3_FACTORS}}, BadFileError, "not positive"),
+    ("phi3", {"extra": HUGE_HEADS}, BadFileError, "attn_qkv.weight has shape"),
     ("llama", {"extra": {"llama.attention.head_count_kv": 3}}, BadFileError, "4 query heads"),
     ("gemma3", {"extra": {"gemma3.attention.sliding_window": 0}}, BadFileError, "sliding_window .* is 0"),
     ("llama", {"extra_tensors": {"blk.0.attn_q.bias": LLAMA3_FACTORS}}, UnsupportedError, "attn_q.bias"),
