@@ -120,8 +120,10 @@ def faults_of_wheel(wheel: Path) -> list[str]:
 
 
 def unwanted(name: str) -> bool:
-    """Say whether a wheel should not have this file: all but the package's sources and the one library."""
-    return not name.startswith("edgedec/") or (name != LIBRARY and not name.endswith((".py", "/py.typed")))
+    """Say whether a wheel should not have this file or folder: all but the sources and the one library."""
+    return not name.startswith("edgedec/") or (
+        name != LIBRARY and not name.endswith((".py", "/py.typed", "/"))
+    )
 
 
 def refuse(file: Path, faults: list[str]) -> None:
