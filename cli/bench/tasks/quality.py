@@ -1,0 +1,148 @@
+"""Count right answers to questions with one right number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.core.errors import UsageError
+from edgedec.core.units import size
+from edgedec.core.when_full import WhenFull
+from edgedec.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
+    from edgedec.bench.studies.quality import MathProblem, SideQuality
+    from edgedec.cli.bench.accuracy import AccuracyOptions
+    from edgedec.core.manifest import Manifest
+    from edgedec.memory import KvType
+
+
+@dataclass(frozen=True, slots=True)
+class QualityWay:
+    """One side of ``quality``: type and tokens of its KV cache, and the eviction policy."""
+
+    kv: KvType
+    context: int
+    when_full: WhenFull | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.kv} {self.when_full} {self.context}" if self.when_full else self.kv
+
+    def nbytes(self, manifest: Manifest) -> dict[str, int]:
+        from edgedec.memory import kv_bytes
+
+        each, whole = (kv_bytes(manifest.spec, slots, self.kv) for slots in (1, self.context))
+        return {"kv_bytes_per_token": each, "kv_cache_bytes": whole}
+
+
+def run(ctx: click.Context, options: AccuracyOptions) -> None:
+    """Ask the questions, and show right answers and McNemar's test."""
+    from edgedec.bench.harness.journal import Journal, digest
+    from edgedec.bench.harness.replies import collect_replies
+    from edgedec.bench.studies.quality import compared, read_problems
+    from edgedec.core.manifest import Manifest
+
+    options.check_context()
+    if len(options.files) > 1:
+        raise UsageError("--task quality takes one --input")
+    problems = read_problems(options.files[0])[: options.limit]
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
+    study, longest, sinks = _study(bundle, manifest, problems, options)
+    inputs.check_context(manifest, longest)
+    ways = _ways(options, longest)
+    run = OwnRun(options.chosen_threads, inputs.home(ctx), draft="auto", sinks=sinks)
+    sides = _sides(bundle, run, ways)
+    conditions = {**inputs.conditions(options, manifest, options.files[0]), "system": options.system}
+    conditions |= {"max_tokens": options.max_tokens, "base": ways[0].kv}
+    journal, stopped = Journal.resume(conditions, options.save), False
+    try:
+        with inputs.steps() as progress:
+            collect_replies(sides, study, journal, progress)
+    except KeyboardInterrupt:
+        stopped = True
+    decode = inputs.load_text_parts(bundle, manifest)[0].decode
+    names = [side.name for side in sides]
+    count, found = compared(problems, journal, names, decode=decode, ends=manifest.spec.eos_ids)
+    report = dict(zip(ways, found.values(), strict=True))
+    if options.as_json:
+        facts = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
+        shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in report.items()}
+        screen.show_json({**facts, "questions": len(problems), "answered": count, "sides": shown})
+    else:
+        _show(f"{manifest.name}, {count} of {len(problems)} questions", report, manifest)
+    if stopped:
+        raise KeyboardInterrupt
+
+
+def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:
+    """Return the sides, first those with room for the ``longest`` question and reply."""
+    kinds: tuple[KvType, ...] = options.kinds or ("fp16", "int8")
+    exact = [QualityWay(kv, longest) for kv in dict.fromkeys(kinds)]
+    policies = dict.fromkeys(options.policies)
+    small = [QualityWay(way.kv, options.context or longest, one) for one in policies for way in exact]
+    return [*exact, *small]
+
+
+def _study(
+    bundle: Path, manifest: Manifest, problems: Sequence[MathProblem], options: AccuracyOptions
+) -> tuple[ReplyStudy, int, int]:
+    """Return the study, the tokens of the longest question and reply, and those before a question."""
+    from edgedec.bench.harness.chat_prompts import ChatPrompts
+    from edgedec.bench.harness.questions import Question
+    from edgedec.bench.harness.replies import ReplyStudy
+    from edgedec.session.prompt import Message, Prompts
+
+    system = options.system
+    if system and not manifest.tokenizer.chat_template:
+        raise UsageError(f"{manifest.name} has no chat template, so no system message either")
+    tokenizer, template = inputs.load_text_parts(bundle, manifest)
+    ends = tuple(manifest.spec.eos_ids)
+
+    def script() -> ChatPrompts:
+        return ChatPrompts(tokenizer, template, ends, system)
+
+    builder, before = Prompts(tokenizer, template), [Message("system", system)] if system else []
+    first = [*before, Message("user", problems[0].text)]
+    sinks = builder.preamble(first, builder.build(first))
+    questions = tuple(Question(one.key, "gsm8k", (one.text,)) for one in problems)
+    longest = max(len(script().prompt(one.text)) for one in problems) + options.max_tokens
+    return ReplyStudy(questions, script, options.max_tokens, ends), longest, sinks
+
+
+def _sides(bundle: Path, run: OwnRun, ways: Sequence[QualityWay]) -> list[ReplySide]:
+    """Return a process for each side. Drafts change no reply and save time."""
+    from edgedec.bench.harness.replies import PLAIN, ReplySide
+
+    sides: list[ReplySide] = []
+    for way in ways:
+        name = f"{PLAIN}+{way.label}" if sides else PLAIN
+        process = replace(run, context=way.context, kv=way.kv, when_full=way.when_full).side(bundle, name)
+        sides.append(ReplySide(name, process, run.draft, {"sampling": asdict(SamplingParams())}))
+    return sides
+
+
+def _show(title: str, sides: Mapping[QualityWay, SideQuality], manifest: Manifest) -> None:
+    from edgedec.cli.bench.tables import new_table, wide_console
+
+    headings = ("", "right", "both", "only base", "only this", "neither", "p", "same reply", "cut", "cache")
+    table = new_table(headings)
+    for number, (way, side) in enumerate(sides.items()):
+        pair = side.paired
+        counts = pair.both, pair.base_only, pair.side_only, pair.neither
+        cells = [*map(str, counts), f"{pair.p_value:.3g}", str(side.identical)]
+        share = f"{sum(side.right) / max(len(side.right), 1):.1%} ({sum(side.right)})"
+        held = size(way.nbytes(manifest)["kv_cache_bytes"])
+        table.add_row(way.label, share, *(cells if number else [""] * 6), str(side.cut), held)
+    console = wide_console()
+    console.print(f"{title}; compared with the first, p: McNemar, exact; cut: without an end token")
+    console.print(table)
