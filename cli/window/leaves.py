@@ -14,6 +14,8 @@ from edgedec.cli.window.styles import Styles
 
 _UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?)?")
 """A line that may yet become a heading, an item, a rule or a fence."""
+_UNDECIDED_CHARS = 300
+"""A longer line is shown, whatever it may become."""
 
 
 @cache
@@ -65,7 +67,7 @@ def leaves(source: str, styles: Styles) -> list[Leaf]:
 def decided(source: str) -> str:
     """Return ``source`` without its last line while that may yet become another kind of block."""
     head, newline, last = source.rpartition("\n")
-    return head + newline if _UNDECIDED.fullmatch(last) else source
+    return head + newline if len(last) < _UNDECIDED_CHARS and _UNDECIDED.fullmatch(last) else source
 
 
 def _walk(tokens: Sequence[Token], styles: Styles) -> Iterator[Leaf]:

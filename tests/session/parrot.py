@@ -120,12 +120,16 @@ def saying(tokenizer: Tokenizer, *replies: str | Sequence[int]) -> Speak:
 
 
 def load_parrot(
-    directory: Path, *replies: str | Sequence[int], chat: bool = True, speak: Speak | None = None
+    directory: Path,
+    *replies: str | Sequence[int],
+    chat: bool = True,
+    speak: Speak | None = None,
+    capacity: int = CAPACITY,
 ) -> Ready:
     """A parrot as the command line gets it."""
     tokenizer = make_tokenizer(directory)
     vocab_size = len(BPE_SPECIALS) + len(bpe_pieces()[0])
-    forward = Parrot(speak or saying(tokenizer, *replies), vocab_size)
+    forward = Parrot(speak or saying(tokenizer, *replies), vocab_size, capacity)
     template = ChatTemplate(CHATML, bos="<|im_start|>", eos="<|im_end|>") if chat else None
     return ready_of(forward, codec_of(tokenizer, template))
 

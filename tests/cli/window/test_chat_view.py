@@ -1,0 +1,188 @@
+"""Whole chats in a terminal emulator: what a user sees at 60, 80 and 120 columns."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.emulator import Emulator
+from tests.cli.window.test_flow import CODE, REPLY
+
+READY = b"\x1b[?2004h"
+STATUS = re.compile(r"\[[\d.]+ s, [\d.]+ tokens/s( \| .*)?\]")
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+
+
+def chat_of(
+    folder: Path, *replies: str, options: tuple[str, ...] = (), wait_s: float = 0.0
+) -> Callable[[], None]:
+    """``edgedec chat`` with a parrot that takes ``wait_s`` for each token."""
+    given = json.dumps({"replies": replies, "wait_s": wait_s})
+    command = [sys.executable, "-m", "tests.cli.window.parrot_chat", str(folder), given, *options]
+    return lambda: os.execv(sys.executable, command)
+
+
+def ready(chat: Emulator, times: int) -> None:
+    """Wait until the prompt has come so often."""
+    deadline = time.monotonic() + 120
+    while chat.raw.count(READY) < times:
+        assert time.monotonic() < deadline, "\n".join(chat.lines())
+        chat.read()
+    chat.read(0.2)
+
+
+def said(chat: Emulator, *turns: str) -> list[str]:
+    """Type the turns, leave, and return the lines of the terminal."""
+    for number, turn in enumerate(turns, 1):
+        ready(chat, number)
+        chat.type(turn + "\r")
+    ready(chat, len(turns) + 1)
+    chat.type(CTRL_D)
+    assert chat.finish() == 0
+    return chat.lines()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_reply_is_rendered_and_its_status_line_is_one_line(tmp_path: Path, columns: int) -> None:
+    lines = said(Emulator(chat_of(tmp_path, REPLY), columns), "Hi")
+    assert sum(bool(STATUS.fullmatch(line)) for line in lines) == 1
+    text = "\n".join(lines)
+    assert "Title" in lines
+    assert "**" not in text
+    assert "```" not in text
+    at = lines.index("import os")
+    shown = "".join(line.ljust(columns) if len(line) == columns else line + "\n" for line in lines[at:])
+    expected = "\n".join(line.rstrip() for line in CODE[:5])
+    assert shown.startswith(expected)
+    assert "你好世界" in text.replace(" ", "")
+
+
+@pytest.mark.parametrize("columns", [10, 24, 40, 60])
+def test_the_status_line_never_wraps(tmp_path: Path, columns: int) -> None:
+    chat = Emulator(chat_of(tmp_path, "one two three", options=("--max-tokens", "4")), columns)
+    lines = said(chat, "Hi")
+    status = [line for line in lines if re.match(r"\[?\d+\.\d s", line)]
+    assert len(status) == 1
+    assert len(status[0]) < columns
+    if columns >= 40:
+        assert status[0].endswith("/more]" if columns < 60 else "/more continues]")
+
+
+def test_more_goes_on_where_the_reply_was_cut(tmp_path: Path) -> None:
+    reply = "Some words.\n```\nfirst\nsecond\n```\n"
+    chat = Emulator(chat_of(tmp_path, reply, options=("--max-tokens", "18")))
+    lines = said(chat, "Hi", "/set max-tokens off", "/more")
+    at = lines.index("> /more")
+    assert lines[at + 1 :][:2] != ["Some words.", ""]
+    assert "second" in lines[at:]
+
+
+def test_ctrl_c_in_the_middle_of_code_leaves_a_clean_screen(tmp_path: Path) -> None:
+    code = "```python\n" + "x = 1  # a comment\n" * 200
+    chat = Emulator(chat_of(tmp_path, code, wait_s=0.01), 60)
+    ready(chat, 1)
+    chat.type("Hi\r")
+    chat.wait_for("x = 1  # a comment")
+    chat.type(CTRL_C)
+    ready(chat, 2)
+    chat.type(CTRL_D)
+    assert chat.finish() == 0
+    lines = chat.lines()
+    status = next(at for at, line in enumerate(lines) if line.endswith("| stopped]"))
+    shown = [line for line in lines[1:status] if not line.startswith("> ")]
+    assert all("x = 1  # a comment".startswith(line.strip()) for line in shown)
+    assert "^C" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(("choice", "shown"), [("fold", False), ("show", True)])
+def test_thinking_is_folded_or_stays(tmp_path: Path, choice: str, shown: bool) -> None:
+    reply = "<think>\nThe user greets me. I greet back.\n</think>\n\nHello **you**."
+    lines = said(Emulator(chat_of(tmp_path, reply, wait_s=0.01)), f"/set think {choice}", "Hi", "/think")
+    before = lines[: lines.index("> /think")]
+    assert ("The user greets me. I greet back." in before) is shown
+    folded = re.compile(r"thought for [\d.]+ s, \d+ tokens; /think shows it")
+    assert any(folded.fullmatch(line) for line in before) is not shown
+    assert "Hello you." in before
+    assert not [line for line in lines if "think>" in line]
+    assert "The user greets me. I greet back." in lines[lines.index("> /think") :]
+
+
+def test_a_window_that_becomes_narrower_loses_no_word(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(150)]
+    chat = Emulator(chat_of(tmp_path, " ".join(words), wait_s=0.004), 80)
+    ready(chat, 1)
+    chat.type("Hi\r")
+    for columns, word in ((50, "word20"), (100, "word50"), (40, "word80")):
+        chat.wait_for(word)
+        chat.resize(columns, 24)
+    ready(chat, 2)
+    chat.type(CTRL_D)
+    chat.finish()
+    text = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", chat.raw).decode()
+    assert all(re.search(rf"{word}\b", text) for word in words[-40:])
+
+
+def test_keys_that_are_typed_meanwhile_are_not_shown_in_the_reply(tmp_path: Path) -> None:
+    chat = Emulator(chat_of(tmp_path, "word " * 100, "Again.", wait_s=0.005))
+    ready(chat, 1)
+    chat.type("Hi\r")
+    chat.wait_for("word word")
+    chat.type("zzz")
+    ready(chat, 2)
+    chat.wait_for("> zzz")
+    assert "zzz" not in "\n".join(line for line in chat.lines() if not line.startswith("> "))
+    chat.type(CTRL_C + CTRL_D)
+    chat.finish()
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {}])
+def test_plain_text_on_request(tmp_path: Path, variables: dict[str, str]) -> None:
+    turns = ["Hi"] if variables else ["/set markdown off", "Hi"]
+    chat = Emulator(chat_of(tmp_path, "**bold** `code`"), **variables)
+    if variables:
+        chat.wait_for(">")
+        chat.type("Hi\r")
+        chat.wait_for("**bold** `code`")
+        chat.type(CTRL_D)
+        chat.finish()
+    else:
+        assert "**bold** `code`" in said(chat, *turns)
+
+
+def test_no_colour_is_heeded(tmp_path: Path) -> None:
+    chat = Emulator(chat_of(tmp_path, "**bold** `code`\n```python\nimport os\n```"), NO_COLOR="1")
+    lines = said(chat, "Hi")
+    assert "bold `code`" in lines
+    reply = chat.raw[chat.raw.index(b"bold") :].split(READY)[0]
+    assert not re.search(rb"\x1b\[[0-9;]*3[0-9]", reply)
+
+
+def test_tab_completes_and_three_quotes_hold_many_lines(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some notes")
+    chat = Emulator(chat_of(tmp_path, "One.", "Two."))
+    ready(chat, 1)
+    chat.type("/sta\t\r")
+    chat.wait_for("kernels")
+    ready(chat, 2)
+    chat.type("/set temp\t 0\r")
+    chat.wait_for("temperature 0")
+    ready(chat, 3)
+    chat.type(f"/file {tmp_path}/no\t\r")
+    chat.wait_for("notes.txt, ")
+    ready(chat, 4)
+    chat.type('"""\rfirst\rsecond"""\r')
+    chat.wait_for("One.")
+    ready(chat, 5)
+    chat.type("/edit\r")
+    ready(chat, 6)
+    lines = chat.lines()
+    assert any("first" in line for line in lines[-8:])
+    chat.type(CTRL_C + CTRL_D)
+    chat.finish()

