@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,13 +117,15 @@ def exists(reference: str) -> bool:
         return False
 
 
-def near(text: str, names: Iterable[str]) -> list[str]:
+def near(text: str, names: Iterable[str], first: Collection[str] = ()) -> list[str]:
     """Return up to three names that begin with a text, else that contain it, else that are like it.
+
+    Of names that do so equally well those in ``first`` come first.
 
     >>> near("qwen", ["smollm2-135m", "qwen2.5-coder-1.5b"])
     ['qwen2.5-coder-1.5b']
     """
-    wanted, known = text.lower(), sorted(set(names))
+    wanted, known = text.lower(), sorted({*names, *first}, key=lambda name: (name not in first, name))
     if not wanted:
         return []
     begin = [name for name in known if name.lower().startswith(wanted)]
@@ -142,7 +144,7 @@ def not_installed(reference: str, installed: Iterable[str]) -> NotFoundError:
 
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     """Return the error for a name that is neither installed nor a recipe."""
-    similar = ", ".join(near(reference, {*installed, *RECIPES})) or None
+    similar = ", ".join(near(reference, RECIPES, first=set(installed))) or None
     meant = f"did you mean {similar}? " if similar else ""
     return NotFoundError(
         f"no model named {reference or repr(reference)}",

@@ -132,6 +132,13 @@ def test_names_that_no_path_can_have_are_one_line(home: Home, name: str) -> None
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_installed_models_come_first_among_those_that_are_near(home: Home) -> None:
+    home.install("qwen3-1.7b")
+    home.install("qwen2.5-coder-1.5b")
+    words = "did you mean qwen2.5-coder-1.5b, qwen3-1.7b, qwen2.5-0.5b?"
+    assert_one_line(run(home.seams(), "chat", "qwen"), 3, words)
+
+
 @pytest.mark.parametrize("interactive", [True, False])
 def test_run_with_a_prompt_answers_once(home: Home, interactive: bool) -> None:
     home.install()
