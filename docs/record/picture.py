@@ -64,6 +64,7 @@ def png(picture: str) -> bytes:
     import cairosvg
 
     known = picture.replace(FONTS, "monospace")  # cairo looks for the first font of a list alone
+    known = known.replace("font-variant-east-asian: full-width;", "letter-spacing: 0.2px;")  # 12 to 12.2 px
     pixels: bytes = cairosvg.svg2png(bytestring=known.encode())
     return pixels
 

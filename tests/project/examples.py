@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from tests.conftest import ROOT
 
@@ -51,6 +51,8 @@ class Example:
     needs: str = ""
     """A Python package that the example is about; without it the example is left out."""
     variables: tuple[tuple[str, str], ...] = ()
+    hub: bool = False
+    """Whether it downloads from the model hub, which is out of reach on some machines."""
     left_out: str = ""
     """Why the block is never run."""
 
@@ -71,9 +73,12 @@ EXAMPLES = (
     ),
     Example(README, "--session talk", stdin="Say hello.\n/stats\n", models=QWEN),
     Example(README, "git diff | edgedec generate", models=QWEN, files=("a change",)),
+    Example(README, "edgedec list --all", prints="(?s)qwen3-0.6b.*Apache-2.0"),
+    Example(README, "edgedec pull hf:", hub=True),
     Example(README, "import edgedec", prints=r"\w+ \w+"),
     Example(README, "edgedec export model.gguf", stdin="Hello\n", files=("model.gguf",)),
     Example(README, "--peer llama.cpp", models=QWEN, needs="llama_cpp", prints="llama.cpp"),
+    Example(README, "edgedec clean", prints="smollm2-135m"),
     Example(
         guide("accuracy"),
         "cmake",
@@ -83,6 +88,7 @@ EXAMPLES = (
     Example(guide("accuracy"), "--task quality", left_out=STUDY),
     Example(guide("batching"), "--batch 8", files=("questions.txt",), prints=r"\w+ \w+"),
     Example(guide("batching"), "bench batch", left_out=STUDY),
+    Example(guide("chat"), "printf", stdin="Say hello.\n", models=QWEN, prints=r"\w+.*\n\W*\w+"),
     Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
     Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
@@ -95,6 +101,10 @@ EXAMPLES = (
     ),
     Example(guide("exporting"), "[optimum]", left_out="installs torch; tests/export/test_optimum.py does it"),
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
+    Example(guide("installing"), "pip install edgedec\n", left_out="EdgeDec is not on PyPI yet"),
+    Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
+    Example(guide("installing"), "edgedec[plot]", left_out="EdgeDec is not on PyPI yet"),
+    Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
     Example(guide("long-chats"), "bench memory", left_out=STUDY),
     Example(guide("memory"), "--plot plan.png", stdin="Say hello.\n", models=QWEN, needs="matplotlib"),
@@ -107,10 +117,13 @@ EXAMPLES = (
     Example(guide("models"), "edgedec pull hf:", left_out=GIGABYTES),
     Example(guide("models"), "edgedec rm", left_out=GIGABYTES),
     Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
+    Example(guide("python"), "chat.unfinished", prints=r"\w+ \w+"),
     Example(guide("python"), "model.complete", prints=r"Paris"),
     Example(guide("python"), "SamplingParams", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
+    Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
+    Example(guide("sampling"), "bench sampling", left_out=STUDY),
 )
 
 
@@ -119,8 +132,12 @@ def pages() -> list[str]:
     return [README, *(f"docs/guide/{file.name}" for file in sorted((ROOT / "docs/guide").glob("*.md")))]
 
 
-def blocks(page: str) -> Iterator[Block]:
-    """The blocks of a page that a reader may run, in order."""
-    for language, text in FENCED.findall((ROOT / page).read_text(encoding="utf-8")):
-        if language in LANGUAGES or (not language and text.startswith("$ ")):
-            yield Block(page, language, text)
+@cache
+def blocks(page: str) -> tuple[Block, ...]:
+    """The blocks of a page that a reader may run, in order, as they were at the first call."""
+    found = FENCED.findall((ROOT / page).read_text(encoding="utf-8"))
+    return tuple(
+        Block(page, language, text)
+        for language, text in found
+        if language in LANGUAGES or (not language and text.startswith("$ "))
+    )

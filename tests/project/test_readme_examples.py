@@ -1,4 +1,4 @@
-"""Every example of README and guide runs on a fresh clone, or states why not.
+"""Every example of README and guide runs on a fresh clone of the last commit, or states why not.
 
 ``python -m pytest -m slow -rA tests/project/test_readme_examples.py`` shows commands and output too.
 """
@@ -11,6 +11,9 @@ import pytest
 
 from tests.project.examples import EXAMPLES, Block, Example, blocks, pages
 from tests.project.examples_machine import FILES, Machine
+
+OUT_OF_REACH = 6
+"""Exit status of a command whose download failed."""
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +33,8 @@ def found(example: Example) -> Block:
 @pytest.mark.parametrize("page", pages())
 def test_every_block_of_a_page_has_its_example(page: str) -> None:
     """Examples stand in the order of the blocks, because a later one may use what an earlier one made."""
-    known = [found(example).text for example in EXAMPLES if example.page == page]
-    assert known == [block.text for block in blocks(page)], "add new blocks to tests/project/examples.py"
+    known = [found(example) for example in EXAMPLES if example.page == page]
+    assert known == list(blocks(page)), "add new blocks to tests/project/examples.py"
 
 
 def test_files_of_examples_are_known() -> None:
@@ -49,6 +52,8 @@ def test_example_runs(example: Example, machine: Machine) -> None:
     machine.prepare(example)
     done = machine.run(block, example)
     print(f"{block.script}\n--- printed\n{done.stdout}\n--- and on standard error\n{done.stderr}")
+    if example.hub and done.returncode == OUT_OF_REACH:
+        pytest.skip("the model hub is out of reach")
     assert done.returncode == 0
     assert re.search(example.prints, done.stdout)
     assert "Traceback" not in done.stderr

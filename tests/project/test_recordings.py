@@ -104,5 +104,5 @@ def test_the_command_of_a_scene_is_taken(scene: Scene) -> None:
 
 
 def test_every_scene_has_its_pictures_and_no_picture_is_left_over() -> None:
-    kept = {file.name for file in Path(OUTPUT).iterdir()}
+    kept = {file.name for file in Path(OUTPUT).glob("*.svg")}
     assert kept == {f"{scene.name}-{theme}.svg" for scene in SCENES for theme in THEMES}
