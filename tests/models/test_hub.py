@@ -159,7 +159,7 @@ def test_a_file_that_does_not_match_its_etag_is_refused(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("code", "error", "text"),
     [
-        ("RepoNotFound", "NotFoundError", "owner/repo does not exist"),
+        ("RepoNotFound", "NoRepositoryError", "owner/repo does not exist"),
         ("EntryNotFound", "NotFoundError", "has no file folder/m.gguf"),
         ("GatedRepo", "DownloadError", "is gated"),
         ("RevisionNotFound", "NotFoundError", "has no revision main"),
@@ -179,12 +179,12 @@ def test_refusals_are_one_line(hub: Hub, code: str, error: str, text: str) -> No
 def test_private_or_missing(hub: Hub) -> None:
     hub.site.password = "someone:else"
     answer = hub.pull()
-    assert (answer["error"], "HF_TOKEN" in str(answer["text"])) == ("NotFoundError", True)
+    assert (answer["error"], "HF_TOKEN" in str(answer["text"])) == ("NoRepositoryError", True)
 
 
 @pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
 def test_offline(hub: Hub, environment: dict[str, str]) -> None:
     answer = hub.pull(**environment)
-    assert answer["error"] == "DownloadError"
+    assert answer["error"] == "UnreachableError"
     assert "cannot be reached" in str(answer["text"])
     assert tree(hub.home) == []
