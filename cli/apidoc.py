@@ -26,7 +26,8 @@ with edgedec.open("smollm2-135m") as model, model.chat() as chat:
         print(piece, end="")
 ```
 
-Every example below runs as a test with the real model SmolLM2-135M: `python -m pytest -m slow tests/api`.
+Every example below runs as a test with the real model SmolLM2-135M and greedy decoding:
+`python -m pytest -m slow tests/api`.
 """
 _ERRORS = "Errors"
 

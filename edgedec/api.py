@@ -56,7 +56,8 @@ def open(
     ``Model.close``. Raises the errors of ``fetch``, ``RunConfig`` and ``Model``.
 
     >>> import edgedec
-    >>> with edgedec.open("smollm2-135m") as model, model.chat() as chat:
+    >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams())
+    >>> with edgedec.open("smollm2-135m", greedy) as model, model.chat() as chat:
     ...     for piece in chat.reply("What is 2+2?"):
     ...         print(piece, end="")
     The answer to this classic math problem is 4.
@@ -209,7 +210,8 @@ class Model:
 
         The arguments are those of ``chat``. Raises UsageError unless the model was opened for this.
 
-        >>> config = edgedec.RunConfig(conversations=2, context=512)
+        >>> greedy = edgedec.SamplingParams()
+        >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
         >>> with edgedec.open("smollm2-135m", config) as two, two.conversations(max_tokens=4) as several:
         ...     texts = ["One, two, three,", "def add(a, b):\\n    return"]
         ...     for answer in several.answers(texts, raw=True):

@@ -157,9 +157,9 @@ class Chat:
         Raises UsageError when there is no reply to continue, and ContextFullError when the reply with its own
         turn fills the context.
 
-        >>> chat.adjust(max_tokens=3)
-        >>> chat.reply("What is 2+2?").read() + chat.more().read()
-        'The answer to this classic'
+        >>> short = model.chat(max_tokens=3)
+        >>> short.reply("What is 2+2?").read() + short.more().read()
+        'The answer to this classic math'
         """
         if (cut := self.unfinished) is None:
             raise UsageError(
@@ -192,9 +192,9 @@ class Chat:
 
         Raises UsageError when there is no turn.
 
-        >>> chat.reply("Hello!").read() != ""
-        True
-        >>> chat.take_back(), chat.messages
+        >>> talk = model.chat(max_tokens=5)
+        >>> text = talk.reply("Hello!").read()
+        >>> talk.take_back(), talk.messages
         ('Hello!', [])
         """
         turns = [at for at, message in enumerate(self.messages) if message.role == "user"]

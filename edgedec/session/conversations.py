@@ -37,7 +37,9 @@ class Conversations:
 
     Close it, or use it as a context manager.
 
-    >>> with edgedec.open("smollm2-135m", edgedec.RunConfig(conversations=2, context=512)) as two:
+    >>> greedy = edgedec.SamplingParams()
+    >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
+    >>> with edgedec.open("smollm2-135m", config) as two:
     ...     with two.conversations(max_tokens=20) as several:
     ...         answers = list(several.answers(["What is 2+2?", "Hello!"]))
     >>> answers[0].reply.text
