@@ -119,7 +119,7 @@ EXAMPLES = (
     Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.unfinished", prints=r"\w+ \w+"),
     Example(guide("python"), "model.complete", prints=r"Paris"),
-    Example(guide("python"), "SamplingParams", prints=r"\w+ \w+"),
+    Example(guide("python"), "SamplingParams(temperature", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
     Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
