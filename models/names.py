@@ -120,7 +120,7 @@ def exists(reference: str) -> bool:
 def near(text: str, names: Iterable[str], first: Collection[str] = ()) -> list[str]:
     """Return up to three names that begin with a text, else that contain it, else that are like it.
 
-    Of names that do so equally well those in ``first`` come first.
+    Names in ``first`` come before others that do so equally well.
 
     >>> near("qwen", ["smollm2-135m", "qwen2.5-coder-1.5b"])
     ['qwen2.5-coder-1.5b']

@@ -99,12 +99,13 @@ class Recording:
         """Read until that moment. Raises TimeoutError, and EOFError if the command ends before."""
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
+            ended = self._process.poll() is not None  # asked first: the last text comes before the end
             quiet = not self._read()
             if moment not in (END, PROMPT) and re.search(moment, _SEQUENCE.sub("", self._since)):
                 return
             if quiet and moment == PROMPT and READY in self._since:
                 return
-            if quiet and self._process.poll() is not None:
+            if quiet and ended:
                 if moment == END and self._process.returncode == 0:
                     return
                 raise EOFError(f"ended with status {self._process.returncode} before {moment}")
