@@ -18,7 +18,7 @@ from edgedec.cli.opening import prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
 from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
@@ -108,7 +108,7 @@ def command(
     if options["raw"]:
         options["template"] = NO_TEMPLATE
     prepare = partial(_prepare, ctx, {**options, "when_full": when_full})
-    window = ChatWindow(model, prepare, interactive=not words and seams(ctx).interactive())
+    window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
     ctx.call_on_close(window.close)
     if session_file:
         window.keep(session_file, opt.sampling_named(options))
@@ -142,7 +142,7 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
     from edgedec.cli.terminal import typed_turns
 
     window.greet()
-    home = seams(ctx).store().home if window.model.config.history else None
+    home = services(ctx).store().home if window.model.config.history else None
     try:
         for text in typed_turns(home, window.take_draft):
             try:

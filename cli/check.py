@@ -11,7 +11,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS
@@ -53,10 +53,10 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     """
     from edgedec.runtime.pairing import paired, require
 
-    store = seams(ctx).store()
+    store = services(ctx).store()
     with progress.reporter() as reporter:
         bundles = [store.ensure(name, progress=reporter) for name in (target, draft)]
-    models = seams(ctx).load(bundles[0], {draft: bundles[1]}, threads)
+    models = services(ctx).load(bundles[0], {draft: bundles[1]}, threads)
     theirs = models.target
     if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
         raise UnsupportedError(

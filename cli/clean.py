@@ -10,7 +10,7 @@ import click
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
 from edgedec.cli.remedies import hint_of
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import StorageError
 from edgedec.core.units import size
 
@@ -60,7 +60,7 @@ def command(ctx: click.Context, /, everything: bool, dry_run: bool, as_json: boo
     """
     from edgedec.models.kept import entries
 
-    home = seams(ctx).store().home
+    home = services(ctx).store().home
     chosen = set(_KINDS) if everything else {kind for kind, given in kinds.items() if given}
     found = entries(home)
     removed, failed = _removed([one for one in found if one.kind in chosen and not dry_run], ctx)
@@ -83,7 +83,7 @@ def _removed(chosen: Sequence[KeptEntry], ctx: click.Context) -> tuple[list[Kept
     """Remove entries. Returns those that are gone, and the exit status for each of the others."""
     from edgedec.models.kept import remove
 
-    home = seams(ctx).store().home
+    home = services(ctx).store().home
     gone: list[KeptEntry] = []
     failed: dict[KeptEntry, int] = {}
     for one in chosen:
@@ -100,7 +100,7 @@ def _removed(chosen: Sequence[KeptEntry], ctx: click.Context) -> tuple[list[Kept
 
 
 def _summarise(ctx: click.Context, found: Sequence[KeptEntry]) -> None:
-    home = seams(ctx).store().home
+    home = services(ctx).store().home
     if not found:
         click.echo(f"Nothing is kept in {home} beside the models.")
         return
@@ -121,7 +121,7 @@ def _document(
     ctx: click.Context, found: Sequence[KeptEntry], removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]
 ) -> dict[str, object]:
     return {
-        "home": str(seams(ctx).store().home),
+        "home": str(services(ctx).store().home),
         "kinds": summary(found),
         "entries": [
             {

@@ -9,7 +9,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None
     """
     from edgedec.cli.doctor_report import examine, measure_models, verify_models
 
-    found = examine(seams(ctx), measure=not fast)
+    found = examine(services(ctx), measure=not fast)
     if not fast:
         with progress.reporter() as report:
-            measure_models(found, seams(ctx), report)
+            measure_models(found, services(ctx), report)
     if verify:
         with progress.reporter() as report:
-            verify_models(found, seams(ctx).store(), report)
+            verify_models(found, services(ctx).store(), report)
     if as_json:
         screen.show_json({**found.sections, "problems": found.problems})
     else:

@@ -20,7 +20,7 @@ from edgedec.core.version import __version__
 from edgedec.telemetry import bandwidth, machine
 
 if TYPE_CHECKING:
-    from edgedec.cli.seams import Kernels, Seams
+    from edgedec.cli.services import Kernels, Services
     from edgedec.core.progress import Progress
     from edgedec.models import Store
 
@@ -44,7 +44,7 @@ class Findings:
             self.problems.append(f"{name}: {error}")
 
 
-def examine(seams: Seams, *, measure: bool) -> Findings:
+def examine(services: Services, *, measure: bool) -> Findings:
     """Examine every part, in the order it is shown.
 
     ``measure``: the memory bandwidth too, which takes a moment.
@@ -53,11 +53,11 @@ def examine(seams: Seams, *, measure: bool) -> Findings:
     here = machine.describe()
     found.add("machine", here.as_json)
     found.add("versions", lambda: {"edgedec": __version__, **_versions()})
-    found.add("kernels", lambda: _kernels(seams.kernels()))
+    found.add("kernels", lambda: _kernels(services.kernels()))
     found.add("onnxruntime", _onnxruntime)
-    found.add("bandwidth", lambda: _bandwidth(seams, here.cores) if measure else [])
-    found.add("store", lambda: _store(seams))
-    found.add("kept", lambda: _kept(seams) if found.sections["store"] else None)
+    found.add("bandwidth", lambda: _bandwidth(services, here.cores) if measure else [])
+    found.add("store", lambda: _store(services))
+    found.add("kept", lambda: _kept(services) if found.sections["store"] else None)
     if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
         found.problems.append(f"store: only {free / 1e9:.1f} GB free on its disk")
     return found
@@ -76,7 +76,7 @@ def verify_models(found: Findings, store: Store, report: Progress) -> None:
             found.problems.append(f"{one.name}: {error}")
 
 
-def measure_models(found: Findings, seams: Seams, report: Progress) -> None:
+def measure_models(found: Findings, services: Services, report: Progress) -> None:
     """Add to each installed model the ``speed`` that it has now; a model that does not run is a problem.
 
     None for a model that is larger than the free memory.
@@ -86,24 +86,24 @@ def measure_models(found: Findings, seams: Seams, report: Progress) -> None:
         return
     free = (found.sections["machine"] or {}).get("memory_available_bytes")
     done, total = 0, sum(model["bytes"] for model in models.values())
-    store = seams.store()
+    store = services.store()
     for one in store.list():
         report("speed", done, total)
         try:
             fits = free is None or one.bytes < free
-            models[one.name]["speed"] = _speed(seams, one.path, store.home) if fits else None
+            models[one.name]["speed"] = _speed(services, one.path, store.home) if fits else None
         except (EdgeDecError, OSError, ImportError) as error:
             found.problems.append(f"{one.name}: {error}")
         done += one.bytes
     report("speed", total, total)
 
 
-def _speed(seams: Seams, bundle: Path, home: Path) -> dict[str, float]:
+def _speed(services: Services, bundle: Path, home: Path) -> dict[str, float]:
     from edgedec.runtime.drafting import MOST_DRAFTED
     from edgedec.runtime.speeds import PredictedSpeeds, costs_now
 
-    model = seams.load(bundle, {}, None).target
-    costs = costs_now(model, ("fp16",), home, notice=None, clock=seams.clock)
+    model = services.load(bundle, {}, None).target
+    costs = costs_now(model, ("fp16",), home, notice=None, clock=services.clock)
     return PredictedSpeeds.of(costs.curves["fp16"], MOST_DRAFTED).as_json()
 
 
@@ -132,13 +132,13 @@ def _onnxruntime() -> dict[str, object]:
     return {"version": onnxruntime.__version__, "providers": onnxruntime.get_available_providers()}
 
 
-def _bandwidth(seams: Seams, cores: int) -> list[dict[str, float]]:
-    measured = bandwidth.measure(seams.bandwidth, (1, cores))
+def _bandwidth(services: Services, cores: int) -> list[dict[str, float]]:
+    measured = bandwidth.measure(services.bandwidth, (1, cores))
     return [{"threads": one.threads, "gb_per_s": round(one.gb_per_s, 2)} for one in measured]
 
 
-def _store(seams: Seams) -> dict[str, object]:
-    store = seams.store()
+def _store(services: Services) -> dict[str, object]:
+    store = services.store()
     models = [{"name": model.name, "bytes": model.bytes} for model in store.list()]
     return {
         "home": str(store.home),
@@ -148,13 +148,13 @@ def _store(seams: Seams) -> dict[str, object]:
     }
 
 
-def _kept(seams: Seams) -> dict[str, object]:
+def _kept(services: Services) -> dict[str, object]:
     """Return the files in the store beside the models: by kind, and those that are of none."""
     from edgedec.cli.clean import summary
     from edgedec.models.kept import entries, nbytes, others
     from edgedec.session.session_file import is_session
 
-    home = seams.store().home
+    home = services.store().home
     strange = [
         {"path": str(path), "bytes": nbytes(path), "session": is_session(path)} for path in others(home)
     ]

@@ -11,7 +11,7 @@ from edgedec.bench.harness.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 from edgedec.export import BACKENDS, QUANTS
@@ -85,7 +85,7 @@ def command(
     text = read_text(calibrate) if calibrate else None
     quant = ",".join(quants) or None
     with progress.reporter() as report:
-        manifest = seams(ctx).export(
+        manifest = services(ctx).export(
             source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
         )
     if manifest.kind == "gguf":

@@ -12,7 +12,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 
@@ -51,7 +51,7 @@ def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) 
     """
     from edgedec.models.catalogue import CATALOGUE
 
-    store = seams(ctx).store()
+    store = services(ctx).store()
     installed = store.list()
     if as_json:
         screen.show_json(_document(str(store.home), installed, CATALOGUE))

@@ -10,7 +10,7 @@ import click
 
 from edgedec.cli import contradictions, progress
 from edgedec.cli.options import sampling_named
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
@@ -49,7 +49,7 @@ def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
     from edgedec.api import fetch
 
     with progress.reporter() as report:
-        return fetch(name, config, seams(ctx).store(), report)
+        return fetch(name, config, services(ctx).store(), report)
 
 
 def prepare_model(
@@ -62,7 +62,7 @@ def prepare_model(
     """
     from edgedec import api
 
-    given = seams(ctx)
+    given = services(ctx)
     bundles = fetch_bundles(ctx, name, config)
 
     def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:

@@ -15,7 +15,7 @@ from edgedec.cli.opening import fetch_bundles, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.cli.speed_words import spoken
 from edgedec.core.units import size
 from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
@@ -92,7 +92,7 @@ def command(
         check_plot(plot)
     config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
     bundles = fetch_bundles(ctx, model, config)
-    models = seams(ctx).load(bundles.target, bundles.drafts, config.threads)
+    models = services(ctx).load(bundles.target, bundles.drafts, config.threads)
     if batch > 1:
         check_batch(models.target, batch, config.drafting)
     budget = plan_memory(models, config)
@@ -126,7 +126,7 @@ def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunCon
 
     found = plans(budget.facts, budget.wanted, elastic=config.context is None)
     kinds = tuple(dict.fromkeys([budget.choice.kv, *(plan.choice.kv for plan in found)]))
-    costs = costs_now(model, kinds, seams(ctx).store().home, notice=notice, clock=seams(ctx).clock)
+    costs = costs_now(model, kinds, services(ctx).store().home, notice=notice, clock=services(ctx).clock)
     load = f", load {costs.load:.1f}" if costs.load is not None else ""
     title = f"{model.name}, {model.isa}, {model.threads} threads{load}"
     memory = config.memory_bytes

@@ -9,7 +9,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 
@@ -53,7 +53,7 @@ def command(
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
     complete.
     """
-    store = seams(ctx).store()
+    store = services(ctx).store()
     if source is not None:
         if keep_source:
             raise UsageError("--keep-source is for downloads, and --file makes none", hint="leave one out")

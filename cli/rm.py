@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 
 
 @click.command(
@@ -20,4 +20,4 @@ def command(ctx: click.Context, names: tuple[str, ...]) -> None:
 
     Nothing is removed if one of the names is unknown. `edgedec clean` removes everything else that is kept.
     """
-    seams(ctx).store().remove(*names, removed=lambda name: click.echo(f"removed {name}"))
+    services(ctx).store().remove(*names, removed=lambda name: click.echo(f"removed {name}"))

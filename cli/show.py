@@ -12,7 +12,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.list import about_size, columns, rounded
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError
 from edgedec.core.units import size
 
@@ -82,7 +82,7 @@ def command(ctx: click.Context, name: str, as_json: bool) -> None:
 
     NAME is an installed model, or one that `edgedec list --all` shows.
     """
-    known = find(seams(ctx).store(), name)
+    known = find(services(ctx).store(), name)
     if as_json:
         screen.show_json(_document(known))
         return

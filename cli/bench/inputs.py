@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli.progress import reporter
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 def find_bundle(ctx: click.Context, model: str) -> Path:
     """Return the bundle of a model as ``-m`` names it; pull or export it first where it is missing."""
     with reporter() as report:
-        return seams(ctx).store().ensure(model, progress=report)
+        return services(ctx).store().ensure(model, progress=report)
 
 
 def home(ctx: click.Context) -> str:
     """Return the folder that keeps models and pass costs."""
-    return str(seams(ctx).store().home)
+    return str(services(ctx).store().home)
 
 
 def find_draft_models(ctx: click.Context, drafts: Sequence[str]) -> dict[str, str]:
@@ -56,7 +56,7 @@ def peer_run(
     from edgedec.bench.harness.runtimes import PeerRun
 
     gguf = _find_gguf(options, manifest)
-    cache = seams(ctx).store().home / "peers" / str(manifest.source["sha256"])[:16]
+    cache = services(ctx).store().home / "peers" / str(manifest.source["sha256"])[:16]
     return PeerRun(gguf, options.chosen_threads, context, cache, options.pythons, all_rows)
 
 

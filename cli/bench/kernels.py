@@ -17,7 +17,7 @@ from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, last_options, peer_options
 from edgedec.cli.opening import open_model
 from edgedec.cli.rare import Command
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 
@@ -105,7 +105,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     from edgedec.runtime.drafting import OFF
     from edgedec.telemetry.bandwidth import measure
 
-    given = seams(ctx)
+    given = services(ctx)
     names = options.peer_names(WITH_PASSES, "cannot take tokens back after a pass")
     bundle = inputs.find_bundle(ctx, options.model)
     context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))

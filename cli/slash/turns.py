@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from edgedec.cli.seams import seams
+from edgedec.cli.services import services
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import ContextFullError, NotFoundError, UsageError
 from edgedec.core.units import size
@@ -133,4 +133,4 @@ def model(context: Context, argument: str) -> None:
 
 def installed(words: list[str]) -> Iterable[str]:
     """Return the names of installed models."""
-    return [one.name for one in seams(click.get_current_context()).store().list()]
+    return [one.name for one in services(click.get_current_context()).store().list()]

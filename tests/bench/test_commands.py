@@ -16,7 +16,7 @@ from edgedec.bench.harness import runtimes
 from edgedec.bench.studies.kernels import weight_bytes_per_pass
 from edgedec.cli.bench import STUDIES, Study
 from edgedec.cli.bench.options import PeerOptions
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.bench.support import Fakes
@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bench(folder: Path, *args: str) -> Result:
-    seams = Seams(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
-    return run(seams, "bench", *args)
+    services = Services(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
+    return run(services, "bench", *args)
 
 
 def report(result: Result) -> dict[str, Any]:

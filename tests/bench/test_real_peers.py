@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgedec.bench.harness.runtimes import OTHERS
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.cli.support import run
@@ -44,9 +44,9 @@ def drafts(folder: Path, *args: str) -> dict[str, Any]:
     pythons = os.environ.get("EDGEDEC_TEST_PEERS")
     assert pythons, "set EDGEDEC_TEST_PEERS to the interpreters of the peers"
     given = [word for python in pythons.split(",") for word in ("--peer-python", python)]
-    seams = Seams(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
+    services = Services(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
     model = ["-m", str(folder / "bundle"), "--gguf", str(_gguf()), "--json"]
-    result = run(seams, "bench", *args, *model, *given)
+    result = run(services, "bench", *args, *model, *given)
     assert result.exit_code == 0, result.output
     facts: dict[str, Any] = json.loads(result.stdout)
     return facts

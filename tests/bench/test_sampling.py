@@ -57,6 +57,6 @@ def test_settings_are_compared(home: Home, bundle: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("wrong", ["hot", "temperature=hot", "heat=1", "temperature=-1", "top_k=1.5"])
 def test_a_setting_that_is_none_is_refused_before_a_model_is_opened(home: Home, wrong: str) -> None:
     home.path.mkdir()
-    assert_one_line(run(home.seams(), "bench", "sampling", "--try", wrong), 2)
-    assert_one_line(run(home.seams(), "bench", "sampling", "--answers"), 2, "--answers needs questions")
+    assert_one_line(run(home.services(), "bench", "sampling", "--try", wrong), 2)
+    assert_one_line(run(home.services(), "bench", "sampling", "--answers"), 2, "--answers needs questions")
     assert home.opened == []

@@ -10,7 +10,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from edgedec.cli.app import app
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.models import Store
 from edgedec.runtime.loaded_model import LoadedModels
 from tests.fixtures.ready import Ready
@@ -32,13 +32,13 @@ class Home:
         (bundle / "weights.bin").write_bytes(b"\0" * (size - 2))
         return bundle
 
-    def seams(self, model: Ready | None = None, **others: Any) -> Seams:
+    def services(self, model: Ready | None = None, **others: Any) -> Services:
         def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
             return model.models
 
-        return Seams(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
+        return Services(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
 
     def parrot(self, *replies: str, **options: Any) -> Ready:
         self.path.mkdir(exist_ok=True)
@@ -46,10 +46,10 @@ class Home:
 
 
 def run(
-    seams: Seams | None, *args: str, stdin: str | bytes | None = None, env: dict[str, str] | None = None
+    services: Services | None, *args: str, stdin: str | bytes | None = None, env: dict[str, str] | None = None
 ) -> Result:
     """One invocation; errors end in an exit status here exactly as they do for a user."""
-    return CliRunner().invoke(app, list(args), input=stdin, obj=seams, env=env)
+    return CliRunner().invoke(app, list(args), input=stdin, obj=services, env=env)
 
 
 def assert_one_line(result: Result, status: int, *words: str) -> None:

@@ -11,13 +11,13 @@ from tests.cli.support import Home, assert_one_line, run
 
 def test_every_line_is_a_turn(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Hello.", "Bye.")), "chat", stdin="Hi\n\nSee you")
+    result = run(home.services(home.parrot("Hello.", "Bye.")), "chat", stdin="Hi\n\nSee you")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Hello.\nBye.\n", "")
 
 
 def test_no_input_is_no_turn(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot()), "chat", stdin="")
+    result = run(home.services(home.parrot()), "chat", stdin="")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
@@ -25,11 +25,12 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
     home.install()
     talk = home.path / "talk.json"
     model = home.parrot("Hello.", "Again.")
-    first = run(home.seams(model), "chat", "--temperature", "0.5", "--seed", "3", stdin=f"Hi\n/save {talk}\n")
+    drawn = ("--temperature", "0.5", "--seed", "3")
+    first = run(home.services(model), "chat", *drawn, stdin=f"Hi\n/save {talk}\n")
     assert first.stderr == f"Saved 1 turn to {talk}.\n"
     document = json.loads(talk.read_bytes().splitlines()[1])
     assert [message["content"] for message in document["messages"]] == ["Hi", "Hello."]
-    second = run(home.seams(model), "chat", stdin=f"/load {talk}\nMore\n")
+    second = run(home.services(model), "chat", stdin=f"/load {talk}\nMore\n")
     assert second.stdout == "Again.\n"
     assert second.stderr == f"Loaded 1 turn from {talk} (temperature 0.5, seed 3).\n"
 
@@ -37,7 +38,7 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
 def test_reset_system_stats_help_and_quit(home: Home) -> None:
     home.install()
     lines = "/system|/system Be brief.|/system|Hi|/reset|Hi|/stats|/help|/quit|Lost".replace("|", "\n")
-    result = run(home.seams(home.parrot("Hello.")), "chat", stdin=lines)
+    result = run(home.services(home.parrot("Hello.")), "chat", stdin=lines)
     assert (result.exit_code, result.stdout) == (0, "Hello.\nHello.\n")
     said = result.stderr
     assert "System message: none\n" in said
@@ -46,18 +47,18 @@ def test_reset_system_stats_help_and_quit(home: Home) -> None:
     assert re.search(r"^kv_cache .* MB$", said, re.MULTILINE)
     assert "drafts    off\n" in said
     assert "/load FILE" in said
-    removed = run(home.seams(home.parrot()), "chat", "--system", "Hm", stdin="/system -\n/system")
+    removed = run(home.services(home.parrot()), "chat", "--system", "Hm", stdin="/system -\n/system")
     assert removed.stderr.endswith("System message: none\n")
 
 
 def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:
     home.install()
     model = home.parrot(chat=False, speak=lambda context: context[-1])
-    asked = run(home.seams(model), "chat", "--max-tokens", "2", stdin="z\n")
+    asked = run(home.services(model), "chat", "--max-tokens", "2", stdin="z\n")
     assert_one_line(asked, 2, "parrot is a base model", "--raw", "--template FILE")
-    result = run(home.seams(model), "chat", "--raw", "--max-tokens", "2", stdin="z\n")
+    result = run(home.services(model), "chat", "--raw", "--max-tokens", "2", stdin="z\n")
     assert (result.stdout, result.stderr) == ("zz\n", "")
-    refused = run(home.seams(model), "chat", "--raw", stdin="/system x\n")
+    refused = run(home.services(model), "chat", "--raw", stdin="/system x\n")
     assert refused.exit_code == 2
     assert "parrot has no chat template, so no system message either" in refused.stderr
 
@@ -70,8 +71,8 @@ def test_a_template_from_a_file_comes_before_the_model_s_own(home: Home, tmp_pat
     file.write_text("{% for message in messages %}{{ message.content }}q{% endfor %}")
     model = home.parrot(chat=chat, speak=lambda context: context[-1])
     options = ("--template", str(file), "--max-tokens", "2")
-    assert run(home.seams(model), "chat", *options, stdin="z\n").stdout == "qq\n"
-    assert run(home.seams(model), "generate", *options, "-p", "z").stdout == "qq\n"
+    assert run(home.services(model), "chat", *options, stdin="z\n").stdout == "qq\n"
+    assert run(home.services(model), "generate", *options, "-p", "z").stdout == "qq\n"
 
 
 @pytest.mark.parametrize(
@@ -93,25 +94,25 @@ def test_a_template_from_a_file_is_not_trusted(
     file = tmp_path / "template.jinja"
     if content is not None:
         file.write_bytes(content)
-    result = run(home.seams(home.parrot("Hello.")), "chat", "--template", str(file), stdin="Hi\n")
+    result = run(home.services(home.parrot("Hello.")), "chat", "--template", str(file), stdin="Hi\n")
     assert_one_line(result, status, words)
 
 
 def test_errors_end_a_pipe(home: Home) -> None:
     home.install()
-    seams = home.seams(home.parrot("Hello."))
-    assert_one_line(run(seams, "chat", stdin="/frobnicate now\nHi\n"), 2, "unknown command /frobnicate")
-    assert_one_line(run(seams, "chat", stdin="/save\n"), 2, "/save needs the name of a file")
-    assert_one_line(run(seams, "chat", stdin=f"/load {home.path / 'none.json'}\n"), 3, "no such file")
-    assert_one_line(run(seams, "chat", stdin="word " * 1000), 8, "the context holds 400")
-    assert_one_line(run(seams, "chat", stdin=b"\xff\xfe\n"), 2, "line 1 of standard input is not")
-    assert_one_line(run(seams, "chat", "--threads", "0", stdin="Hi"), 2, "--threads")
-    assert_one_line(run(seams, "chat", "-m", "nothing", stdin="Hi"), 3, "nothing")
+    services = home.services(home.parrot("Hello."))
+    assert_one_line(run(services, "chat", stdin="/frobnicate now\nHi\n"), 2, "unknown command /frobnicate")
+    assert_one_line(run(services, "chat", stdin="/save\n"), 2, "/save needs the name of a file")
+    assert_one_line(run(services, "chat", stdin=f"/load {home.path / 'none.json'}\n"), 3, "no such file")
+    assert_one_line(run(services, "chat", stdin="word " * 1000), 8, "the context holds 400")
+    assert_one_line(run(services, "chat", stdin=b"\xff\xfe\n"), 2, "line 1 of standard input is not")
+    assert_one_line(run(services, "chat", "--threads", "0", stdin="Hi"), 2, "--threads")
+    assert_one_line(run(services, "chat", "-m", "nothing", stdin="Hi"), 3, "nothing")
 
 
 def test_a_turn_that_fails_prints_nothing(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Hello.")), "chat", stdin="Hi\n" + "word " * 1000)
+    result = run(home.services(home.parrot("Hello.")), "chat", stdin="Hi\n" + "word " * 1000)
     assert (result.exit_code, result.stdout) == (8, "Hello.\n")
 
 
@@ -119,15 +120,15 @@ def test_a_full_context(home: Home) -> None:
     """Old turns are dropped, in one line; or the chat stops, in one line."""
     home.install()
     letter = home.parrot().tokenizer.encode("a", add_bos=False)[0]
-    seams = home.seams(home.parrot(speak=lambda context: letter))
+    services = home.services(home.parrot(speak=lambda context: letter))
     turns = "".join(f"{'abcdefgh'[turn] * 60}\n" for turn in range(8))
-    dropped = run(seams, "chat", "--max-tokens", "9", "--system", "Hm", stdin=turns)
+    dropped = run(services, "chat", "--max-tokens", "9", "--system", "Hm", stdin=turns)
     assert (dropped.exit_code, dropped.stdout) == (0, "aaaaaaaaa\n" * 8)
     lines = dropped.stderr.splitlines()
     assert 1 < len(lines) < 8
     told = r"context is full: dropped the oldest (turn|\d turns); the system message stays"
     assert all(re.fullmatch(told, line) for line in lines)
-    stopped = run(seams, "chat", "--max-tokens", "9", "--when-full", "stop", stdin=turns)
+    stopped = run(services, "chat", "--max-tokens", "9", "--when-full", "stop", stdin=turns)
     assert (stopped.exit_code, len(stopped.stderr.splitlines())) == (8, 1)
     assert "tokens, and the context holds 400" in stopped.stderr
 
@@ -135,7 +136,7 @@ def test_a_full_context(home: Home) -> None:
 def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
     home.install()
     talk = home.path / "talk.json"
-    result = run(home.seams(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
+    result = run(home.services(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
     assert (result.exit_code, result.stderr) == (0, f"Saved 0 turns to {talk}.\n")
     assert json.loads(talk.read_bytes().splitlines()[1])["messages"] == [
         {"role": "system", "content": "b\ufffd"}
@@ -144,13 +145,13 @@ def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
 
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
     home.install()
-    assert run(home.seams(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"
+    assert run(home.services(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"
 
 
 def test_trace_can_be_switched(home: Home) -> None:
     home.install()
     lines = "/trace on\nHi\n/trace off\nHi\n/trace maybe\n"
-    result = run(home.seams(home.parrot("ab", "cd")), "chat", stdin=lines)
+    result = run(home.services(home.parrot("ab", "cd")), "chat", stdin=lines)
     assert result.stdout == "ab\ncd\n"
     said = result.stderr.splitlines()
     assert said[0] == "Trace on. Nothing is drafted: --draft auto."

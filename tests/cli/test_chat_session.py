@@ -31,10 +31,10 @@ def test_the_next_chat_goes_on(home: Home) -> None:
     home.install()
     talk = str(home.path / "talk")
     model = home.parrot("Hello.", "Again.", "Bye.")
-    first = run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
+    first = run(home.services(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
     assert (first.exit_code, first.stdout, first.stderr) == (0, "Hello.\n", "")
     assert said(Path(talk)) == ["Be brief.", "Hi", "Hello."]
-    second = run(home.seams(model), "chat", "--session", talk, stdin="More\nAnd more\n")
+    second = run(home.services(model), "chat", "--session", talk, stdin="More\nAnd more\n")
     assert (second.exit_code, second.stdout, second.stderr) == (0, "Again.\nBye.\n", "")
     assert said(Path(talk)) == ["Be brief.", "Hi", "Hello.", "More", "Again.", "And more", "Bye."]
 
@@ -43,7 +43,8 @@ def test_the_file_is_written_after_every_turn(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
     lines = f"Hi\n/save {home.path / 'copy'}\nMore\n"
-    run(home.seams(home.parrot("Hello.", "Again.")), "chat", "--session", str(talk), stdin=lines + "/oops\n")
+    model = home.parrot("Hello.", "Again.")
+    run(home.services(model), "chat", "--session", str(talk), stdin=lines + "/oops\n")
     assert said(talk) == ["Hi", "Hello.", "More", "Again."]
     assert said(home.path / "copy") == ["Hi", "Hello."]
 
@@ -52,11 +53,11 @@ def test_a_conversation_that_stays_as_it_was_is_not_written_again(home: Home) ->
     home.install()
     talk = home.path / "talk"
     model = home.parrot("Hello.")
-    run(home.seams(model), "chat", "--session", str(talk), "--seed", "5", stdin="Hi\n")
+    run(home.services(model), "chat", "--session", str(talk), "--seed", "5", stdin="Hi\n")
     before = talk.stat()
-    run(home.seams(model), "chat", "--session", str(talk), stdin="/stats\n/help\n")
+    run(home.services(model), "chat", "--session", str(talk), stdin="/stats\n/help\n")
     assert talk.stat().st_ino == before.st_ino
-    run(home.seams(model), "chat", "--session", str(talk), stdin="/reset\n")
+    run(home.services(model), "chat", "--session", str(talk), stdin="/reset\n")
     assert said(talk) == []
 
 
@@ -64,8 +65,8 @@ def test_the_command_line_comes_before_what_was_saved(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
     model = home.parrot("Hello.", "Again.")
-    run(home.seams(model), "chat", "--session", str(talk), "--seed", "5", "--top-k", "9", stdin="Hi\n")
-    run(home.seams(model), "chat", "--session", str(talk), "--top-k", "3", stdin="More\n")
+    run(home.services(model), "chat", "--session", str(talk), "--seed", "5", "--top-k", "9", stdin="Hi\n")
+    run(home.services(model), "chat", "--session", str(talk), "--top-k", "3", stdin="More\n")
     params = document(talk)["params"]
     assert (params["seed"], params["top_k"]) == (5, 3)
 
@@ -74,11 +75,11 @@ def test_another_system_message_is_refused(home: Home) -> None:
     home.install()
     talk = str(home.path / "talk")
     model = home.parrot("Hello.", "Again.")
-    run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
-    same = run(home.seams(model), "chat", "--session", talk, "--system", "Be brief.", stdin="More\n")
+    run(home.services(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
+    same = run(home.services(model), "chat", "--session", talk, "--system", "Be brief.", stdin="More\n")
     assert same.stdout == "Again.\n"
     before = Path(talk).read_bytes()
-    other = run(home.seams(model), "chat", "--session", talk, "--system", "Be long.", stdin="More\n")
+    other = run(home.services(model), "chat", "--session", talk, "--system", "Be long.", stdin="More\n")
     assert_one_line(other, 2, "has another system message", "--system")
     assert Path(talk).read_bytes() == before
 
@@ -86,15 +87,15 @@ def test_another_system_message_is_refused(home: Home) -> None:
 def test_a_broken_file_is_refused_and_stays(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
-    seams = home.seams(home.parrot("Hello."))
-    run(seams, "chat", "--session", str(talk), stdin="Hi\n")
+    services = home.services(home.parrot("Hello."))
+    run(services, "chat", "--session", str(talk), stdin="Hi\n")
     broken = talk.read_bytes()[:-3]
     talk.write_bytes(broken)
     assert_one_line(
-        run(seams, "chat", "--session", str(talk), stdin="Hi\n"), 4, "talk is truncated or damaged"
+        run(services, "chat", "--session", str(talk), stdin="Hi\n"), 4, "talk is truncated or damaged"
     )
     assert talk.read_bytes() == broken
-    assert_one_line(run(seams, "chat", "--session", str(home.path), stdin="Hi\n"), 2, "is not a file")
+    assert_one_line(run(services, "chat", "--session", str(home.path), stdin="Hi\n"), 2, "is not a file")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_opened(
 
     monkeypatch.setattr("edgedec.session.session_file.os.open", guarded)
     before = sorted(tmp_path.rglob("*"))
-    result = run(home.seams(home.parrot("No.")), "chat", "--session", str(tmp_path / place), stdin="Hi\n")
+    result = run(home.services(home.parrot("No.")), "chat", "--session", str(tmp_path / place), stdin="Hi\n")
     assert_one_line(result, status, *words)
     assert home.opened == []
     assert sorted(path for path in tmp_path.rglob("*") if home.path not in path.parents) == [
@@ -140,14 +141,14 @@ def test_a_tilde_is_the_user_s_home_as_in_save(
 ) -> None:
     home.install()
     monkeypatch.setenv("HOME", str(tmp_path))
-    run(home.seams(home.parrot("Yes.")), "chat", "--session", "~/talk", stdin="Hi\n")
+    run(home.services(home.parrot("Yes.")), "chat", "--session", "~/talk", stdin="Hi\n")
     assert said(tmp_path / "talk") == ["Hi", "Yes."]
 
 
 def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
     home.install()
     place = tmp_path / "new" / "talk"
-    result = run(home.seams(home.parrot("Yes.")), "chat", stdin=f"Hi\n/save {place}\n")
+    result = run(home.services(home.parrot("Yes.")), "chat", stdin=f"Hi\n/save {place}\n")
     assert (result.exit_code, result.stdout) == (3, "Yes.\n")
     assert "there is no folder" in result.stderr
     assert not place.parent.exists()
@@ -156,9 +157,9 @@ def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
 def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) -> None:
     home.install()
     talk, other = home.path / "talk", home.path / "other"
-    seams = home.seams(home.parrot("Hello.", "Again."))
-    run(seams, "chat", stdin=f"Hi\n/save {other}\n")
-    result = run(seams, "chat", "--session", str(talk), stdin=f"Ho\n/load {other}\n")
+    services = home.services(home.parrot("Hello.", "Again."))
+    run(services, "chat", stdin=f"Hi\n/save {other}\n")
+    result = run(services, "chat", "--session", str(talk), stdin=f"Ho\n/load {other}\n")
     assert (result.exit_code, result.stdout) == (2, "Hello.\n")
     assert f"this chat is kept in {talk}" in result.stderr
     assert said(talk) == ["Ho", "Hello."]
@@ -170,12 +171,12 @@ def test_a_full_disk_costs_one_line_and_the_conversation_goes_on(
 ) -> None:
     home.install()
     talk = home.path / "talk"
-    seams = home.seams(home.parrot("Hello.", "Again.", "Bye."))
-    run(seams, "chat", "--session", str(talk), stdin="Hi\n")
+    services = home.services(home.parrot("Hello.", "Again.", "Bye."))
+    run(services, "chat", "--session", str(talk), stdin="Hi\n")
     before = talk.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
-        result = run(seams, "chat", "--session", str(talk), stdin=turns)
+        result = run(services, "chat", "--session", str(talk), stdin=turns)
     assert (result.exit_code, result.stdout) == (7, "Again.\nBye.\n"[: 7 * turns.count("\n")])
     (line,) = result.stderr.splitlines()
     assert "no space left on the disk while writing" in line
@@ -194,8 +195,8 @@ def test_a_disk_that_fills_again_costs_another_line(home: Home, monkeypatch: pyt
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", sometimes_full)
-    talk, seams = home.path / "talk", home.seams(home.parrot("One.", "Two.", "Three."))
-    result = run(seams, "chat", "--session", str(talk), stdin="a\nb\nc\n")
+    talk, services = home.path / "talk", home.services(home.parrot("One.", "Two.", "Three."))
+    result = run(services, "chat", "--session", str(talk), stdin="a\nb\nc\n")
     assert result.exit_code == 7
     assert len(result.stderr.splitlines()) == 2
     assert said(talk) == ["a", "One.", "b", "Two."]
@@ -205,9 +206,9 @@ def test_a_chat_behind_a_link_keeps_the_link(home: Home) -> None:
     home.install()
     talk, link = home.path / "talk", home.path / "link"
     link.symlink_to(talk)
-    seams = home.seams(home.parrot("Hello.", "Again."))
+    services = home.services(home.parrot("Hello.", "Again."))
     for line in ("Hi\n", "More\n"):
-        run(seams, "chat", "--session", str(link), stdin=line)
+        run(services, "chat", "--session", str(link), stdin=line)
         assert link.is_symlink()
     assert said(talk) == ["Hi", "Hello.", "More", "Again."]
 
@@ -216,11 +217,11 @@ def test_a_model_takes_up_its_cache(home: Home, tmp_path: Path) -> None:
     home.install()
     talk, bundle = home.path / "talk", tiny_bundle(tmp_path)
     arguments = ("chat", "--session", str(talk), "--max-tokens", "8", "--draft", "off")
-    whole = run(home.seams(opened(bundle)[0]), *arguments, "--seed", "1", stdin="Hi\nMore\n")
+    whole = run(home.services(opened(bundle)[0]), *arguments, "--seed", "1", stdin="Hi\nMore\n")
     talk.unlink()
-    run(home.seams(opened(bundle)[0]), *arguments, stdin="Hi\n")
+    run(home.services(opened(bundle)[0]), *arguments, stdin="Hi\n")
     cached = len(document(talk)["cache"]["tokens"])
     assert talk.stat().st_size > cached * 2 * 2 * 2 * 16 * 2
-    again = run(home.seams(opened(bundle)[0]), *arguments, stdin="More\n/stats\n")
+    again = run(home.services(opened(bundle)[0]), *arguments, stdin="More\n/stats\n")
     assert whole.stdout.endswith(again.stdout)
     assert f"{cached} reused" in again.stderr

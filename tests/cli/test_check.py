@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.core.files import sha256_of
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
@@ -28,13 +28,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def seams(models: Path) -> Seams:
-    return Seams(store=lambda: Store(models / "home"), interactive=lambda: False)
+def services(models: Path) -> Services:
+    return Services(store=lambda: Store(models / "home"), interactive=lambda: False)
 
 
-def generate(seams: Seams, models: Path, *args: str) -> dict[str, object]:
+def generate(services: Services, models: Path, *args: str) -> dict[str, object]:
     fixed = ("-m", str(models / "target.gguf"), "-p", "hello the world", "--max-tokens", "40", "--json")
-    result = run(seams, "generate", *fixed, *args)
+    result = run(services, "generate", *fixed, *args)
     assert result.exit_code == 0, result.stderr
     document: dict[str, object] = json.loads(result.stdout)
     return document
@@ -43,11 +43,11 @@ def generate(seams: Seams, models: Path, *args: str) -> dict[str, object]:
 @pytest.mark.parametrize("draft", ["same", "other"])
 @pytest.mark.parametrize("temperature", ["0", "0.8"])
 def test_a_model_drafts_and_changes_no_token(
-    seams: Seams, models: Path, draft: str, temperature: str
+    services: Services, models: Path, draft: str, temperature: str
 ) -> None:
     name = str(models / f"{draft}.gguf")
-    plain = generate(seams, models, "--temperature", temperature)
-    drafted = generate(seams, models, "--temperature", temperature, "--draft", f"auto,{name}")
+    plain = generate(services, models, "--temperature", temperature)
+    drafted = generate(services, models, "--temperature", temperature, "--draft", f"auto,{name}")
     assert drafted["tokens"] == plain["tokens"]
     stats = drafted["stats"]
     assert isinstance(stats, dict)
@@ -57,8 +57,8 @@ def test_a_model_drafts_and_changes_no_token(
     assert weights < stats["draft_bytes"][name] < 10 * weights
 
 
-def test_a_pair_with_the_same_vocabulary(seams: Seams, models: Path) -> None:
-    result = run(seams, "check", str(models / "target.gguf"), str(models / "same.gguf"))
+def test_a_pair_with_the_same_vocabulary(services: Services, models: Path) -> None:
+    result = run(services, "check", str(models / "target.gguf"), str(models / "same.gguf"))
     assert result.exit_code == 0, result.stderr
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert list(lines) == ["target", "draft", "vocabulary", "memory", "pass", "verdict"]
@@ -68,14 +68,14 @@ def test_a_pair_with_the_same_vocabulary(seams: Seams, models: Path) -> None:
     assert "context 128" in lines["draft"]
 
 
-def test_a_pair_with_other_vocabularies(seams: Seams, models: Path) -> None:
-    result = run(seams, "check", str(models / "target.gguf"), str(models / "other.gguf"))
+def test_a_pair_with_other_vocabularies(services: Services, models: Path) -> None:
+    result = run(services, "check", str(models / "target.gguf"), str(models / "other.gguf"))
     assert result.exit_code == 0, result.stderr
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert "another one" in lines["vocabulary"]
     assert "0 is '<|endoftext|>' and '<pad>'" in lines["ids"]
     document = json.loads(
-        run(seams, "check", str(models / "target.gguf"), str(models / "other.gguf"), "--json").stdout
+        run(services, "check", str(models / "target.gguf"), str(models / "other.gguf"), "--json").stdout
     )
     assert document["same_vocabulary"] is False
     assert document["differing"] > 300
@@ -94,10 +94,10 @@ def test_a_pair_that_cannot_work_is_one_line(home: Home, models: Path) -> None:
     store = Store(models / "home")
     shutil.copytree(store.ensure(str(models / "same.gguf")), blind)
     lame(blind)
-    seams = Seams(store=lambda: store, interactive=lambda: False)
+    services = Services(store=lambda: store, interactive=lambda: False)
     refused = ("cannot draft", "'T' is unknown")
-    assert_one_line(run(seams, "check", str(models / "target.gguf"), str(blind)), 5, *refused)
-    result = run(seams, "generate", "-m", str(models / "target.gguf"), "-p", "x", "--draft", str(blind))
+    assert_one_line(run(services, "check", str(models / "target.gguf"), str(blind)), 5, *refused)
+    result = run(services, "generate", "-m", str(models / "target.gguf"), "-p", "x", "--draft", str(blind))
     assert_one_line(result, 5, *refused)
 
 
@@ -123,37 +123,37 @@ def lame(bundle: Path) -> None:
     Manifest.load(bundle)
 
 
-def test_a_drafter_without_trees_drafts_chains(seams: Seams, models: Path, tmp_path: Path) -> None:
+def test_a_drafter_without_trees_drafts_chains(services: Services, models: Path, tmp_path: Path) -> None:
     """A bundle made with optimum."""
     decoder = str(write_decoder_bundle(tmp_path / "decoder"))
-    result = run(seams, "check", str(models / "target.gguf"), decoder)
+    result = run(services, "check", str(models / "target.gguf"), decoder)
     assert result.exit_code == 0, result.stderr
     assert "chains only" in result.stdout
-    assert generate(seams, models, "-m", decoder)["tokens"]  # with the default options
-    assert generate(seams, models, "--draft", decoder)["tokens"] == generate(seams, models)["tokens"]
+    assert generate(services, models, "-m", decoder)["tokens"]  # with the default options
+    assert generate(services, models, "--draft", decoder)["tokens"] == generate(services, models)["tokens"]
     assert_one_line(
-        run(seams, "check", decoder, str(models / "same.gguf")), 5, "nothing can draft", "optimum"
+        run(services, "check", decoder, str(models / "same.gguf")), 5, "nothing can draft", "optimum"
     )
 
 
 def test_a_target_without_trees_is_refused(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Hi.")), "check", "smollm2-135m", "smollm2-135m")
+    result = run(home.services(home.parrot("Hi.")), "check", "smollm2-135m", "smollm2-135m")
     assert_one_line(result, 5, "nothing can draft for parrot", "trees")
 
 
-def test_a_model_that_is_not_there(seams: Seams, models: Path, home: Home) -> None:
+def test_a_model_that_is_not_there(services: Services, models: Path, home: Home) -> None:
     target = str(models / "target.gguf")
-    assert_one_line(run(seams, "check", target, "no-such-model"), 3, "no-such-model")
-    assert_one_line(run(seams, "check", str(models / "nothing.gguf"), target), 3, "nothing.gguf")
-    result = run(seams, "generate", "-m", target, "-p", "x", "--draft", str(models / "nothing.gguf"))
+    assert_one_line(run(services, "check", target, "no-such-model"), 3, "no-such-model")
+    assert_one_line(run(services, "check", str(models / "nothing.gguf"), target), 3, "nothing.gguf")
+    result = run(services, "generate", "-m", target, "-p", "x", "--draft", str(models / "nothing.gguf"))
     assert_one_line(result, 2, "no drafter", "lookup")
 
 
-def test_a_file_that_is_no_model(seams: Seams, models: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_model(services: Services, models: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
     target = str(models / "target.gguf")
-    assert_one_line(run(seams, "check", target, str(broken)), 4, "GGUF file", "cut short")
-    result = run(seams, "generate", "-m", target, "-p", "x", "--draft", str(broken))
+    assert_one_line(run(services, "check", target, str(broken)), 4, "GGUF file", "cut short")
+    result = run(services, "generate", "-m", target, "-p", "x", "--draft", str(broken))
     assert_one_line(result, 4, "GGUF file", "cut short")

@@ -33,7 +33,7 @@ def used(home: Home) -> Home:
 
 
 def edgedec(home: Home, *args: str) -> Result:
-    return run(home.seams(), *args)
+    return run(home.services(), *args)
 
 
 def files(home: Home) -> set[str]:

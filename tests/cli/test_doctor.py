@@ -33,8 +33,8 @@ class FakeKernels:
 def test_doctor_reports_for_people_and_machines(home: Home) -> None:
     home.install("gemma3-270m", size=1_000_000)
     model = home.parrot()
-    seams = home.seams(model, kernels=FakeKernels, bandwidth=lambda size, threads: 10.0 * threads)
-    document = json.loads(run(seams, "doctor", "--json").stdout)
+    services = home.services(model, kernels=FakeKernels, bandwidth=lambda size, threads: 10.0 * threads)
+    document = json.loads(run(services, "doctor", "--json").stdout)
     assert document["kernels"]["rows"] == [
         {"row": "amx", "can_run": False, "will_run": False},
         {"row": "avx2", "can_run": True, "will_run": True},
@@ -48,7 +48,7 @@ def test_doctor_reports_for_people_and_machines(home: Home) -> None:
     assert found == {"name": "gemma3-270m", "bytes": 1_000_000}
     assert speed["most_tokens_per_s"] == speed["plain_tokens_per_s"] > 0
     assert document["problems"] == []
-    text = " ".join(run(seams, "doctor").stdout.split())
+    text = " ".join(run(services, "doctor").stdout.split())
     assert "amx (not on this CPU), avx2 (runs), scalar" in text
     known = document["versions"]["optimum-onnx"]
     assert (f"optimum {known}" if known else "pip install 'edgedec[optimum]'") in text
@@ -65,14 +65,14 @@ def test_the_speed_that_doctor_states_is_the_one_that_runs(home: Home) -> None:
     folder = home.path / "costs"
     file = CostFile.of(loaded, "fp16", folder)
     file.write(file.measured({tokens: 4.0 * seconds for tokens, seconds in COSTS["fp16"].measured().items()}))
-    seams = replace(
-        home.seams(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0,
+    services = replace(
+        home.services(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0,
         load=lambda bundle, drafts, threads: LoadedModels(loaded), clock=machine.clock,
     )  # fmt: skip
-    (found,) = json.loads(run(seams, "doctor", "--json").stdout)["store"]["models"]
+    (found,) = json.loads(run(services, "doctor", "--json").stdout)["store"]["models"]
     assert found["speed"]["plain_tokens_per_s"] == pytest.approx(250.0, rel=0.01)
     assert found["speed"]["most_tokens_per_s"] == pytest.approx(16 / 0.014, rel=0.01)
-    text = " ".join(run(seams, "doctor").stdout.split())
+    text = " ".join(run(services, "doctor").stdout.split())
     assert "about 250 tok/s, with drafts up to 1143" in text
     assert "at most" not in text
 
@@ -84,11 +84,11 @@ def test_a_model_that_does_not_run_is_a_problem_and_a_large_one_is_not_tried(hom
     def load(bundle: Path, drafts: object, threads: object) -> LoadedModels:
         raise BackendError(f"{bundle.name} does not run")
 
-    seams = replace(home.seams(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, load=load)
-    assert run(seams, "doctor", "--fast").exit_code == 0
+    services = replace(home.services(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, load=load)
+    assert run(services, "doctor", "--fast").exit_code == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("edgedec.telemetry.machine.meminfo_bytes", lambda text, key: 5_000_000)
-        result = run(seams, "doctor", "--json")
+        result = run(services, "doctor", "--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert document["problems"] == ["smollm2-135m: smollm2-135m does not run"]
@@ -99,7 +99,7 @@ def test_fast_doctor_measures_nothing(home: Home) -> None:
     def never(size: int, threads: int) -> float:
         raise AssertionError("measured")
 
-    result = run(home.seams(kernels=FakeKernels, bandwidth=never), "doctor", "--fast", "--json")
+    result = run(home.services(kernels=FakeKernels, bandwidth=never), "doctor", "--fast", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["bandwidth"] == []
 
@@ -108,10 +108,10 @@ def test_doctor_still_reports_when_a_part_fails(home: Home) -> None:
     def missing() -> FakeKernels:
         raise BackendError("the compiled kernel library is missing", hint="install again")
 
-    seams = home.seams(kernels=missing, bandwidth=lambda size, threads: 0.0)
-    result = run(seams, "doctor", "--json")
+    services = home.services(kernels=missing, bandwidth=lambda size, threads: 0.0)
+    result = run(services, "doctor", "--json")
     document = json.loads(result.stdout)
     assert result.exit_code == 1
     assert document["kernels"] is None
     assert [problem.partition(":")[0] for problem in document["problems"]] == ["kernels", "bandwidth"]
-    assert "the compiled kernel library is missing" in " ".join(run(seams, "doctor").stdout.split())
+    assert "the compiled kernel library is missing" in " ".join(run(services, "doctor").stdout.split())

@@ -17,19 +17,19 @@ from tests.session.parrot import CAPACITY, END
 
 def test_the_answer_goes_to_standard_output(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?")
+    result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
 
 
 def test_a_final_newline_is_not_doubled(home: Home) -> None:
     home.install()
-    assert run(home.seams(home.parrot("A line.\n")), "generate", "-p", "Why?").stdout == "A line.\n"
+    assert run(home.services(home.parrot("A line.\n")), "generate", "-p", "Why?").stdout == "A line.\n"
 
 
 def test_json_has_all_that_is_promised(home: Home) -> None:
     home.install()
     model = home.parrot("Because.")
-    result = run(home.seams(model), "generate", "-p", "Why?", "--json")
+    result = run(home.services(model), "generate", "-p", "Why?", "--json")
     report = json.loads(result.stdout)
     assert report["text"] == "Because."
     assert report["tokens"] == [*model.tokenizer.encode("Because.", add_bos=False), END]
@@ -48,15 +48,15 @@ def test_json_has_all_that_is_promised(home: Home) -> None:
 @pytest.mark.parametrize("args", [("-p", "-"), ()])
 def test_the_prompt_can_come_from_standard_input(home: Home, args: tuple[str, ...]) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Yes.")), "generate", *args, stdin="A\nlong\nprompt\n")
+    result = run(home.services(home.parrot("Yes.")), "generate", *args, stdin="A\nlong\nprompt\n")
     assert (result.exit_code, result.stdout) == (0, "Yes.\n")
 
 
 def test_with_a_prompt_standard_input_is_left_alone(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
-    result = run(home.seams(model), "generate", "-p", "Why?", "--json", stdin="something else")
-    alone = run(home.seams(model), "generate", "-p", "Why?", "--json", stdin="")
+    result = run(home.services(model), "generate", "-p", "Why?", "--json", stdin="something else")
+    alone = run(home.services(model), "generate", "-p", "Why?", "--json", stdin="")
     counts = [json.loads(one.stdout)["stats"]["prompt_tokens"] for one in (result, alone)]
     assert counts[0] == counts[1]
 
@@ -64,7 +64,8 @@ def test_with_a_prompt_standard_input_is_left_alone(home: Home) -> None:
 def test_a_raw_prompt_is_continued_as_it_stands(home: Home) -> None:
     home.install()
     model = home.parrot(speak=lambda context: context[-1])
-    result = run(home.seams(model), "generate", "--raw", "-p", "<|im_start|>z", "--max-tokens", "3", "--json")
+    asked = ("--raw", "-p", "<|im_start|>z", "--max-tokens", "3", "--json")
+    result = run(home.services(model), "generate", *asked)
     report = json.loads(result.stdout)
     assert (report["text"], report["finish_reason"]) == ("zzz", "length")
     assert report["stats"]["prompt_tokens"] == len(model.tokenizer.encode("<|im_start|>z"))
@@ -73,7 +74,7 @@ def test_a_raw_prompt_is_continued_as_it_stands(home: Home) -> None:
 def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
     home.install()
     model = home.parrot(chat=False, speak=lambda context: context[-1])
-    result = run(home.seams(model), "generate", "-p", "z", "--max-tokens", "2")
+    result = run(home.services(model), "generate", "-p", "z", "--max-tokens", "2")
     assert result.stdout == "zz\n"
     assert result.stderr.splitlines() == [
         "note: parrot is a base model without a chat template; it continues text",
@@ -84,8 +85,8 @@ def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
 
 def test_stop_strings_end_the_answer(home: Home) -> None:
     home.install()
-    seams = home.seams(home.parrot("one, two; three"))
-    result = run(seams, "generate", "-p", "Count", "--stop", ";", "--stop", "three", "--json")
+    services = home.services(home.parrot("one, two; three"))
+    result = run(services, "generate", "-p", "Count", "--stop", ";", "--stop", "three", "--json")
     report = json.loads(result.stdout)
     assert (report["text"], report["finish_reason"]) == ("one, two", "stop")
 
@@ -93,7 +94,7 @@ def test_stop_strings_end_the_answer(home: Home) -> None:
 def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
     home.install()
     model = home.parrot(speak=lambda context: context[-1])
-    result = run(home.seams(model), "generate", "--raw", "-p", "z", "--max-tokens", "9999", "--json")
+    result = run(home.services(model), "generate", "--raw", "-p", "z", "--max-tokens", "9999", "--json")
     report = json.loads(result.stdout)
     assert report["finish_reason"] == "context"
     assert len(report["tokens"]) == CAPACITY - 1
@@ -103,7 +104,7 @@ def test_threads_and_context_reach_the_model(home: Home, monkeypatch: pytest.Mon
     monkeypatch.setattr("edgedec.telemetry.cores.usable_cores", lambda: 4)
     bundle = home.install()
     model = home.parrot("Yes.")
-    run(home.seams(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
+    run(home.services(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
     assert home.opened == [{"bundle": bundle, "threads": 3}]
     assert model.backend.caches[-1] == CacheConfig(50, None, LONGEST_PASS)
 
@@ -114,7 +115,7 @@ def test_more_threads_than_cores_are_refused_before_anything_is_opened(
 ) -> None:
     monkeypatch.setattr("edgedec.telemetry.cores.usable_cores", lambda: 2)
     home.install()
-    result = run(home.seams(), *command, "--threads", "64")
+    result = run(home.services(), *command, "--threads", "64")
     assert_one_line(result, 2, "64 threads", "2 cores", "use --threads 2 or fewer, or leave out --threads")
     assert home.opened == []
     assert not (home.path / "costs").exists()
@@ -123,13 +124,14 @@ def test_more_threads_than_cores_are_refused_before_anything_is_opened(
 def test_another_runtime_keeps_its_own_kind_of_cache(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
-    result = run(home.seams(model), "generate", "-p", "Why?", "--json")
+    result = run(home.services(model), "generate", "-p", "Why?", "--json")
     stats = json.loads(result.stdout)["stats"]
     assert stats["kv"] is None
     assert stats["kv_cache_bytes"] == model.forward.nbytes()["kv_cache"]
-    refused = run(home.seams(model), "generate", "-p", "Why?", "--kv", "int8")
+    refused = run(home.services(model), "generate", "-p", "Why?", "--kv", "int8")
     assert_one_line(refused, 5, "int8", "leave out --kv")
-    assert_one_line(run(home.seams(model), "generate", "-p", "x", "--kv", "int4"), 2, "int4", "fp16", "int8")
+    unknown = run(home.services(model), "generate", "-p", "x", "--kv", "int4")
+    assert_one_line(unknown, 2, "int4", "fp16", "int8")
 
 
 def test_the_kind_of_cache_is_reported(home: Home, tmp_path: Path) -> None:
@@ -137,14 +139,14 @@ def test_the_kind_of_cache_is_reported(home: Home, tmp_path: Path) -> None:
     model = run_tiny(tiny_bundle(tmp_path))
     home.install()
     for kv in ("fp16", "int8"):
-        stats = json.loads(run(home.seams(model), "generate", *given, "--kv", kv).stdout)["stats"]
+        stats = json.loads(run(home.services(model), "generate", *given, "--kv", kv).stdout)["stats"]
         assert stats["kv"] == kv
 
 
 def test_the_system_message_reaches_the_prompt(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
-    run(home.seams(model), "generate", "-p", "Why?", "--system", "Be brief.")
+    run(home.services(model), "generate", "-p", "Why?", "--system", "Be brief.")
     cached = model.forward.cache  # type: ignore[attr-defined]
     assert cached[: len(model.tokenizer.encode("<|im_start|>system\nBe brief.", parse_special=True))] == (
         model.tokenizer.encode("<|im_start|>system\nBe brief.", parse_special=True)
@@ -180,30 +182,30 @@ def test_bad_input_is_one_line(
     home: Home, args: tuple[str, ...], status: int, words: tuple[str, ...]
 ) -> None:
     home.install()
-    assert_one_line(run(home.seams(home.parrot("Yes.")), "generate", *args), status, *words)
+    assert_one_line(run(home.services(home.parrot("Yes.")), "generate", *args), status, *words)
 
 
 def test_standard_input_that_is_no_text(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Yes.")), "generate", "-p", "-", stdin=b"abc\xff\xfe")
+    result = run(home.services(home.parrot("Yes.")), "generate", "-p", "-", stdin=b"abc\xff\xfe")
     assert_one_line(result, 2, "not UTF-8", "byte 3")
-    assert_one_line(run(home.seams(home.parrot("Yes.")), "generate", "-p", "-", stdin=""), 2, "empty")
+    assert_one_line(run(home.services(home.parrot("Yes.")), "generate", "-p", "-", stdin=""), 2, "empty")
 
 
 def test_a_broken_template(home: Home) -> None:
     home.install()
     model = home.parrot("Yes.")
     broken = ChatTemplate("line one\n{{ messages[0]['nope'].x }}", bos="", eos="")
-    result = run(home.seams(model.with_template(broken)), "generate", "-p", "x")
+    result = run(home.services(model.with_template(broken)), "generate", "-p", "x")
     assert_one_line(result, 4, "chat template failed in line 2", "--raw")
 
 
 def test_a_template_that_is_no_jinja_stops_chats_at_the_start_and_raw_prompts_not_at_all(home: Home) -> None:
     home.install()
-    seams = home.seams(home.parrot("Yes.").with_template(ChatTemplate("{% for", bos="", eos="")))
+    services = home.services(home.parrot("Yes.").with_template(ChatTemplate("{% for", bos="", eos="")))
     for arguments in (("chat",), ("generate", "-p", "x")):
-        assert_one_line(run(seams, *arguments, stdin=""), 4, "chat template is broken in line 1", "--raw")
-    result = run(seams, "generate", "-p", "x", "--raw")
+        assert_one_line(run(services, *arguments, stdin=""), 4, "chat template is broken in line 1", "--raw")
+    result = run(services, "generate", "-p", "x", "--raw")
     assert (result.exit_code, result.stderr) == (0, "")
 
 
@@ -211,7 +213,8 @@ def test_a_truncated_gguf(home: Home) -> None:
     home.path.mkdir()
     broken = home.path / "broken.gguf"
     broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
-    assert_one_line(run(home.seams(), "generate", "-p", "x", "-m", str(broken)), 4, "GGUF file", "cut short")
+    refused = run(home.services(), "generate", "-p", "x", "-m", str(broken))
+    assert_one_line(refused, 4, "GGUF file", "cut short")
 
 
 def test_drafts_change_no_token(home: Home) -> None:
@@ -221,7 +224,7 @@ def test_drafts_change_no_token(home: Home) -> None:
     for names in ("off", "auto", "recycling"):
         model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200), parrot.codec)
         result = run(
-            home.seams(model), "generate", "-p", "Why?", "--max-tokens", "60", "--draft", names, "--json"
+            home.services(model), "generate", "-p", "Why?", "--max-tokens", "60", "--draft", names, "--json"
         )
         report = json.loads(result.stdout)
         texts.append(report["text"])
@@ -245,7 +248,7 @@ def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
     for history in ((), ("--history",), ("--history",), ("--no-history",)):
         model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200), parrot.codec)
         args = ("-p", "Why?", "--max-tokens", "60", "--draft", "auto", *history)
-        texts.append(run(home.seams(model), "generate", *args).stdout)
+        texts.append(run(home.services(model), "generate", *args).stdout)
         kept.append([file.stat().st_mtime_ns for file in (home.path / "drafts").glob("*")])
     assert texts[0] == texts[1] == texts[2] == texts[3] != ""
     assert [len(times) for times in kept] == [0, 1, 1, 1]
@@ -254,20 +257,20 @@ def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
 
 def test_an_unknown_drafter_is_refused_before_the_model_is_opened(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Hi.")), "generate", "-p", "Why?", "--draft", "oracle")
+    result = run(home.services(home.parrot("Hi.")), "generate", "-p", "Why?", "--draft", "oracle")
     assert_one_line(result, 2, "'oracle'", "lookup, recycling")
     assert home.opened == []
 
 
 def test_a_model_without_trees_says_that_it_drafts_nothing(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "lookup")
+    result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "lookup")
     assert (result.exit_code, result.stdout) == (0, "Because.\n")
     assert "without drafts" in result.stderr
 
 
 def test_unasked_a_model_without_trees_drafts_nothing_and_says_nothing(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Because.")), "generate", "-p", "Why?", "--json")
+    result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout)["stats"]["draft"] == []

@@ -43,10 +43,10 @@ def generate(home: Home, bundle: Path, *args: str, stdin: str | None = None) -> 
 
 def real(home: Home) -> Any:
     """Loads what it is told to."""
-    from edgedec.cli.seams import Seams
+    from edgedec.cli.services import Services
     from edgedec.models import Store
 
-    return Seams(store=lambda: Store(home.path), interactive=lambda: False)
+    return Services(store=lambda: Store(home.path), interactive=lambda: False)
 
 
 def objects(result: Result) -> list[dict[str, Any]]:

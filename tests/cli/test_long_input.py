@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgedec.cli import text_input
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
@@ -66,7 +66,7 @@ def fed_without_end(home: Home, text: bytes, *arguments: str) -> tuple[int, str,
 def real(home: Home) -> Any:
     """Loads what it is told to."""
     home.path.mkdir(exist_ok=True)
-    return Seams(store=lambda: Store(home.path), interactive=lambda: False)
+    return Services(store=lambda: Store(home.path), interactive=lambda: False)
 
 
 def peak_alone(home: Home, bundle: Path) -> int:
@@ -136,13 +136,13 @@ def test_too_many_prompts(home: Home, bundle: Path, tmp_path: Path, monkeypatch:
 
 def test_a_turn_on_the_command_line_is_bounded_too(home: Home) -> None:
     home.install()
-    result = run(home.seams(home.parrot("Yes.")), "generate", "-p", "x" * 100_000)
+    result = run(home.services(home.parrot("Yes.")), "generate", "-p", "x" * 100_000)
     assert_one_line(result, 8, "more than 400 tokens")
 
 
 def test_a_long_turn_leaves_the_chat_as_it_was(home: Home) -> None:
     home.install()
     stdin = "Why?\n" + "x" * 100_000 + "\n"
-    result = run(home.seams(home.parrot("Because.", "No.")), "chat", stdin=stdin)
+    result = run(home.services(home.parrot("Because.", "No.")), "chat", stdin=stdin)
     assert (result.exit_code, result.stdout) == (8, "Because.\n")
     assert "more than 400 tokens" in result.stderr

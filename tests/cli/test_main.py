@@ -15,7 +15,7 @@ import pytest
 import edgedec
 from edgedec.cli import errors, helpdoc, progress
 from edgedec.cli.app import ALIASES, COMMANDS, app
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.core.errors import BackendError, BadFileError
 from tests.cli.support import Home, assert_one_line, run
 
@@ -95,11 +95,11 @@ def test_any_error_is_one_line_and_a_status(
     def fail() -> None:
         raise error
 
-    seams = Seams(store=fail)  # type: ignore[arg-type]
+    services = Services(store=fail)  # type: ignore[arg-type]
     monkeypatch.delenv("EDGEDEC_DEBUG", raising=False)
-    result = run(seams, "list")
+    result = run(services, "list")
     assert (result.exit_code, result.stdout, result.stderr) == (status, "", line + "\n")
-    with_trace = run(seams, "list", env={"EDGEDEC_DEBUG": "1"})
+    with_trace = run(services, "list", env={"EDGEDEC_DEBUG": "1"})
     assert with_trace.exit_code == status
     assert "Traceback" in with_trace.stderr
     assert with_trace.stderr.endswith(line + "\n")
@@ -109,7 +109,7 @@ def test_ctrl_c_is_130_without_words() -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    result = run(Seams(store=interrupt), "list")  # type: ignore[arg-type]
+    result = run(Services(store=interrupt), "list")  # type: ignore[arg-type]
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (errors.INTERRUPTED, "", "")
 
 
@@ -157,5 +157,5 @@ def test_bars_appear_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_signal_handler_is_put_back(home: Home) -> None:
     home.install()
     before = signal.getsignal(signal.SIGINT)
-    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?")
+    run(home.services(home.parrot("Yes.")), "generate", "-p", "Why?")
     assert signal.getsignal(signal.SIGINT) is before

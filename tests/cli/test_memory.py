@@ -72,7 +72,7 @@ def test_the_plan_as_a_picture(home: Home, bundle: Path, tmp_path: Path) -> None
     speed = json.loads(after.stdout)["speed"]
     assert set(speed["by_kv"]) == {"fp16", "int8"}
     assert 0 < speed["plain_tokens_per_s"] <= speed["most_tokens_per_s"]
-    assert_one_line(run(home.seams(), "plan", "--plot", "plan.txt"), 2, "cannot draw plan.txt")
+    assert_one_line(run(home.services(), "plan", "--plot", "plan.txt"), 2, "cannot draw plan.txt")
 
 
 def test_a_budget_that_was_named_as_enough_is_enough(home: Home, bundle: Path) -> None:
@@ -112,7 +112,7 @@ def test_random_sessions_keep_to_their_budgets(home: Home, bundle: Path) -> None
 
 @pytest.mark.parametrize("size", ["much", "12XB", "-5MB", "5iB", ""])
 def test_what_is_no_size_is_said(home: Home, size: str) -> None:
-    assert_one_line(run(home.seams(), "plan", "--memory", size), 2, "is not a size")
+    assert_one_line(run(home.services(), "plan", "--memory", size), 2, "is not a size")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_sizes(size: str, count: int) -> None:
 
 def test_a_backend_that_is_not_ours_is_refused(home: Home) -> None:
     home.install()
-    refused = run(home.seams(home.parrot("Hello.")), "generate", "-p", "Hi", "--memory", "1GB")
+    refused = run(home.services(home.parrot("Hello.")), "generate", "-p", "Hi", "--memory", "1GB")
     assert_one_line(refused, 5, "whose memory EdgeDec cannot bound")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.core.manifest import Manifest
 from edgedec.models import CATALOGUE
 from tests.cli.support import Home, assert_one_line, run
@@ -17,7 +17,7 @@ from tests.fixtures.tiny_huggingface import write_huggingface
 
 
 def test_list_of_an_empty_store_names_the_catalogue(home: Home) -> None:
-    assert run(home.seams(), "list").stdout.splitlines() == [
+    assert run(home.services(), "list").stdout.splitlines() == [
         "No model is installed yet.",
         f"`edgedec list --all` shows {len(CATALOGUE)} more to pull by name.",
     ]
@@ -25,7 +25,7 @@ def test_list_of_an_empty_store_names_the_catalogue(home: Home) -> None:
 
 def test_list_of_an_installed_model(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
-    lines = run(home.seams(), "list").stdout.splitlines()
+    lines = run(home.services(), "list").stdout.splitlines()
     assert lines[0] == f"Installed in {home.path}:"
     assert lines[1].split()[:3] == ["gemma3-270m", "2.5", "kB"]
     assert lines[1].endswith("licence: Gemma Terms of Use")
@@ -34,7 +34,7 @@ def test_list_of_an_installed_model(home: Home) -> None:
 
 def test_all_that_can_be_pulled(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
-    lines = run(home.seams(), "list", "--all").stdout.splitlines()
+    lines = run(home.services(), "list", "--all").stdout.splitlines()
     start = lines.index("Can be pulled by name:") + 1
     assert lines[start].split() == ["NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD", "FOR"]
     end = lines.index("", start)
@@ -52,11 +52,11 @@ def test_all_that_can_be_pulled(home: Home) -> None:
 def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
     home.install("qwen2.5-coder-1.5b", size=2500)
     for command in (("list", "--all"), ("show", "qwen2.5-coder-3b")):
-        lines = run(home.seams(), *command, env={"COLUMNS": str(width)}).stdout.splitlines()
+        lines = run(home.services(), *command, env={"COLUMNS": str(width)}).stdout.splitlines()
         unbroken = (str(home.path), "https://", "hf:")
         whole = [line for line in lines if not any(part in line for part in unbroken)]
         assert max(len(line) for line in whole) <= width
-    lines = run(home.seams(), "list", "--all", env={"COLUMNS": str(width)}).stdout.splitlines()
+    lines = run(home.services(), "list", "--all", env={"COLUMNS": str(width)}).stdout.splitlines()
     rows = [line for line in lines if line.startswith(("qwen", "phi"))]
     assert len(rows) == 10
     for row in rows:
@@ -69,14 +69,14 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
 
 def test_more_about_installed_models(home: Home, tmp_path: Path) -> None:
     out = home.path / "models" / "mine"
-    assert run(Seams(), "export", str(write_tiny(tmp_path / "t.gguf")), "-o", str(out)).exit_code == 0
-    lines = run(home.seams(), "list", "-v").stdout.splitlines()
+    assert run(Services(), "export", str(write_tiny(tmp_path / "t.gguf")), "-o", str(out)).exit_code == 0
+    lines = run(home.services(), "list", "-v").stdout.splitlines()
     assert lines[1].split() == ["mine", *lines[1].split()[1:3], "from", "t.gguf"]
     assert [line.strip() for line in lines[2:4]] == ["llama, 256 tokens of context", "replies: greedy"]
 
 
 def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
-    lines = run(home.seams(), "show", "Qwen3-1.7B").stdout.splitlines()
+    lines = run(home.services(), "show", "Qwen3-1.7B").stdout.splitlines()
     assert lines[0] == "Qwen3 1.7B, Q4_K_M"
     facts = {line[2:14].strip(): line[16:] for line in lines[1:]}
     assert facts == {
@@ -98,22 +98,22 @@ def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
 
 def test_show_of_an_installed_model_tells_its_hash_and_preset(home: Home, tmp_path: Path) -> None:
     gguf, out = write_tiny(tmp_path / "tiny.gguf"), home.path / "models" / "mine"
-    assert run(Seams(), "export", str(gguf), "-o", str(out)).exit_code == 0
-    text = run(home.seams(), "show", "mine").stdout
+    assert run(Services(), "export", str(gguf), "-o", str(out)).exit_code == 0
+    text = run(home.services(), "show", "mine").stdout
     assert text.startswith("mine\n")
     assert str(out) in text
     assert hashlib.sha256(gguf.read_bytes()).hexdigest() in text
     assert "replies       greedy" in text
     assert "licence       apache-2.0" in text
     assert "tested" not in text
-    document = json.loads(run(home.seams(), "show", "mine", "--json").stdout)
+    document = json.loads(run(home.services(), "show", "mine", "--json").stdout)
     assert document["spec"]["architecture"] == "llama"
     assert document["memory_bytes"] > 70_000_000
     assert "good_for" not in document
 
 
 def test_show_for_machines(home: Home) -> None:
-    document = json.loads(run(home.seams(), "show", "qwen2.5-3b", "--json").stdout)
+    document = json.loads(run(home.services(), "show", "qwen2.5-3b", "--json").stdout)
     assert (document["path"], document["sha256"], document["bytes_exact"]) == (None, None, False)
     assert document["hub"] == "hf:Qwen/Qwen2.5-3B-Instruct-GGUF:Q4_K_M"
     assert document["drafter"] == "qwen2.5-0.5b"
@@ -124,13 +124,13 @@ def test_show_for_machines(home: Home) -> None:
 
 
 def test_show_of_an_unknown_model_names_those_that_are_near(home: Home) -> None:
-    assert_one_line(run(home.seams(), "show", "quen3"), 3, "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b")
-    assert_one_line(run(home.seams(), "show"), 2, "NAME")
+    assert_one_line(run(home.services(), "show", "quen3"), 3, "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b")
+    assert_one_line(run(home.services(), "show"), 2, "NAME")
 
 
 def test_list_for_machines(home: Home) -> None:
     bundle = home.install("gemma3-270m", size=2500)
-    document = json.loads(run(home.seams(), "list", "--json").stdout)
+    document = json.loads(run(home.services(), "list", "--json").stdout)
     assert document["home"] == str(home.path)
     assert document["installed"] == [
         {"name": "gemma3-270m", "path": str(bundle), "bytes": 2500, "quant": None, "preset": None}
@@ -143,21 +143,21 @@ def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", "qwen3")
     source = write_huggingface(tmp_path / "Tiny-Model", gguf)
     for name, made_of, options in (("a", gguf, []), ("b", source, ["--quant", "q4_1"])):
-        assert run(Seams(), "export", str(made_of), "-o", str(store / name), *options).exit_code == 0
-    first, second = run(home.seams(), "list").stdout.splitlines()[1:3]
+        assert run(Services(), "export", str(made_of), "-o", str(store / name), *options).exit_code == 0
+    first, second = run(home.services(), "list").stdout.splitlines()[1:3]
     assert first.endswith("from tiny.gguf")
     assert second.endswith("from Tiny-Model; attn=q4_1,mlp=q4_1,head=q8_0")
-    document = json.loads(run(home.seams(), "list", "--json").stdout)
+    document = json.loads(run(home.services(), "list", "--json").stdout)
     assert [one["quant"] for one in document["installed"]] == [None, "attn=q4_1,mlp=q4_1,head=q8_0"]
 
 
 def test_rm(home: Home) -> None:
     bundle = home.install("gemma3-270m")
-    assert run(home.seams(), "rm", "gemma3-270m").stdout == "removed gemma3-270m\n"
+    assert run(home.services(), "rm", "gemma3-270m").stdout == "removed gemma3-270m\n"
     assert not bundle.exists()
-    assert_one_line(run(home.seams(), "rm", "gemma3-270m"), 3, "gemma3-270m is not installed")
-    assert_one_line(run(home.seams(), "rm", "nothing"), 3, "nothing")
-    assert_one_line(run(home.seams(), "rm"), 2, "NAME")
+    assert_one_line(run(home.services(), "rm", "gemma3-270m"), 3, "gemma3-270m is not installed")
+    assert_one_line(run(home.services(), "rm", "nothing"), 3, "nothing")
+    assert_one_line(run(home.services(), "rm"), 2, "NAME")
 
 
 def test_rm_cannot_leave_the_store(home: Home, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_rm_cannot_leave_the_store(home: Home, tmp_path: Path) -> None:
     (outside / "manifest.json").write_text("{}")
     home.install()
     for name in ("../../outside", str(outside), "..", ".", "/"):
-        result = run(home.seams(), "rm", name)
+        result = run(home.services(), "rm", name)
         assert result.exit_code != 0
         assert len(result.stderr.splitlines()) == 1
     assert outside.is_dir()
@@ -175,8 +175,8 @@ def test_rm_cannot_leave_the_store(home: Home, tmp_path: Path) -> None:
 
 def test_pull_of_an_installed_model_does_nothing(home: Home) -> None:
     bundle = home.install(size=5000)
-    assert run(home.seams(), "pull", "smollm2-135m").stdout == "smollm2-135m is ready (5.0 kB)\n"
-    document = json.loads(run(home.seams(), "pull", "smollm2-135m", "--json").stdout)
+    assert run(home.services(), "pull", "smollm2-135m").stdout == "smollm2-135m is ready (5.0 kB)\n"
+    document = json.loads(run(home.services(), "pull", "smollm2-135m", "--json").stdout)
     assert document == {"name": "smollm2-135m", "path": str(bundle), "bytes": 5000}
 
 
@@ -192,18 +192,18 @@ def test_pull_of_an_installed_model_does_nothing(home: Home) -> None:
 def test_pull_of_what_cannot_be(
     home: Home, args: tuple[str, ...], status: int, words: tuple[str, ...]
 ) -> None:
-    assert_one_line(run(home.seams(), "pull", *args), status, *words)
+    assert_one_line(run(home.services(), "pull", *args), status, *words)
 
 
 def test_a_local_file_is_not_ignored(home: Home, tmp_path: Path) -> None:
     home.install()
     file = tmp_path / "a.gguf"
     pull = ("pull", "smollm2-135m", "--file", str(file))
-    assert_one_line(run(home.seams(), *pull), 3, f"no such file: {file}")
+    assert_one_line(run(home.services(), *pull), 3, f"no such file: {file}")
     write_tiny(file)
-    assert_one_line(run(home.seams(), *pull, "--keep-source"), 2, "--keep-source", "--file")
-    assert_one_line(run(home.seams(), "pull", str(file), "--file", str(file)), 2, "is a file already")
-    done = run(home.seams(), *pull)
+    assert_one_line(run(home.services(), *pull, "--keep-source"), 2, "--keep-source", "--file")
+    assert_one_line(run(home.services(), "pull", str(file), "--file", str(file)), 2, "is a file already")
+    done = run(home.services(), *pull)
     assert (done.exit_code, done.stdout) == (0, "smollm2-135m is ready (1.0 kB)\n")
     assert done.stderr == f"note: smollm2-135m was installed already; --force prepares it from {file}\n"
 
@@ -211,7 +211,7 @@ def test_a_local_file_is_not_ignored(home: Home, tmp_path: Path) -> None:
 def test_a_file_with_the_wrong_hash_is_refused(home: Home, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.gguf"
     wrong.write_bytes(b"GGUF" + bytes(1000))
-    result = run(home.seams(), "pull", "smollm2-135m", "--file", str(wrong))
+    result = run(home.services(), "pull", "smollm2-135m", "--file", str(wrong))
     assert (result.exit_code, result.stdout) == (4, "")
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert not (home.path / "models" / "smollm2-135m").exists()
@@ -219,29 +219,30 @@ def test_a_file_with_the_wrong_hash_is_refused(home: Home, tmp_path: Path) -> No
 
 def test_export_writes_a_bundle_and_says_so(home: Home, tmp_path: Path) -> None:
     source, out = write_tiny(tmp_path / "tiny.gguf"), tmp_path / "out"
-    result = run(Seams(), "export", str(source), "-o", str(out), "--json")
+    result = run(Services(), "export", str(source), "-o", str(out), "--json")
     document = json.loads(result.stdout)
     assert result.exit_code == 0
     assert document["architecture"] == "llama"
     assert document["path"] == str(out)
     assert document["bytes"] == sum(file.stat().st_size for file in out.iterdir())
     assert {"model.onnx", "weights.bin", "tokenizer.json"} <= set(document["files"])
-    again = run(Seams(), "export", str(source), "-o", str(out), "--name", "mine")
+    again = run(Services(), "export", str(source), "-o", str(out), "--name", "mine")
     assert again.stdout.startswith("mine: ")
 
 
 def test_export_of_a_hugging_face_directory(home: Home, tmp_path: Path) -> None:
     gguf, out = write_tiny(tmp_path / "tiny.gguf", "qwen3"), tmp_path / "out"
     source = write_huggingface(tmp_path / "tiny-model", gguf)
-    result = run(Seams(), "export", str(source), "-o", str(out), "--quant", "q4_1", "--json")
+    result = run(Services(), "export", str(source), "-o", str(out), "--quant", "q4_1", "--json")
     document = json.loads(result.stdout)
     assert (document["name"], document["architecture"]) == ("tiny-model", "qwen3")
     assert document["source_bytes"] == sum(file.stat().st_size for file in source.iterdir())
-    again = run(Seams(), "export", str(source), "-o", str(out))
+    again = run(Services(), "export", str(source), "-o", str(out))
     assert again.stdout.startswith("tiny-model: ")
     assert again.stdout.endswith(" times the source\n")
-    assert_one_line(run(Seams(), "export", str(source), "-o", str(out), "--quant", "q1"), 2, "q8_0")
-    assert_one_line(run(Seams(), "export", str(gguf), "-o", str(out), "--quant", "q8_0"), 2, "--quant is for")
+    assert_one_line(run(Services(), "export", str(source), "-o", str(out), "--quant", "q1"), 2, "q8_0")
+    refused = run(Services(), "export", str(gguf), "-o", str(out), "--quant", "q8_0")
+    assert_one_line(refused, 2, "--quant is for")
 
 
 def test_export_with_formats_by_part_and_calibration(home: Home, tmp_path: Path) -> None:
@@ -249,13 +250,13 @@ def test_export_with_formats_by_part_and_calibration(home: Home, tmp_path: Path)
     source, text = write_huggingface(tmp_path / "tiny-model", gguf), tmp_path / "text.txt"
     text.write_text("the hello world and more of it, again and again. " * 20)
     whole = ("export", str(source), "-o", str(out), "--quant", "q4_0", "--quant", "head=q5_1")
-    assert run(Seams(), *whole, "--calibrate", str(text)).exit_code == 0
+    assert run(Services(), *whole, "--calibrate", str(text)).exit_code == 0
     about = Manifest.load(out).source
     assert about["quant"] == "attn=q4_0,mlp=q4_0,head=q5_1"
     assert about["calibration tokens"]
-    assert_one_line(run(Seams(), *whole, "--calibrate", str(tmp_path / "none")), 3, "no such file")
-    assert_one_line(run(Seams(), *whole, "--quant", "tail=q4_0"), 2, "attn=, mlp=, head=")
-    of_a_file = run(Seams(), "export", str(gguf), "-o", str(out), "--calibrate", str(text))
+    assert_one_line(run(Services(), *whole, "--calibrate", str(tmp_path / "none")), 3, "no such file")
+    assert_one_line(run(Services(), *whole, "--quant", "tail=q4_0"), 2, "attn=, mlp=, head=")
+    of_a_file = run(Services(), "export", str(gguf), "-o", str(out), "--calibrate", str(text))
     assert_one_line(of_a_file, 2, "--calibrate is for")
 
 
@@ -263,11 +264,12 @@ def test_export_never_replaces_what_is_no_bundle(home: Home, tmp_path: Path) -> 
     source, out = write_tiny(tmp_path / "tiny.gguf"), tmp_path / "documents"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    assert_one_line(run(Seams(), "export", str(source), "-o", str(out)), 2, "is not a bundle")
+    assert_one_line(run(Services(), "export", str(source), "-o", str(out)), 2, "is not a bundle")
     assert (out / "thesis.txt").read_text() == "years of work"
-    assert_one_line(run(Seams(), "export", str(source), "-o", str(out / "thesis.txt")), 2, "is not a bundle")
+    refused = run(Services(), "export", str(source), "-o", str(out / "thesis.txt"))
+    assert_one_line(refused, 2, "is not a bundle")
     for below in ("x", "x/y"):
-        result = run(Seams(), "export", str(source), "-o", str(out / "thesis.txt" / below))
+        result = run(Services(), "export", str(source), "-o", str(out / "thesis.txt" / below))
         assert_one_line(result, 7, "a file is in the way")
 
 
@@ -277,10 +279,10 @@ def test_export_of_bad_files(home: Home, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     for length in (0, 3, 20, len(whole) // 2, len(whole) - 1):
         cut.write_bytes(whole[:length])
-        assert_one_line(run(Seams(), "export", str(cut), "-o", str(out)), 4)
+        assert_one_line(run(Services(), "export", str(cut), "-o", str(out)), 4)
     unknown = write_tiny(tmp_path / "unknown.gguf", extra={"general.architecture": "mamba"})
-    assert_one_line(run(Seams(), "export", str(unknown), "-o", str(out)), 5, "mamba")
-    assert_one_line(run(Seams(), "export", str(tmp_path / "none.gguf"), "-o", str(out)), 3, "no such file")
-    assert_one_line(run(Seams(), "export", str(tmp_path), "-o", str(out)), 3, "has no config.json")
-    assert_one_line(run(Seams(), "export", str(cut)), 2, "--output")
+    assert_one_line(run(Services(), "export", str(unknown), "-o", str(out)), 5, "mamba")
+    assert_one_line(run(Services(), "export", str(tmp_path / "none.gguf"), "-o", str(out)), 3, "no such file")
+    assert_one_line(run(Services(), "export", str(tmp_path), "-o", str(out)), 3, "has no config.json")
+    assert_one_line(run(Services(), "export", str(cut)), 2, "--output")
     assert not out.exists()

@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 
 from edgedec.cli import text_input
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from tests.cli.support import Home, assert_one_line, run
 
 UNLIMITED: Any = SimpleNamespace(limits=None)
 
 
 def prompt_tokens(home: Home, *args: str, stdin: str = "") -> int:
-    result = run(home.seams(home.parrot("Yes.")), "generate", *args, "--json", stdin=stdin)
+    result = run(home.services(home.parrot("Yes.")), "generate", *args, "--json", stdin=stdin)
     return int(json.loads(result.stdout)["stats"]["prompt_tokens"])
 
 
 def test_a_prompt_needs_no_option(home: Home) -> None:
     home.install()
-    seams = home.seams(home.parrot("Because."))
-    result = run(seams, "generate", "Why is the sky blue?")
+    services = home.services(home.parrot("Because."))
+    result = run(services, "generate", "Why is the sky blue?")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
     assert prompt_tokens(home, "Why?") == prompt_tokens(home, "-p", "Why?")
 
@@ -101,33 +101,33 @@ def test_prompts_that_contradict_each_other_are_refused(
     home: Home, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     home.install()
-    assert_one_line(run(home.seams(home.parrot("Yes.")), "generate", *args), 2, *words)
+    assert_one_line(run(home.services(home.parrot("Yes.")), "generate", *args), 2, *words)
 
 
 @pytest.mark.parametrize("command", ["chat", "run"])
 def test_the_model_of_a_chat_needs_no_option(home: Home, command: str) -> None:
     bundle = home.install("gemma3-270m")
     for args in (("gemma3-270m",), ("-m", "gemma3-270m"), ("gemma3-270m", "-m", "gemma3-270m")):
-        result = run(home.seams(home.parrot("Hello.")), command, *args, stdin="Hi\n")
+        result = run(home.services(home.parrot("Hello.")), command, *args, stdin="Hi\n")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "Hello.\n", "")
     assert [one["bundle"] for one in home.opened] == [bundle] * 3
 
 
 @pytest.mark.parametrize("command", ["chat", "run", "plan"])
 def test_two_different_models_are_refused(home: Home, command: str) -> None:
-    result = run(home.seams(), command, "smollm2-135m", "-m", "gemma3-270m")
+    result = run(home.services(), command, "smollm2-135m", "-m", "gemma3-270m")
     assert_one_line(result, 2, "two models are given, smollm2-135m and -m gemma3-270m (leave one out)")
 
 
 @pytest.mark.parametrize("text", ["Why is the sky blue?", "word " * 2000, "word" * 2000 + " "])
 def test_a_prompt_in_the_place_of_a_model_is_told_from_one(home: Home, text: str) -> None:
     words = ("no model is named", 'a prompt alone is for `edgedec generate "..."`')
-    assert_one_line(run(home.seams(), "chat", text), 2, *words)
+    assert_one_line(run(home.services(), "chat", text), 2, *words)
 
 
 @pytest.mark.parametrize("name", ["n" * 5000, "a/b:" + "q" * 5000, "a\0b"])
 def test_names_that_no_path_can_have_are_one_line(home: Home, name: str) -> None:
-    result = run(home.seams(), "chat", name, env={"HF_HUB_OFFLINE": "1"})
+    result = run(home.services(), "chat", name, env={"HF_HUB_OFFLINE": "1"})
     assert result.exit_code in (3, 6)
     assert len(result.stderr.splitlines()) == 1
 
@@ -136,14 +136,14 @@ def test_installed_models_come_first_among_those_that_are_near(home: Home) -> No
     home.install("qwen3-1.7b")
     home.install("qwen2.5-coder-1.5b")
     words = "did you mean qwen2.5-coder-1.5b, qwen3-1.7b, qwen2.5-0.5b?"
-    assert_one_line(run(home.seams(), "chat", "qwen"), 3, words)
+    assert_one_line(run(home.services(), "chat", "qwen"), 3, words)
 
 
 @pytest.mark.parametrize("interactive", [True, False])
 def test_run_with_a_prompt_answers_once(home: Home, interactive: bool) -> None:
     home.install()
-    seams = home.seams(home.parrot("Hello.", "Never."), interactive=lambda: interactive)
-    result = run(seams, "run", "smollm2-135m", "say", "hello", "--session", str(home.path / "talk"))
+    services = home.services(home.parrot("Hello.", "Never."), interactive=lambda: interactive)
+    result = run(services, "run", "smollm2-135m", "say", "hello", "--session", str(home.path / "talk"))
     assert (result.exit_code, result.stdout) == (0, "Hello.\n")
     kept = (home.path / "talk").read_bytes().splitlines()[1]
     assert [one["content"] for one in json.loads(kept)["messages"]] == ["say hello", "Hello."]
@@ -152,8 +152,8 @@ def test_run_with_a_prompt_answers_once(home: Home, interactive: bool) -> None:
 def test_run_puts_the_input_before_the_prompt(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
-    seams = home.seams(home.parrot("Fine."))
-    run(seams, "run", "smollm2-135m", "Is this good?", "--session", str(talk), stdin="A text.\nMore.\n")
+    services = home.services(home.parrot("Fine."))
+    run(services, "run", "smollm2-135m", "Is this good?", "--session", str(talk), stdin="A text.\nMore.\n")
     (first, *_) = json.loads(talk.read_bytes().splitlines()[1])["messages"]
     assert first["content"] == "A text.\nMore.\n\nIs this good?"
 
@@ -172,9 +172,9 @@ def test_run_puts_the_input_before_the_prompt(home: Home) -> None:
 def test_an_unknown_model_gets_the_nearest_three(home: Home, typed: str, words: str) -> None:
     for number in range(1, 5):
         home.install(f"model-{number}")
-    assert_one_line(run(home.seams(), "chat", typed), 3, f"no model named {typed}", words)
+    assert_one_line(run(home.services(), "chat", typed), 3, f"no model named {typed}", words)
 
 
 def test_export_of_a_name_on_the_hub_says_how(home: Home, tmp_path: Path) -> None:
-    result = run(Seams(), "export", "owner/repo", "-o", str(tmp_path / "out"))
+    result = run(Services(), "export", "owner/repo", "-o", str(tmp_path / "out"))
     assert_one_line(result, 3, "no such file: owner/repo", "edgedec pull owner/repo")

@@ -49,39 +49,39 @@ def test_what_is_not_named_comes_from_the_preset(
     home: Home, options: list[str], expected: dict[str, float]
 ) -> None:
     home.install()
-    seams = home.seams(with_preset(home.parrot("Hello.")))
-    result = run(seams, "generate", "-p", "Hi", "--json", *options)
+    services = home.services(with_preset(home.parrot("Hello.")))
+    result = run(services, "generate", "-p", "Hi", "--json", *options)
     assert json.loads(result.stdout)["stats"]["sampling"] == expected
 
 
 def test_greedy_with_a_temperature_is_refused_before_a_model_is_opened(home: Home) -> None:
     home.install()
-    result = run(home.seams(), "generate", "-p", "Hi", "--greedy", "--temperature", "0.5")
+    result = run(home.services(), "generate", "-p", "Hi", "--greedy", "--temperature", "0.5")
     assert_one_line(result, 2, "--greedy contradicts --temperature 0.5")
-    assert_one_line(run(home.seams(), "generate", "-p", "Hi", "--top-p", "7"), 2, "top-p cannot be 7")
+    assert_one_line(run(home.services(), "generate", "-p", "Hi", "--top-p", "7"), 2, "top-p cannot be 7")
     assert home.opened == []
 
 
 def test_a_chat_draws_a_seed_and_shows_it(home: Home) -> None:
     home.install()
-    seams = home.seams(with_preset(home.parrot("Hello.")))
-    shown = {run(seams, "chat", stdin="/stats\n").stderr.splitlines()[0] for _ in range(4)}
+    services = home.services(with_preset(home.parrot("Hello.")))
+    shown = {run(services, "chat", stdin="/stats\n").stderr.splitlines()[0] for _ in range(4)}
     assert len(shown) > 1
     start = "sampling  temperature 0.7, top-k 20, top-p 0.8, repetition penalty 1.05, seed "
     assert all(line.startswith(start) and int(line.removeprefix(start)) < 10**6 for line in shown)
-    assert run(seams, "chat", "--seed", "7", stdin="/stats\n").stderr.splitlines()[0] == f"{start}7"
+    assert run(services, "chat", "--seed", "7", stdin="/stats\n").stderr.splitlines()[0] == f"{start}7"
 
 
 def test_a_saved_chat_keeps_the_seed_that_was_drawn(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
-    seams = home.seams(with_preset(home.parrot("Hello.", "Again.", "Bye.")))
-    run(seams, "chat", "--session", str(talk), stdin="Hi\n")
+    services = home.services(with_preset(home.parrot("Hello.", "Again.", "Bye.")))
+    run(services, "chat", "--session", str(talk), stdin="Hi\n")
     drawn = document(talk)["params"]
     assert {**drawn, "seed": 0} == TAKEN
-    run(seams, "chat", "--session", str(talk), stdin="More\n")
+    run(services, "chat", "--session", str(talk), stdin="More\n")
     assert document(talk)["params"] == drawn
-    run(seams, "chat", "--session", str(talk), "--greedy", stdin="More\n")
+    run(services, "chat", "--session", str(talk), "--greedy", stdin="More\n")
     assert document(talk)["params"] == GREEDY | {"seed": drawn["seed"]}
 
 
@@ -89,12 +89,12 @@ def test_the_preset_brings_a_system_message_and_stop_strings(home: Home) -> None
     home.install()
     preset = Preset(system="Be brief.", stops=("STOP",))
     model = with_preset(home.parrot("one STOP two", "three END"), preset)
-    assert run(home.seams(model), "generate", "-p", "Hi", "--stop", "END").stdout == "one \n"
+    assert run(home.services(model), "generate", "-p", "Hi", "--stop", "END").stdout == "one \n"
     talk = home.path / "talk"
-    run(home.seams(model), "chat", "--session", str(talk), stdin="Hi\n")
+    run(home.services(model), "chat", "--session", str(talk), stdin="Hi\n")
     assert document(talk)["messages"][0] == {"role": "system", "content": "Be brief."}
     other = home.path / "other"
-    run(home.seams(model), "chat", "--session", str(other), "--system", "Be long.", stdin="Hi\n")
+    run(home.services(model), "chat", "--session", str(other), "--system", "Be long.", stdin="Hi\n")
     assert document(other)["messages"][0]["content"] == "Be long."
 
 
@@ -103,20 +103,20 @@ def test_a_base_model_gets_no_system_message_of_a_preset(home: Home) -> None:
     preset = Preset(system="Be brief.")
     model = with_preset(home.parrot(chat=False, speak=lambda context: context[-1]), preset)
     talk = home.path / "talk"
-    run(home.seams(model), "chat", "--session", str(talk), "--max-tokens", "2", "--raw", stdin="z\n")
+    run(home.services(model), "chat", "--session", str(talk), "--max-tokens", "2", "--raw", stdin="z\n")
     assert [message["role"] for message in document(talk)["messages"]] == ["user", "assistant"]
 
 
 def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
     home.install()
     model = home.parrot(speak=lambda context: context[-1])
-    result = run(home.seams(model), "generate", "--raw", "-p", "z")
+    result = run(home.services(model), "generate", "--raw", "-p", "z")
     assert result.stdout == "z" * (CAPACITY - 1) + "\n"
     assert result.stderr == (
         f"note: the context of {CAPACITY} tokens is full, and cut the reply after {CAPACITY - 1};"
         " --context, up to 1000 or --when-full slide gives more\n"
     )
-    report = json.loads(run(home.seams(model), "generate", "--raw", "-p", "z", "--json").stdout)
+    report = json.loads(run(home.services(model), "generate", "--raw", "-p", "z", "--json").stdout)
     assert report["finish_reason"] == "context"
 
 
@@ -124,10 +124,10 @@ def test_a_turn_of_generate_may_fill_the_context_too(home: Home) -> None:
     home.install()
     word = home.parrot().tokenizer.encode("a", add_bos=False)[0]
     model = home.parrot(speak=lambda context: word)
-    report = json.loads(run(home.seams(model), "generate", "-p", "z", "--json").stdout)
+    report = json.loads(run(home.services(model), "generate", "-p", "z", "--json").stdout)
     assert report["finish_reason"] == "context"
     assert report["stats"]["prompt_tokens"] + report["stats"]["completion_tokens"] == CAPACITY
-    chat = run(home.seams(model), "chat", stdin="z\n")
+    chat = run(home.services(model), "chat", stdin="z\n")
     assert len(chat.stdout.strip()) == CAPACITY * 3 // 4 - report["stats"]["prompt_tokens"]
 
 
@@ -138,8 +138,8 @@ def test_list_shows_presets(home: Home, tmp_path: Path) -> None:
     bundle = home.path / "models" / "mine"
     bundle.parent.mkdir(parents=True)
     export_gguf(write_tiny(tmp_path / "m.gguf"), bundle, card=ModelCard(preset=PRESET))
-    shown = run(home.seams(), "list", "-v").stdout
+    shown = run(home.services(), "list", "-v").stdout
     assert "replies: temperature 0.7, top-k 20, top-p 0.8, repetition penalty 1.05" in shown
-    found: dict[str, Any] = json.loads(run(home.seams(), "list", "--json").stdout)
+    found: dict[str, Any] = json.loads(run(home.services(), "list", "--json").stdout)
     assert found["installed"][0]["preset"] == PRESET.as_json()
     assert all("preset" in one for one in found["available"])

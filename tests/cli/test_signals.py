@@ -117,7 +117,7 @@ def test_sigterm_between_turns_ends_the_chat(home: Home, bundle: Path) -> None:
 
 def test_the_handlers_are_put_back(home: Home) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    run(home.seams(home.parrot("Yes.")), "generate", "-p", "Why?")
+    run(home.services(home.parrot("Yes.")), "generate", "-p", "Why?")
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 

@@ -16,7 +16,7 @@ def said(
 ) -> str:
     """Standard error of a chat in which these lines were typed; its replies come first, each on a line."""
     home.install()
-    result = run(home.seams(home.parrot(*replies)), "chat", *options, stdin="\n".join(lines))
+    result = run(home.services(home.parrot(*replies)), "chat", *options, stdin="\n".join(lines))
     return f"{result.stdout}--\n{result.stderr}"
 
 

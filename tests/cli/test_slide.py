@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
@@ -25,15 +25,15 @@ def options(bundle: Path) -> list[str]:
     return ["-m", str(bundle), "--context", "64", "--threads", "1", "--draft", "off", "--temperature", "1"]
 
 
-def seams(bundle: Path) -> Seams:
-    return Seams(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
+def services(bundle: Path) -> Services:
+    return Services(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
 
 
 @NAMED
 def test_generate_goes_on_and_says_that_it_is_lossy(bundle: Path, policy: str, name: str) -> None:
     args = ["generate", *options(bundle), "--raw", "-p", "hello world", "--max-tokens", "100", "--json"]
-    full = run(seams(bundle), *args)
-    slid = run(seams(bundle), *args, "--when-full", policy)
+    full = run(services(bundle), *args)
+    slid = run(services(bundle), *args, "--when-full", policy)
     assert (full.exit_code, slid.exit_code) == (0, 0), slid.output
     exact, lossy = json.loads(full.stdout), json.loads(slid.stdout)
     count = len(exact["tokens"]) - (16 if policy == "speckv" else 0)  # slots that are kept free
@@ -50,7 +50,7 @@ def test_generate_goes_on_and_says_that_it_is_lossy(bundle: Path, policy: str, n
 
 def test_nothing_is_said_before_it_acts(bundle: Path) -> None:
     args = ["generate", *options(bundle), "--raw", "-p", "hello", "--max-tokens", "9", "--json"]
-    result = run(seams(bundle), *args, "--when-full", "slide")
+    result = run(services(bundle), *args, "--when-full", "slide")
     assert json.loads(result.stdout)["stats"]["lossy"] is None
     assert result.stderr == ""
 
@@ -59,7 +59,7 @@ def test_nothing_is_said_before_it_acts(bundle: Path) -> None:
 def test_a_chat_says_it_once_and_stats_count(bundle: Path, policy: str, name: str) -> None:
     turns = "hello world\n" * 6 + "/stats\n"
     args = ["chat", *options(bundle), "--max-tokens", "20", "--when-full", policy]
-    result = run(seams(bundle), *args, stdin=turns)
+    result = run(services(bundle), *args, stdin=turns)
     assert result.exit_code == 0, result.output
     said = [line for line in result.stderr.splitlines() if line.startswith("lossy")]
     assert len(said) == 2
@@ -73,14 +73,14 @@ def test_a_chat_says_it_once_and_stats_count(bundle: Path, policy: str, name: st
 def test_a_model_that_cannot_is_refused_before_the_first_turn(home: Home, policy: str) -> None:
     home.install()
     for command in (["chat"], ["generate", "-p", "Hi"]):
-        result = run(home.seams(home.parrot("Hello.")), *command, "--when-full", policy, stdin="Hi\n")
+        result = run(home.services(home.parrot("Hello.")), *command, "--when-full", policy, stdin="Hi\n")
         assert_one_line(result, 5, "parrot", "leave out --when-full")
 
 
 def test_what_speckv_needs_is_said_before_the_first_turn(bundle: Path, tmp_path: Path) -> None:
     gemma = tiny_bundle(tmp_path, "gemma3")
-    result = run(seams(bundle), "generate", "-p", "Hi", "--when-full", "speckv", *options(gemma))
+    result = run(services(bundle), "generate", "-p", "Hi", "--when-full", "speckv", *options(gemma))
     assert_one_line(result, 5, "window of their own", "leave out --when-full")
     args = ["-m", str(bundle), "--context", "12", "--draft", "off", "--when-full", "speckv", "-p", "Hi"]
-    short = run(seams(bundle), "generate", *args)
+    short = run(services(bundle), "generate", *args)
     assert_one_line(short, 2, "at least 16 tokens", "use --context 16 or more")

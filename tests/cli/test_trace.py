@@ -11,7 +11,7 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.cli import trace
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.session.trace import Traced, traced
 from tests.cli.support import Home, run
 from tests.fixtures.ready import ready_of
@@ -21,16 +21,16 @@ ARGS = ("generate", "-p", "Why?", "--max-tokens", "60", "--draft", "recycling")
 
 
 @pytest.fixture
-def drafting(home: Home) -> Seams:
+def drafting(home: Home) -> Services:
     """A model that runs trees, and repeats itself so that drafts are right."""
     home.install()
     model = home.parrot()
     vocab = model.manifest.spec.vocab_size
     forward = MarkovForward(vocab_size=vocab, capacity=400)
-    return home.seams(ready_of(forward, model.codec))
+    return home.services(ready_of(forward, model.codec))
 
 
-def test_json_says_who_drafted_each_token(drafting: Seams) -> None:
+def test_json_says_who_drafted_each_token(drafting: Services) -> None:
     plain = json.loads(run(drafting, *ARGS, "--json").stdout)
     report = json.loads(run(drafting, *ARGS, "--json", "--trace").stdout)
     assert "trace" not in plain
@@ -44,7 +44,7 @@ def test_json_says_who_drafted_each_token(drafting: Seams) -> None:
     assert len(drafted) == len(found) - report["stats"]["rounds"] + (found[-1]["source"] is not None)
 
 
-def test_without_colours_the_reply_is_left_alone(drafting: Seams) -> None:
+def test_without_colours_the_reply_is_left_alone(drafting: Services) -> None:
     plain = run(drafting, *ARGS)
     result = run(drafting, *ARGS, "--trace")
     assert result.exit_code == 0, result.output
@@ -56,7 +56,7 @@ def test_without_colours_the_reply_is_left_alone(drafting: Seams) -> None:
 
 
 def test_a_terminal_gets_colours_and_a_legend(
-    monkeypatch: pytest.MonkeyPatch, drafting: Seams, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, drafting: Services, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trace, "coloured", lambda: True)
     result = run(drafting, *ARGS, "--trace")
@@ -69,7 +69,7 @@ def test_a_terminal_gets_colours_and_a_legend(
 
 
 def test_the_legend_of_a_chat_names_the_drafters_of_its_colours(
-    monkeypatch: pytest.MonkeyPatch, drafting: Seams
+    monkeypatch: pytest.MonkeyPatch, drafting: Services
 ) -> None:
     def show(piece: str, reply: object, palette: trace.Palette) -> None:
         palette.paint(piece, "lookup")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.core.verification import FOLDER
 from edgedec.models import Store
 from tests.cli.support import run
@@ -28,8 +28,8 @@ def bundle(intact: Path, tmp_path: Path) -> Path:
     return shutil.copytree(intact, tmp_path / "model")
 
 
-def seams(bundle: Path) -> Seams:
-    return Seams(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
+def services(bundle: Path) -> Services:
+    return Services(store=lambda: Store(bundle.parent / "home"), interactive=lambda: False)
 
 
 def damage(bundle: Path, seed: int) -> None:
@@ -49,10 +49,10 @@ def options(bundle: Path) -> list[str]:
 @pytest.mark.parametrize("seed", range(10))
 def test_fifty_damaged_bytes_never_pass(bundle: Path, seed: int) -> None:
     arguments = ["generate", *options(bundle), "-p", "Hi", "--json"]
-    assert run(seams(bundle), *arguments).exit_code == 0
+    assert run(services(bundle), *arguments).exit_code == 0
     damage(bundle, seed)
     for _ in range(2):
-        result = run(seams(bundle), *arguments)
+        result = run(services(bundle), *arguments)
         assert (result.exit_code, result.stdout, result.stderr) == (4, "", DAMAGED + "\n")
 
 
@@ -64,7 +64,7 @@ def test_every_command_that_opens_a_model_ends_so(intact: Path, bundle: Path, co
         "chat": options(bundle),
         "check": [str(intact), str(bundle)],
     }
-    result = run(seams(bundle), command, *arguments[command], stdin="Hi\n")
+    result = run(services(bundle), command, *arguments[command], stdin="Hi\n")
     assert result.exit_code == 4
     assert result.stderr.splitlines() == [DAMAGED]
 
@@ -73,16 +73,16 @@ def test_an_intact_model_is_hashed_at_its_first_start_only(
     bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["generate", *options(bundle), "-p", "Hi", "--json"]
-    replies = [json.loads(run(seams(bundle), *arguments).stdout)["text"]]
+    replies = [json.loads(run(services(bundle), *arguments).stdout)["text"]]
     assert len(list((bundle.parent / "home" / FOLDER).iterdir())) == 1
     monkeypatch.setattr("edgedec.core.verification.Verification._run", None)
-    replies.append(json.loads(run(seams(bundle), *arguments).stdout)["text"])
+    replies.append(json.loads(run(services(bundle), *arguments).stdout)["text"])
     assert replies[0] == replies[1]
 
 
 def test_an_error_of_the_user_does_not_wait(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.core.verification.Verification.wait", None)
-    result = run(seams(bundle), "generate", *options(bundle), "--context", "100000", "-p", "Hi")
+    result = run(services(bundle), "generate", *options(bundle), "--context", "100000", "-p", "Hi")
     assert result.exit_code == 2
 
 
@@ -91,7 +91,7 @@ def test_doctor_finds_the_damaged_models_of_a_store(intact: Path, tmp_path: Path
     home = tmp_path / "home"
     for name in ("good", "bad"):
         shutil.copytree(intact, home / "models" / name)
-    given = Seams(store=lambda: Store(home), interactive=lambda: False)
+    given = Services(store=lambda: Store(home), interactive=lambda: False)
     assert run(given, "doctor", "--fast", "--verify").exit_code == 0
     damage(home / "models" / "bad", 0)
     result = run(given, "doctor", "--fast", "--verify", "--json")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgedec.backends.open import open_backend, runtime_of
-from edgedec.cli.seams import Seams
+from edgedec.cli.services import Services
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
 from edgedec.export import ModelCard, export_gguf
@@ -163,12 +163,12 @@ def test_the_user_is_told(tmp_path: Path, pretended: Callable[[str], None]) -> N
     pretended(GOOD)
     gguf = write_foreign(tmp_path / "tiny.gguf", "gpt2")
     note = "is run by llama.cpp, not by EdgeDec's kernels"
-    result = run(Seams(), "export", str(gguf), "-o", str(tmp_path / "out"), "--json")
+    result = run(Services(), "export", str(gguf), "-o", str(tmp_path / "out"), "--json")
     assert result.stderr == f"note: Tiny gpt2 {note}\n"
     assert json.loads(result.stdout)["architecture"] == "gpt2"
     told: list[str] = []
     bundle = Store(tmp_path / "home", notice=told.append).ensure(str(gguf))
     assert told == [f"note: {bundle.name} {note}"]
-    wrong = run(Seams(), "export", str(tmp_path / "out"), "-o", str(tmp_path), "--backend", "llama.cpp")
+    wrong = run(Services(), "export", str(tmp_path / "out"), "-o", str(tmp_path), "--backend", "llama.cpp")
     assert wrong.exit_code == 2
     assert "--backend is for GGUF files" in wrong.stderr

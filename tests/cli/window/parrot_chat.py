@@ -21,8 +21,8 @@ def main(folder: Path, replies: list[str], wait_s: float, options: list[str]) ->
     model = home.parrot(*replies, capacity=4000)
     assert isinstance(model.forward, Parrot)
     model.forward.before_pass = lambda: time.sleep(wait_s)
-    seams = home.seams(model, interactive=lambda: True)
-    app.main(["chat", *options], obj=seams, standalone_mode=False)
+    services = home.services(model, interactive=lambda: True)
+    app.main(["chat", *options], obj=services, standalone_mode=False)
 
 
 if __name__ == "__main__":

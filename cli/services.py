@@ -54,7 +54,7 @@ def _load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> Load
     from edgedec.runtime.loaded_model import load_models
 
     ctx = click.get_current_context(silent=True)
-    models = load_models(bundle, drafts, threads, home=seams(ctx).store().home if ctx else None)
+    models = load_models(bundle, drafts, threads, home=services(ctx).store().home if ctx else None)
     if ctx and models.verified:
         conclude_with(ctx, models.verified)
     return models
@@ -92,7 +92,7 @@ def _bandwidth(size: int, threads: int) -> float:
 
 
 @dataclass(frozen=True)
-class Seams:
+class Services:
     """Each field is imported only when it is called."""
 
     store: Callable[[], Store] = _store
@@ -104,6 +104,6 @@ class Seams:
     interactive: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def seams(ctx: click.Context) -> Seams:
+def services(ctx: click.Context) -> Services:
     """Return those of this invocation."""
-    return ctx.ensure_object(Seams)
+    return ctx.ensure_object(Services)
