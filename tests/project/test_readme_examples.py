@@ -20,6 +20,8 @@ OUT_OF_REACH = 6
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     machine = Machine(tmp_path_factory.mktemp("machine"))
     machine.make()
+    for page in pages():
+        blocks(page)  # as they are in the clone, whatever is edited from now on
     return machine
 
 

