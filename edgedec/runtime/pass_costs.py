@@ -90,6 +90,7 @@ def measure_costs(
             timed.report((turn + (place + 1) / len(ratios)) / _ROUNDS)
         if not ratios:
             ones.append(timed.run(forward, 1))
+    timed.conclude()
     forward.rewind(0)
     plain = float(np.median(ones))
     return {1: plain} | {size: plain * float(np.median(found)) for size, found in ratios.items()}
@@ -119,6 +120,11 @@ class TimedPasses:
         if self._clock() - self._spoken > _QUIET_S:
             self._notice(f"measuring: {min(100 * part, 99):.0f}%")
             self._spoken = self._clock()
+
+    def conclude(self) -> None:
+        """Say that all is done, if anything was said of progress."""
+        if self._spoken != self._started:
+            self._notice("measuring: 100%")
 
 
 def sizes_up_to(longest: int, forward: Forward) -> list[int]:
