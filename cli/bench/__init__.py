@@ -23,8 +23,7 @@ STUDIES = {
     "drafts": Study("edgedec.cli.bench.drafts", "Ways to draft, by kind of question and by memory."),
     "kernels": Study("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
     "memory": Study("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
-    "accuracy": Study("edgedec.cli.bench.accuracy", "Agreement, right answers and facts found."),
-    "sampling": Study("edgedec.cli.bench.sampling", "Repetition and quality of replies by sampling setting."),
+    "accuracy": Study("edgedec.cli.bench.accuracy", "Agreement, right answers, facts found, repetition."),
     "batch": Study("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
 }
 """Subcommands by name. A new study is a module and a line here."""

@@ -33,11 +33,13 @@ from edgedec.core.when_full import LOSSY, WhenFull
 if TYPE_CHECKING:
     from edgedec.memory import KvType
 
-FAITHFUL, QUALITY, NEEDLE = "faithful", "quality", "needle"
+FAITHFUL, QUALITY, NEEDLE, SAMPLING = "faithful", "quality", "needle", "sampling"
+_CACHE = ("kinds", "policies", "context")
 USED = {
-    FAITHFUL: ("tokens", "window", "reference", "peers", "gguf", "peer_pythons"),
-    QUALITY: ("limit", "max_tokens", "system", "save"),
-    NEEDLE: ("tokens", "depths", "repeat"),
+    FAITHFUL: (*_CACHE, "tokens", "window", "reference", "peers", "gguf", "peer_pythons"),
+    QUALITY: (*_CACHE, "limit", "max_tokens", "system", "save"),
+    NEEDLE: (*_CACHE, "tokens", "depths", "repeat"),
+    SAMPLING: ("settings", "answers", "limit", "max_tokens"),
 }
 _TOKENS = {FAITHFUL: 2000, NEEDLE: 1500}
 
@@ -58,6 +60,8 @@ class AccuracyOptions(PeerOptions):
     save: Path | None
     depths: int
     repeat: int
+    settings: tuple[str, ...]
+    answers: bool
 
     @property
     def kv(self) -> KvType:
@@ -80,7 +84,7 @@ class AccuracyOptions(PeerOptions):
 @click.command(
     "accuracy",
     cls=Command,
-    short_help="Agreement, right answers and facts found.",
+    short_help="Agreement, right answers, facts found, repetition.",
     epilog=opt.examples(
         "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",
         "edgedec bench accuracy -m q.gguf --input a.txt --reference transformers --peer llama.cpp --json",
@@ -88,16 +92,19 @@ class AccuracyOptions(PeerOptions):
         "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv --context 256",
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
         "edgedec bench accuracy --task needle --input book.txt --context 512",
+        "edgedec bench accuracy --task sampling --try preset --try top_p=0.9",
+        "edgedec bench accuracy --task sampling -m qwen2.5-coder-1.5b --input gsm8k.jsonl --answers",
     ),
 )
 @opt.model_option
 @click.option(
-    "--task", type=click.Choice([FAITHFUL, QUALITY, NEEDLE]), default=FAITHFUL, show_default=True,
-    metavar="NAME", help="faithful: predictions beside exact logits; quality: right answers; needle: facts.",
+    "--task", type=click.Choice([*USED]), default=FAITHFUL, show_default=True, metavar="NAME",
+    help="faithful: predictions beside exact logits; quality: right answers; needle: facts in long texts; "
+    "sampling: repetition by sampling setting.",
 )  # fmt: skip
 @input_option(
     "faithful, needle: UTF-8 text or .jsonl prompts, equal shares of several files; quality: questions in "
-    "the format of GSM8K.",
+    "the format of GSM8K; sampling: a question per line, or .jsonl (default: questions of its own).",
     multiple=True,
 )
 @kv_types("Type of the KV cache, fp16 or int8. quality: the first is the base (default: both).", ())
@@ -109,8 +116,8 @@ class AccuracyOptions(PeerOptions):
     "--context", type=click.IntRange(min=16), metavar="N",
     help=f"Tokens of the KV cache for --when-full (default of needle: {CONTEXT_TOKENS}).",
 )  # fmt: skip
-@count_option("--limit", "quality: ask the first N questions.")
-@count_option("--max-tokens", "quality: longest reply, in tokens.", 256)
+@count_option("--limit", "quality, sampling: ask the first N questions (sampling: 16).")
+@count_option("--max-tokens", "quality, sampling: longest reply, in tokens.", 256)
 @count_option("--tokens", "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500).")
 @count_option("--window", "faithful: tokens per pass; every window starts from an empty cache.", 512, least=2)
 @click.option(
@@ -124,6 +131,14 @@ class AccuracyOptions(PeerOptions):
 @save_option
 @count_option("--depths", "needle: even depths, from the text's beginning to its end.", 5)
 @count_option("--repeat", "needle: facts at each depth, each in another piece of the texts.", 4)
+@click.option(
+    "--try", "settings", multiple=True, metavar="SETTING",
+    help="sampling: greedy, preset, or values by comma as in temperature=0.7,top_p=0.9; may be given several "
+    "times (default: greedy and the model's preset).",
+)  # fmt: skip
+@click.option(
+    "--answers", is_flag=True, help="sampling: count right answers to questions in the format of GSM8K."
+)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -139,9 +154,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     --task needle: put a fact into a long text ("The secret number of Oslo is 47121."), ask for it at the end,
     and count. One side has room for the whole text; the others evict tokens by a policy.
+
+    --task sampling: ask questions under several sampling settings, each in a conversation of its own. Each
+    setting has its share of repeated 4-grams, the replies that end in a loop and those that reach the limit,
+    and the mean log-probability of a token under the model at temperature 1. Question n has seed n - 1.
     """
     options = AccuracyOptions(**given)
     check_task(ctx, options.task, USED)
-    if not options.files:
+    if not options.files and options.task != SAMPLING:
         raise UsageError("this study reads a file", hint="name it with --input FILE")
     import_module(f"edgedec.cli.bench.tasks.{options.task}").run(ctx, options)

@@ -1,4 +1,4 @@
-"""``edgedec bench sampling``: replies that repeat themselves are told from those that do not."""
+"""The sampling task of ``edgedec bench accuracy``: replies that repeat themselves are told from others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
 
+STUDY = ("bench", "accuracy", "--task", "sampling")
 ARGS = ("--max-tokens", "120", "--threads", "1")
 
 
@@ -38,7 +39,7 @@ def test_settings_are_compared(home: Home, bundle: Path, tmp_path: Path) -> None
     lines = [{"question": text, "answer": "#### 4"} for text in ("hello", "one two", "and")]
     questions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     tries = ("--try", "greedy", "--try", "temperature=1.2,repetition-penalty=1.3,top-k=50", "--try", "preset")
-    args = ("bench", "sampling", "-m", str(bundle), *ARGS, "--input", str(questions), "--answers", *tries)
+    args = (*STUDY, "-m", str(bundle), *ARGS, "--input", str(questions), "--answers", *tries)
     result = run(real(home), *args, "--json")
     assert result.exit_code == 0, result.output
     greedy, wild, preset = json.loads(result.stdout)["results"]
@@ -57,6 +58,6 @@ def test_settings_are_compared(home: Home, bundle: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("wrong", ["hot", "temperature=hot", "heat=1", "temperature=-1", "top_k=1.5"])
 def test_a_setting_that_is_none_is_refused_before_a_model_is_opened(home: Home, wrong: str) -> None:
     home.path.mkdir()
-    assert_one_line(run(home.services(), "bench", "sampling", "--try", wrong), 2)
-    assert_one_line(run(home.services(), "bench", "sampling", "--answers"), 2, "--answers needs questions")
+    assert_one_line(run(home.services(), *STUDY, "--try", wrong), 2)
+    assert_one_line(run(home.services(), *STUDY, "--answers"), 2, "--answers needs questions")
     assert home.opened == []

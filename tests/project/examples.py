@@ -123,7 +123,7 @@ EXAMPLES = (
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
     Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
-    Example(guide("sampling"), "bench sampling", left_out=STUDY),
+    Example(guide("sampling"), "bench accuracy --task sampling", left_out=STUDY),
 )
 
 

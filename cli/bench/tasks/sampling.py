@@ -1,19 +1,15 @@
-"""``edgedec bench sampling``: replies under several sampling settings."""
+"""Compare replies under several sampling settings: repetition, log-probability, right answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
 from edgedec.cli.opening import open_model
 from edgedec.core.errors import UsageError
 from edgedec.core.preset import DRAWING, Preset
@@ -21,53 +17,19 @@ from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.sampling import Asked, SettingResult
+    from edgedec.cli.bench.accuracy import AccuracyOptions
 
 GREEDY, PRESET = "greedy", "preset"
+_QUESTIONS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingOptions(StudyOptions):
-    settings: tuple[str, ...]
-    file: Path | None
-    answers: bool
-    limit: int
-    max_tokens: int
-
-
-@click.command(
-    "sampling",
-    short_help="Replies under several sampling settings.",
-    epilog=opt.examples(
-        "edgedec bench sampling",
-        "edgedec bench sampling --try greedy --try temperature=0.2,top_p=0.9 --input prompts.jsonl",
-        "edgedec bench sampling -m qwen2.5-coder-1.5b --try preset --input gsm8k.jsonl --answers",
-    ),
-)
-@opt.model_option
-@click.option(
-    "--try", "settings", multiple=True, metavar="SETTING", default=(GREEDY, PRESET),
-    help="greedy, preset, or values by comma as in temperature=0.7,top_p=0.9; may be given several times "
-    "(default: greedy and the model's preset).",
-)  # fmt: skip
-@input_option("One question per line; .jsonl: a string or an object with prompt, question, text or turns.")
-@click.option("--answers", is_flag=True, help="Count right answers; --input is in the format of GSM8K.")
-@count_option("--limit", "Ask the first N questions.", 16)
-@count_option("--max-tokens", "Longest reply, in tokens.", 400)
-@last_options
-@click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
-    """Ask questions under several sampling settings, each in a conversation of its own.
-
-    Each setting has its share of repeated 4-grams, the replies that end in a loop and those that reach the
-    limit, and the mean log-probability of a token under the model at temperature 1. Question n is asked with
-    seed n - 1.
-    """
+def run(ctx: click.Context, options: AccuracyOptions) -> None:
+    """Ask the questions under every setting, and show the figures of each."""
     from edgedec.bench.studies.sampling import measure_settings
     from edgedec.runtime.config import RunConfig
 
-    options = SamplingOptions(**given)
     asked = _asked(options)
-    named = [_setting(text) for text in options.settings]
+    named = [_setting(text) for text in options.settings or (GREEDY, PRESET)]
     model = open_model(ctx, options.model, RunConfig(threads=options.threads))
     settings = [SamplingParams.of(model.preset if one is None else one) for one in named]
     with inputs.steps() as progress:
@@ -96,18 +58,21 @@ def _setting(text: str) -> Preset | None:
     return Preset.from_json(values)
 
 
-def _asked(options: SamplingOptions) -> list[Asked]:
+def _asked(options: AccuracyOptions) -> list[Asked]:
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.bench.studies.quality import read_problems
     from edgedec.bench.studies.sampling import Asked
 
+    if len(options.files) > 1:
+        raise UsageError("--task sampling takes one --input")
+    file = options.files[0] if options.files else None
     if options.answers:
-        if options.file is None:
+        if file is None:
             raise UsageError("--answers needs questions", hint="give an --input in the format of GSM8K")
-        found = [Asked(one.text, one.answer) for one in read_problems(options.file)]
+        found = [Asked(one.text, one.answer) for one in read_problems(file)]
     else:
-        found = [Asked(text) for text in (read_prompts(options.file) if options.file else QUESTIONS)]
-    return found[: options.limit]
+        found = [Asked(text) for text in (read_prompts(file) if file else QUESTIONS)]
+    return found[: options.limit or _QUESTIONS]
 
 
 def _show(found: Sequence[SettingResult]) -> None:
