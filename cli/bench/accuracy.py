@@ -92,7 +92,7 @@ class AccuracyOptions(PeerOptions):
         "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv --context 256",
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
         "edgedec bench accuracy --task needle --input book.txt --context 512",
-        "edgedec bench accuracy --task sampling --try preset --try top_p=0.9",
+        "edgedec bench accuracy --task sampling --try greedy --try temperature=0.2,top_p=0.9",
         "edgedec bench accuracy --task sampling -m qwen2.5-coder-1.5b --input gsm8k.jsonl --answers",
     ),
 )

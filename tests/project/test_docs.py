@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import tomllib
@@ -66,7 +67,7 @@ def command_lines(text: str) -> Iterator[list[str]]:
 
 def arguments(command: list[str]) -> list[str]:
     """The words after the program; none where the command is another program's."""
-    words = [word for word in command if not re.match(r"\w+=", word)]
+    words = list(itertools.dropwhile(lambda word: re.match(r"\w+=", word), command))  # variables of its own
     return words[1:] if words and words[0].rsplit("/", 1)[-1] == "edgedec" else []
 
 
