@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-PATIENCE_S = 600.0
+PATIENCE_S = 180.0
 """Only a hang takes so long, on a machine of any load."""

@@ -56,6 +56,8 @@ class Terminal:
         os.close(slave)
         self._raw = b""
         self._from = 0
+        self._over = False
+        """Whether the program has ended and all that it wrote is read."""
 
     def type(self, keys: str | bytes) -> None:
         os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
@@ -72,7 +74,8 @@ class Terminal:
         """Read until ``words`` appear after what earlier waits have found; returns what came before them."""
         deadline = time.monotonic() + PATIENCE_S
         while (at := self.seen.find(words, self._from)) < 0:
-            assert time.monotonic() < deadline, f"no {words!r} in {self.seen[self._from :][-2000:]!r}"
+            waiting = time.monotonic() < deadline and not self._over
+            assert waiting, f"no {words!r} in {self.seen[self._from :][-2000:]!r}"
             self._read()
         before, self._from = self.seen[self._from : at], at + len(words)
         return before
@@ -81,7 +84,8 @@ class Terminal:
         """Read until so many characters have come that no wait has found yet."""
         deadline = time.monotonic() + PATIENCE_S
         while len(self.seen) - self._from < chars:
-            assert time.monotonic() < deadline, f"no more than {self.seen[self._from :]!r}"
+            waiting = time.monotonic() < deadline and not self._over
+            assert waiting, f"no more than {self.seen[self._from :]!r}"
             self._read()
 
     def status(self) -> int:
@@ -102,7 +106,8 @@ class Terminal:
         if select.select([self._master], [], [], 0.1)[0]:
             try:
                 self._raw += os.read(self._master, 65536)
-            except OSError:  # Linux says EIO when the other side has closed
+            except OSError:  # Linux says EIO when the other side has closed, and before it opens
+                self._over = self.process.poll() is not None
                 time.sleep(0.05)
 
 
@@ -232,7 +237,7 @@ def test_colours_are_left_out_on_request(
 ) -> None:
     terminal = Terminal(tmp_path, "rm", "nothing", **variables)
     terminals.append(terminal)
-    terminal.wait_for("error: no model named nothing")
+    terminal.wait_for("error: nothing is not installed")
     assert terminal.status() == 3
     assert terminal.coloured is coloured
 
