@@ -93,7 +93,7 @@ class AccuracyOptions(PeerOptions):
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
         "edgedec bench accuracy --task needle --input book.txt --context 512",
         "edgedec bench accuracy --task sampling --try greedy --try temperature=0.2,top_p=0.9",
-        "edgedec bench accuracy --task sampling -m qwen2.5-coder-1.5b --input gsm8k.jsonl --answers",
+        "edgedec bench accuracy --task sampling -m qwen2.5-coder-1.5b --answers --max-tokens 80",
     ),
 )
 @opt.model_option
@@ -116,7 +116,7 @@ class AccuracyOptions(PeerOptions):
     "--context", type=click.IntRange(min=16), metavar="N",
     help=f"Tokens of the KV cache for --when-full (default of needle: {CONTEXT_TOKENS}).",
 )  # fmt: skip
-@count_option("--limit", "quality, sampling: ask the first N questions (sampling: 16).")
+@count_option("--limit", "quality, sampling: ask the first N questions (sampling: 16 without --answers).")
 @count_option("--max-tokens", "quality, sampling: longest reply, in tokens.", 256)
 @count_option("--tokens", "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500).")
 @count_option("--window", "faithful: tokens per pass; every window starts from an empty cache.", 512, least=2)
@@ -137,8 +137,9 @@ class AccuracyOptions(PeerOptions):
     "times (default: greedy and the model's preset).",
 )  # fmt: skip
 @click.option(
-    "--answers", is_flag=True, help="sampling: count right answers to questions in the format of GSM8K."
-)
+    "--answers", is_flag=True,
+    help="sampling: count right answers to --input in the format of GSM8K (default: easy questions).",
+)  # fmt: skip
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:

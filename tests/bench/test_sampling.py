@@ -59,5 +59,14 @@ def test_settings_are_compared(home: Home, bundle: Path, tmp_path: Path) -> None
 def test_a_setting_that_is_none_is_refused_before_a_model_is_opened(home: Home, wrong: str) -> None:
     home.path.mkdir()
     assert_one_line(run(home.services(), *STUDY, "--try", wrong), 2)
-    assert_one_line(run(home.services(), *STUDY, "--answers"), 2, "--answers needs questions")
+    several = ("--input", "a", "--input", "b")
+    assert_one_line(run(home.services(), *STUDY, *several), 2, "takes one --input")
     assert home.opened == []
+
+
+def test_easy_questions_are_those_of_the_study(home: Home, bundle: Path) -> None:
+    home.path.mkdir()
+    args = (*STUDY, "-m", str(bundle), *ARGS, "--answers", "--limit", "3", "--try", "greedy", "--json")
+    (found,) = json.loads(run(real(home), *args).stdout)["results"]
+    assert found["replies"] == 3
+    assert found["right"] is not None

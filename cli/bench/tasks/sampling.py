@@ -60,6 +60,7 @@ def _setting(text: str) -> Preset | None:
 
 def _asked(options: AccuracyOptions) -> list[Asked]:
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
+    from edgedec.bench.studies.number_questions import ENDING, NUMBER_QUESTIONS
     from edgedec.bench.studies.quality import read_problems
     from edgedec.bench.studies.sampling import Asked
 
@@ -67,11 +68,13 @@ def _asked(options: AccuracyOptions) -> list[Asked]:
         raise UsageError("--task sampling takes one --input")
     file = options.files[0] if options.files else None
     if options.answers:
-        if file is None:
-            raise UsageError("--answers needs questions", hint="give an --input in the format of GSM8K")
-        found = [Asked(one.text, one.answer) for one in read_problems(file)]
-    else:
-        found = [Asked(text) for text in (read_prompts(file) if file else QUESTIONS)]
+        pairs = (
+            [(one.text, one.answer) for one in read_problems(file)]
+            if file
+            else [(f"{text} {ENDING}", answer) for text, answer in NUMBER_QUESTIONS]
+        )
+        return [Asked(text, answer) for text, answer in pairs[: options.limit]]
+    found = [Asked(text) for text in (read_prompts(file) if file else QUESTIONS)]
     return found[: options.limit or _QUESTIONS]
 
 
