@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,19 @@ class Limits:
         """Return the line about a reply; "" for one that came to its own end."""
         if reply.finish_reason == "length":
             return f"note: --max-tokens cut the reply after {len(reply.tokens)} tokens; {_UNLIMITED}"
+        if reply.finish_reason == "loop":
+            return f"note: the reply repeats itself, and was cut after {len(reply.tokens)} tokens; {_LIMITED}"
         if reply.finish_reason != "context":
             return ""
         full = f"note: the context of {self.context} tokens is full"
         return f"{full}, and cut the reply after {len(reply.tokens)}; {self._more()}"
 
-    def of_several(self, lengths: Sequence[int], contexts: Sequence[int]) -> list[str]:
-        """Return a line for each limit; the arguments are numbers of lines whose replies it cut."""
+    def of_several(self, cut: Mapping[str, Sequence[int]]) -> list[str]:
+        """Return a line for each limit; ``cut`` has the numbers of the lines by finish reason."""
+        lengths, contexts, loops = (cut.get(reason, ()) for reason in ("length", "context", "loop"))
         found = []
+        if loops:
+            found.append(f"note: replies that repeat themselves were cut: {_lines(loops)}; {_LIMITED}")
         if lengths:
             found.append(f"note: --max-tokens cut the replies to {_lines(lengths)}; {_UNLIMITED}")
         if contexts:
@@ -48,6 +53,7 @@ class Limits:
 
 
 _UNLIMITED = "a higher one gives more, and none the whole context"
+_LIMITED = "with --max-tokens it goes on to that limit"
 
 
 def _lines(numbers: Sequence[int]) -> str:

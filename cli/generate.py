@@ -90,12 +90,13 @@ def command(
     then a blank line and PROMPT. With -p standard input is not read, which suits a loop in a script.
 
     The prompt is one user turn through the model's chat template. With --raw, or for a model without a
-    template, it is text to be continued. The answer is streamed to standard output. It may fill the context;
-    where that or --max-tokens cuts it, a line on standard error says so.
+    template, it is text to be continued. The answer is streamed to standard output. It may fill the context,
+    unless it goes round in circles; where that, the context or --max-tokens cuts it, a line on standard error
+    says so.
 
     With --json nothing is streamed. One object follows, with text, tokens (ids, the end token included),
-    finish_reason (stop, length or context) and stats. There, time_to_first_token_s counts from the start
-    of the process, and load_s is the part of it that opening the model took.
+    finish_reason (stop, length, context or loop) and stats. There, time_to_first_token_s counts from the
+    start of the process, and load_s is the part of it that opening the model took.
 
     With --when-full slide or speckv a full context ends no reply, and prompts may be longer than it. A
     quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted

@@ -44,7 +44,7 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
     with several, prompt_lines(source, prompts) as lines, interrupts_to(several):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
-        cut: dict[str, list[int]] = {"length": [], "context": []}
+        cut: dict[str, list[int]] = {"length": [], "context": [], "loop": []}
         for outcome in _outcomes(several, lines, raw):
             if outcome.error:
                 failed[outcome.line.number] = outcome.error
@@ -55,7 +55,7 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
                 cut[reason].append(outcome.line.number)
     if not options["as_json"]:
         limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
-        for line in limits.of_several(cut["length"], cut["context"]):
+        for line in limits.of_several(cut):
             notice(line)
     say_overrun(opened)
     if shown < len(lines):

@@ -14,6 +14,7 @@ _WHY = {
     "interrupted": ("stopped", "stopped"),
     "length": ("cut at {tokens} tokens", "cut"),
     "context": ("cut, the context is full", "full"),
+    "loop": ("cut, it repeats itself", "loop"),
 }
 """Reasons in full and in short, by finish reason."""
 _MORE = "; /more continues", ": /more"
@@ -32,7 +33,7 @@ def line(reply: Reply, columns: int, *, more: bool) -> str:
     rate = stats.decode_tokens_per_s
     speed = f", {rate:.1f} tokens/s" if rate is not None else ""
     long, short = _WHY.get(reply.finish_reason or "", ("", ""))
-    offers = _MORE if more and reply.finish_reason in ("length", "context") else ("", "")
+    offers = _MORE if more and reply.finish_reason in ("length", "context", "loop") else ("", "")
     reasons = [
         f" | {one.format(tokens=stats.completion_tokens)}{offer}" if one else ""
         for one, offer in zip((long, short), offers, strict=True)

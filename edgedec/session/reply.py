@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.when_full import DROP, WhenFull
 from edgedec.sampling import SamplingParams
+from edgedec.session.loops import loops
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class TokenLogprob:
         return {"token": self.token, "text": self.text, "logprob": self.logprob, "top": top}
 
 
+_LOOK_EVERY_TOKENS = 32
+_COMPLETE = ("stop", "length", "context", "loop")
+"""Reasons after which half a character at the end is shown."""
+
+
 class _Interrupted(Exception):  # noqa: N818 - it is no error
     """Raised between two passes over the prompt."""
 
@@ -83,6 +89,7 @@ class Reply:
     - ``stop``: an end token or a stop string,
     - ``length``: ``max_tokens``,
     - ``context``: the context is full, or the rest of it is kept for the next turn,
+    - ``loop``: without ``max_tokens``, one piece of text came over and over (``session.loops``),
     - ``interrupted``: ``interrupt`` was called or the iteration was abandoned.
 
     The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
@@ -210,7 +217,7 @@ class Reply:
                     yield stream.push(step.token)
                 if self._ended(step.finish_reason, stream.stopped):
                     break
-        yield stream.flush(characters=self.finish_reason in ("stop", "length", "context"))
+        yield stream.flush(characters=self.finish_reason in _COMPLETE)
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
         text = self._tokenizer.token_bytes(token).decode("utf-8", "replace")
@@ -226,6 +233,8 @@ class Reply:
             self.finish_reason = reason
         elif self._interrupted:
             self.finish_reason = "interrupted"
+        elif self._max_tokens is None and len(self.tokens) % _LOOK_EVERY_TOKENS == 0 and loops(self.tokens):
+            self.finish_reason = "loop"
         return self.finish_reason is not None
 
     def _between_passes(self, done: int, total: int) -> None:

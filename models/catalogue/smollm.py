@@ -21,9 +21,9 @@ _SMOLLM2 = ModelSpec(
     context_length=8192,
     ffn_size=1536,
 )
-_PRESET = Preset(temperature=0.7, top_k=40, min_p=0.1, repetition_penalty=1.1)
+_PRESET = Preset(temperature=0.3, min_p=0.1, repetition_penalty=1.05)
 """Chosen by measurement on the smallest of them: with the values of the model card, temperature 0.2 and top-p
-0.9, a third of its long replies end in a loop.
+0.9, a third of its long replies end in a loop; with a higher penalty fewer answers are right.
 """
 _CARD = Preset(temperature=0.2, top_k=50, top_p=0.9)
 """Values of the model card; top-k is that of transformers, which the card uses."""

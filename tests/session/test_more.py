@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.fit import reply_room
+from edgedec.session.loops import LONGEST_TOKENS, TAIL_TOKENS, loops
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import document_of, restore_session
@@ -41,6 +43,12 @@ def endless(folder: Path, char: str = "a") -> Ready:
     """A model that says one character for ever."""
     word = make_tokenizer(folder).encode(char, add_bos=False)[0]
     return load_parrot(folder, speak=lambda context: word)
+
+
+def restless(folder: Path) -> Ready:
+    """A model that never stops and never repeats itself: squares differ."""
+    ids = make_tokenizer(folder).encode("ab", add_bos=False)
+    return load_parrot(folder, speak=lambda context: ids[isqrt(len(context)) ** 2 == len(context)])
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
@@ -140,7 +148,8 @@ def test_there_is_nothing_to_continue_at_first_nor_after_an_end_nor_after_a_rese
 
 
 def test_without_a_limit_a_chat_keeps_room_for_the_next_turn(tmp_path: Path) -> None:
-    chat, lines = endless_chat(tmp_path)
+    lines: list[str] = []
+    chat = chat_of(restless(tmp_path), Settings(), notice=lines.append)
     reply = chat.reply("Hi")
     reply.read()
     assert reply.finish_reason == "context"
@@ -159,12 +168,36 @@ def endless_chat(folder: Path, when_full: Any = DROP, **changes: Any) -> tuple[C
 
 
 def test_the_last_turn_may_have_all_of_the_context(tmp_path: Path) -> None:
-    chat, _ = endless_chat(tmp_path)
+    chat = chat_of(restless(tmp_path), Settings())
     reply = chat.reply("Hi", final=True)
     reply.read()
     assert (reply.finish_reason, len(reply.prompt) + len(reply.tokens)) == ("context", CAPACITY)
     whole = chat.complete("a")
     assert len(whole.read()) == CAPACITY - 1
+
+
+@pytest.mark.parametrize("limit", [None, 300])
+def test_a_reply_that_goes_round_in_circles_ends_unless_it_has_a_limit(
+    tmp_path: Path, limit: int | None
+) -> None:
+    ids = make_tokenizer(tmp_path).encode("abc", add_bos=False)
+    model = load_parrot(tmp_path, speak=lambda context: ids[len(context) % len(ids)])
+    chat = chat_of(model, Settings(max_tokens=limit))
+    reply = chat.reply("Hi", final=True)
+    reply.read()
+    expected = ("loop", TAIL_TOKENS) if limit is None else ("length", 300)
+    assert (reply.finish_reason, len(reply.tokens)) == expected
+    chat.adjust(max_tokens=8)
+    assert len(chat.more().read()) > 0
+
+
+def test_only_whole_repetitions_are_a_loop() -> None:
+    piece = list(range(LONGEST_TOKENS))
+    assert loops([1, 2, 3, *piece * 4])
+    assert not loops([*piece * 4][1:])  # too few
+    assert not loops(list(range(LONGEST_TOKENS + 1)) * 6)
+    assert not loops([*piece * 4, 99])
+    assert not loops([*piece * 2, 99, *piece * 2])
 
 
 @pytest.mark.parametrize(("prompt", "expected"), [(0, 300), (200, 100), (260, 50), (390, 50)])
