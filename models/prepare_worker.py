@@ -67,9 +67,11 @@ def main(order: Order) -> None:
     except Exception as error:  # whatever it is, the other process reports it
         if os.environ.get("EDGEDEC_DEBUG"):
             traceback.print_exc()
-        speaker.say(error=described(error))
+        last: dict[str, Any] = {"error": described(error)}
     else:
-        speaker.say(bundle=str(bundle))
+        last = {"bundle": str(bundle)}
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the last message may make its reader end this process
+    speaker.say(**last)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -35,6 +35,15 @@ prepare_worker.main(prepare_worker.Order(**prepare_worker.json.loads(sys.argv[1]
 """
 """A worker that works for an hour, and empties the file it was given when it is ended cleanly."""
 
+REFUSED = """
+import atexit, os, signal, sys
+from edgedec.models import prepare_worker
+
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+prepare_worker.main(prepare_worker.Order(**prepare_worker.json.loads(sys.argv[1])))
+"""
+"""A worker that is told to end while it ends."""
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -145,3 +154,15 @@ def test_a_worker_ends_when_its_parent_is_killed(tmp_path: Path, source: Path) -
     while source.stat().st_size and time.monotonic() < deadline:
         time.sleep(0.02)
     assert source.stat().st_size == 0
+
+
+def test_a_worker_that_is_ended_after_its_last_message_is_quiet(tmp_path: Path) -> None:
+    order = apart.Order(str(tmp_path / "home"), "no-such-model", False, False, None)
+    command = [sys.executable, "-c", REFUSED, order.to_json()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as worker:
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        told, errors_told = worker.stdout.read(), worker.stderr.read()
+        assert (worker.wait(PATIENCE_S), errors_told) == (0, "")
+    assert "no-such-model" in told
