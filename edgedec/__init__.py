@@ -61,6 +61,12 @@ _HOMES = {
         "edgedec.core.errors",
     ),
 }
+_BESIDE = ("edgedec.models", "edgedec.export", "edgedec.kernels", "edgedec.cli")
+"""Parts that lie beside this folder in a clone, and that an install puts into it."""
+_IN_A_CLONE = (
+    "this is the edgedec folder of a clone, not the installed package: start Python in another folder, or"
+    " install the clone with `pip install -e .`"
+)
 __all__ = [
     "BackendError",
     "BadFileError",
@@ -87,4 +93,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module 'edgedec' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _BESIDE:
+            raise
+        raise ImportError(_IN_A_CLONE, name="edgedec") from error

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import edgedec
 from edgedec.core import errors
 from tests.conftest import ROOT
+from tests.patience import PATIENCE_S
 
 EXPORTED = {
     "edgedec": [
@@ -130,3 +135,24 @@ def test_version() -> None:
     from importlib.metadata import version
 
     assert edgedec.__version__ == version("edgedec")
+
+
+IN_A_CLONE = """
+import sys
+from importlib import machinery
+sys.meta_path[:] = [machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder]
+sys.path.insert(0, sys.argv[1])
+import edgedec
+try:
+    edgedec.open
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_the_folder_of_a_clone_says_that_it_is_not_the_package(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "edgedec", tmp_path / "edgedec", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-c", IN_A_CLONE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert "start Python in another folder" in done.stdout
