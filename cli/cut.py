@@ -53,7 +53,7 @@ class Limits:
 
 
 _UNLIMITED = "a higher one gives more, and none the whole context"
-_LIMITED = "with --max-tokens it goes on to that limit"
+_LIMITED = "with --max-tokens replies go on to that limit"
 
 
 def _lines(numbers: Sequence[int]) -> str:

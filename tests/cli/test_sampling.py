@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgedec.cli.cut import Limits
 from edgedec.core.preset import Preset
 from edgedec.runtime.runner import Runner
+from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_chat_session import document
 from tests.fixtures.ready import Ready
@@ -107,11 +110,32 @@ def test_a_base_model_gets_no_system_message_of_a_preset(home: Home) -> None:
     assert [message["role"] for message in document(talk)["messages"]] == ["user", "assistant"]
 
 
-def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
+def restless(home: Home) -> Ready:
+    """A model that never stops and never repeats itself: squares differ."""
+    ids = home.parrot().tokenizer.encode("ab", add_bos=False)
+    return home.parrot(speak=lambda context: ids[isqrt(len(context)) ** 2 == len(context)])
+
+
+def test_a_reply_that_goes_round_in_circles_is_cut_and_one_line_says_so(home: Home) -> None:
     home.install()
     model = home.parrot(speak=lambda context: context[-1])
     result = run(home.services(model), "generate", "--raw", "-p", "z")
-    assert result.stdout == "z" * (CAPACITY - 1) + "\n"
+    assert result.stdout == "z" * TAIL_TOKENS + "\n"
+    assert result.stderr == (
+        f"note: the reply repeats itself, and was cut after {TAIL_TOKENS} tokens;"
+        " with --max-tokens replies go on to that limit\n"
+    )
+    (several,) = Limits(CAPACITY, CAPACITY).of_several({"loop": [1, 2]})
+    assert several.startswith("note: replies that repeat themselves were cut: lines 1, 2; with --max-tokens")
+    limited = run(home.services(model), "generate", "--raw", "-p", "z", "--max-tokens", "300", "--json")
+    assert json.loads(limited.stdout)["finish_reason"] == "length"
+
+
+def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
+    home.install()
+    model = restless(home)
+    result = run(home.services(model), "generate", "--raw", "-p", "z")
+    assert len(result.stdout) == CAPACITY
     assert result.stderr == (
         f"note: the context of {CAPACITY} tokens is full, and cut the reply after {CAPACITY - 1};"
         " --context, up to 1000 or --when-full slide gives more\n"
@@ -122,8 +146,7 @@ def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
 
 def test_a_turn_of_generate_may_fill_the_context_too(home: Home) -> None:
     home.install()
-    word = home.parrot().tokenizer.encode("a", add_bos=False)[0]
-    model = home.parrot(speak=lambda context: word)
+    model = restless(home)
     report = json.loads(run(home.services(model), "generate", "-p", "z", "--json").stdout)
     assert report["finish_reason"] == "context"
     assert report["stats"]["prompt_tokens"] + report["stats"]["completion_tokens"] == CAPACITY
