@@ -12,6 +12,7 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
+from edgedec.cli.main import leave_at_once, raise_again
 from edgedec.core.errors import UsageError
 from edgedec.core.version import __version__
 
@@ -49,6 +50,16 @@ def _kept_from_click() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _left_at_once() -> Iterator[None]:
+    """Inside, Ctrl-C ends the process: an import has nothing to clean up, and may print it."""
+    leave_at_once()
+    try:
+        yield
+    finally:
+        raise_again()
+
+
 class LazyGroup(click.Group):
     """A group that imports ``edgedec.cli.NAME`` for its command NAME, and shows errors as one line."""
 
@@ -58,7 +69,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"edgedec.cli.{ALIASES.get(cmd_name, cmd_name)}").command
+        with _left_at_once():
+            command = import_module(f"edgedec.cli.{ALIASES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 

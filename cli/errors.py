@@ -65,6 +65,9 @@ def one_line_errors() -> Iterator[None]:
         if os.environ.get("EDGEDEC_DEBUG"):
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         end()
+        hidden = error.__cause__ or error.__context__
+        if isinstance(error, ImportError) and isinstance(hidden, KeyboardInterrupt):
+            sys.exit(INTERRUPTED)  # a C library hides Ctrl-C in an error of its import
         message, hint, status = explain(error)
         show(message, hint)
         sys.exit(status)

@@ -7,15 +7,18 @@ ends the process at once. In between it raises KeyboardInterrupt, as everywhere.
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 INTERRUPTED = 130
 OUT_OF_MEMORY = 9
+_SOON_S = 0.001
 
 
 def main() -> None:
     """Run the command line of this process; never returns."""
     leave_at_once()
+    sys.unraisablehook = _once_more
     try:
         from edgedec.cli.app import run
     except (MemoryError, ImportError, OSError) as error:
@@ -31,8 +34,12 @@ MEMORY_WORDS = ("failed to map segment", "annot allocate memory", "bad_alloc", "
 
 
 def leave_at_once() -> None:
-    """End the process without a word at the next SIGINT, unless it is ignored or handled already."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    """End the process without a word at the next SIGINT, unless it is ignored or handled already.
+
+    Nothing changes outside the main thread.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 
 
@@ -42,6 +49,14 @@ def raise_again() -> bool:
         return False
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return True
+
+
+def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that fell into a callback, of an import for example, where Python only prints it."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        threading.Timer(_SOON_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

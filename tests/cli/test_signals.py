@@ -154,3 +154,27 @@ def test_every_way_to_run_out_of_memory_is_the_same_error(error: Exception) -> N
 def test_other_errors_of_these_kinds_are_not(home: Home) -> None:
     assert errors.explain(ImportError("no module named x"))[2] == errors.INTERNAL
     assert errors.explain(RuntimeError("odd"))[2] == errors.INTERNAL
+
+
+IN_A_CALLBACK = """
+import time, sys
+from edgedec.cli import main
+
+sys.unraisablehook = main._once_more
+
+class Fragile:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+try:
+    Fragile()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("again")
+"""
+
+
+def test_ctrl_c_in_a_callback_comes_again() -> None:
+    command = [sys.executable, "-c", IN_A_CALLBACK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.stdout, done.stderr) == ("again\n", "")
