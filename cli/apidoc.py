@@ -77,7 +77,14 @@ def _fields(kind: type) -> Iterator[str]:
 
 
 def _field_notes(kind: type) -> dict[str, str]:
-    """Return the strings below a class's fields, on one line each."""
+    """Return the strings below the fields of a class and its bases, on one line each."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        found |= _own_field_notes(base)
+    return found
+
+
+def _own_field_notes(kind: type) -> dict[str, str]:
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 from edgedec.core.errors import UsageError
 
@@ -17,48 +17,69 @@ _MOST = 100.0
 _MOST_K = 2**31 - 1
 
 
-class SamplingValues(Protocol):
-    """The values that decide how a token is drawn, without the seed."""
-
-    @property
-    def temperature(self) -> float: ...
-    @property
-    def top_k(self) -> int: ...
-    @property
-    def top_p(self) -> float: ...
-    @property
-    def min_p(self) -> float: ...
-    @property
-    def top_n_sigma(self) -> float: ...
-    @property
-    def repetition_penalty(self) -> float: ...
-
-
-DRAWING = ("temperature", "top_k", "top_p", "min_p", "top_n_sigma", "repetition_penalty")
-"""The fields of ``SamplingValues``."""
-
-
 @dataclass(frozen=True, slots=True)
-class Preset:
-    """Sampling values, system message and stop strings that suit a model; every default is "off".
+class SamplingValues:
+    """The values that decide how a token is drawn, without the seed; every default is "off".
 
-    The values mean what they mean in ``SamplingParams``. ``system`` is for models whose chat template brings
-    no system message of its own. ``stops`` end a reply, as the user's own do.
-
+    They apply in this order: repetition penalty, top-n-sigma, temperature, top-k, top-p, min-p.
     Raises UsageError for a value outside its range.
     """
 
     temperature: float = 0.0
+    """0 = greedy (the highest logit after the penalty); otherwise logits are divided by it."""
     top_k: int = 0
+    """Keep this many highest logits; 0 = all."""
     top_p: float = 1.0
+    """Keep the smallest set of highest logits whose probability reaches this; 1 = all."""
     min_p: float = 0.0
+    """Keep tokens at least this probable relative to the most probable one; 0 = all."""
     top_n_sigma: float = 0.0
+    """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
     repetition_penalty: float = 1.0
-    system: str | None = None
-    stops: tuple[str, ...] = ()
+    """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        _check("temperature", self.temperature, 0.0 <= self.temperature < math.inf, "0 (greedy) or more")
+        _check("top-k", self.top_k, whole(self.top_k) and self.top_k >= 0, "0 (off) or a positive integer")
+        _check("top-p", self.top_p, 0.0 < self.top_p <= 1.0, "above 0 and at most 1 (off)")
+        _check("min-p", self.min_p, 0.0 <= self.min_p <= 1.0, "between 0 (off) and 1")
+        _check("top-n-sigma", self.top_n_sigma, 0.0 <= self.top_n_sigma < math.inf, "0 (off) or more")
+        penalty = self.repetition_penalty
+        _check("repetition penalty", penalty, 0.0 < penalty < math.inf, "above 0 (1 is off)")
+
+    def drawing(self) -> dict[str, Any]:
+        """Return these values by name, without what a subclass adds."""
+        return {name: getattr(self, name) for name in DRAWING}
+
+    def in_words(self) -> str:
+        """Describe how tokens are drawn, in words: ``temperature 0.2, top-p 0.9``, or ``greedy``."""
+        first = "greedy" if self.temperature == 0.0 else f"temperature {self.temperature:g}"
+        others = [
+            f"{_words(field.name)} {getattr(self, field.name):g}"
+            for field in fields(SamplingValues)
+            if field.name != "temperature" and getattr(self, field.name) != field.default
+        ]
+        return ", ".join([first, *others])
+
+
+DRAWING = tuple(field.name for field in fields(SamplingValues))
+"""The names of the values that decide how a token is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset(SamplingValues):
+    """Sampling values, system message and stop strings that suit a model; every default is "off".
+
+    Raises UsageError for a value outside its range.
+    """
+
+    system: str | None = None
+    """System message, for models whose chat template brings none of its own."""
+    stops: tuple[str, ...] = ()
+    """Strings that end a reply, as the user's own do."""
+
+    def __post_init__(self) -> None:
+        SamplingValues.__post_init__(self)  # super() does not find the class that slots make anew
         for name in ("temperature", "top_n_sigma", "repetition_penalty"):
             value = getattr(self, name)
             _check(_words(name), value, value <= _MOST, f"at most {_MOST:g} in a preset")
@@ -98,32 +119,10 @@ class Preset:
 
     def summary(self) -> str:
         """Describe it in one line: ``temperature 0.2, top-p 0.9``."""
-        parts = [summary(self)]
+        parts = [self.in_words()]
         parts += [f"system message {self.system!r:.60}"] if self.system else []
         parts += [f"ends at {', '.join(map(repr, self.stops))}"] if self.stops else []
         return ", ".join(parts)
-
-
-def summary(given: SamplingValues) -> str:
-    """Describe how tokens are drawn, in words: ``temperature 0.2, top-p 0.9``, or ``greedy``."""
-    parts = [
-        f"{_words(name)} {getattr(given, name):g}"
-        for name in DRAWING
-        if name != "temperature" and getattr(given, name) != getattr(OFF, name)
-    ]
-    first = "greedy" if given.temperature == 0.0 else f"temperature {given.temperature:g}"
-    return ", ".join([first, *parts])
-
-
-def check_ranges(given: SamplingValues) -> None:
-    """Raise UsageError for a value that drawing cannot use."""
-    _check("temperature", given.temperature, 0.0 <= given.temperature < math.inf, "0 (greedy) or more")
-    _check("top-k", given.top_k, whole(given.top_k) and given.top_k >= 0, "0 (off) or a positive integer")
-    _check("top-p", given.top_p, 0.0 < given.top_p <= 1.0, "above 0 and at most 1 (off)")
-    _check("min-p", given.min_p, 0.0 <= given.min_p <= 1.0, "between 0 (off) and 1")
-    _check("top-n-sigma", given.top_n_sigma, 0.0 <= given.top_n_sigma < math.inf, "0 (off) or more")
-    penalty = given.repetition_penalty
-    _check("repetition penalty", penalty, 0.0 < penalty < math.inf, "above 0 (1 is off)")
 
 
 def whole(value: object) -> bool:

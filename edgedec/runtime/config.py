@@ -21,9 +21,8 @@ SamplingRule = Callable[[Preset], SamplingParams]
 """Chooses how replies are drawn, given the preset of the model."""
 MOST_CONVERSATIONS = 16
 """Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
-
-
 NO_TEMPLATE = ""
+"""In place of a chat template: messages are text to continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from statistics import fmean
 from edgedec.api import Model
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.studies.quality import last_number
-from edgedec.core.preset import summary
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
@@ -57,7 +56,7 @@ class SettingResult:
     def as_json(self) -> dict[str, object]:
         said = self.replies
         return {
-            "sampling": summary(self.params),
+            "sampling": self.params.in_words(),
             "replies": len(said),
             "tokens": sum(one.tokens for one in said),
             "repeated": rounded(fmean(one.repeated for one in said)),
