@@ -1,0 +1,171 @@
+"""The weights of a drafting head, as training writes them and as the export reads them.
+
+A head drafts for one target of hidden size d. It is one decoder layer of its own (EAGLE-3, Li et al. 2025).
+At position i it reads two vectors and predicts token i + 2:
+
+- ``s`` f32[d]. After a committed token: ``fc @ taps``, where ``taps`` f32[3 d] are the outputs of three
+  layers of the target for token i (``Capabilities.hidden``). After a drafted token: the head's own output
+  for the position before.
+- ``e`` f32[d], the row of token i + 1 in the target's embedding table, not scaled (Gemma scales it for its
+  own layers; the norm below makes that needless here).
+
+::
+
+    x = [norm_embed(e); norm_state(s)]                                 # 2 d
+    h = s + attn_output @ attention(attn_q @ x, attn_k @ x, attn_v @ x)
+    y = h + ffn_down @ (silu(ffn_gate @ n) * (ffn_up @ n)), n = ffn_norm(h)
+    logits = head @ output_norm(y)                                     # of the ids ``keep``
+
+``y`` is the ``s`` of the next drafted position. A norm is x * w / sqrt(mean(x^2) + epsilon). Attention is
+causal, with the scale 1 / sqrt(head_dim) and without biases. Queries and keys turn by position i: elements j
+and j + head_dim / 2 of a head are a pair, with the frequency rope_base^(-2 j / head_dim). Query heads share
+key heads in order: query head q reads key head q // (heads / kv_heads).
+
+These are QuantLinear, RMSNorm, TreeAttention, GatedMLP and HeadTopK as every model here has them; the export
+only quantises the matrices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.files import atomic_path
+
+Floats = NDArray[np.float32]
+TAPS = 3
+"""Layers of the target whose outputs a head reads."""
+GROUP = 32
+"""Columns of every matrix are a multiple of it: the groups of the quantised formats."""
+_SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn")
+_SCALARS = (*_SIZES, "rope_base", "epsilon")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadWeights:
+    """Sizes and float32 arrays; the module's text says how they are used.
+
+    Raises BadFileError for arrays of another shape, values that are not finite and ids that do not ascend.
+    """
+
+    hidden: int
+    """d, of the target."""
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    rope_base: float
+    epsilon: float
+    keep: NDArray[np.int64]
+    """[k] ids of the target that the head predicts, ascending."""
+    fc: Floats
+    """[d, 3 d]; columns are the tapped layers in ascending order."""
+    norm_embed: Floats
+    norm_state: Floats
+    attn_q: Floats
+    """[heads * head_dim, 2 d]; the first d columns are for the embedding."""
+    attn_k: Floats
+    """[kv_heads * head_dim, 2 d]."""
+    attn_v: Floats
+    attn_output: Floats
+    """[d, heads * head_dim]."""
+    ffn_norm: Floats
+    ffn_gate: Floats
+    """[ffn, d]."""
+    ffn_up: Floats
+    ffn_down: Floats
+    """[d, ffn]."""
+    output_norm: Floats
+    head: Floats | None = None
+    """[k, d]; None: the rows ``keep`` of the target's own head."""
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            if not isinstance(size := getattr(self, name), int) or not 1 <= size <= 1 << 20:
+                raise BadFileError(f"the drafting head has an impossible size: {name} {size}")
+        whole = not any(size % GROUP for size in (self.hidden, self.heads * self.head_dim, self.ffn))
+        if not whole or self.heads % self.kv_heads or self.head_dim % 2:
+            raise BadFileError(
+                f"the sizes of the drafting head do not fit the kernels: multiples of {GROUP} are the hidden "
+                "size, heads times head_dim, and ffn; heads are a multiple of kv_heads"
+            )
+        for name in ("rope_base", "epsilon"):
+            if not 0.0 < getattr(self, name) < np.inf:
+                raise BadFileError(f"the drafting head has an impossible {name}")
+        keep = self.keep
+        if keep.ndim != 1 or not keep.size or keep[0] < 0 or (np.diff(keep) <= 0).any():
+            raise BadFileError("the ids of the drafting head do not ascend")
+        for name, shape in self.shapes().items():
+            self._check(name, shape)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every array of floats; ``head`` only if there is one."""
+        d, queries, keys = self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim
+        found: dict[str, tuple[int, ...]] = {
+            "fc": (d, TAPS * d),
+            "norm_embed": (d,),
+            "norm_state": (d,),
+            "attn_q": (queries, 2 * d),
+            "attn_k": (keys, 2 * d),
+            "attn_v": (keys, 2 * d),
+            "attn_output": (d, queries),
+            "ffn_norm": (d,),
+            "ffn_gate": (self.ffn, d),
+            "ffn_up": (self.ffn, d),
+            "ffn_down": (d, self.ffn),
+            "output_norm": (d,),
+        }
+        return found if self.head is None else {**found, "head": (self.keep.size, d)}
+
+    def save(self, path: Path) -> None:
+        """Write a .npz file: an array by the name of each field, numbers as arrays of no dimension."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        arrays = {name: np.asarray(value) for name, value in fields.items() if value is not None}
+        with atomic_path(path) as partial, partial.open("wb") as stream:
+            np.savez(stream, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> HeadWeights:
+        """Read what ``save`` wrote. Raises BadFileError."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise BadFileError(f"{path} holds no drafting head: {error}") from error
+        return cls.of(arrays)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> HeadWeights:
+        """Take the fields from arrays by name, numbers as arrays of one element. Raises BadFileError."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        if unknown := sorted(arrays.keys() - set(names)):
+            raise BadFileError(f"a drafting head has no {unknown[0][:40]!r}")
+        values: dict[str, Any] = {}
+        for name in names:
+            if name not in arrays:
+                if name != "head":
+                    raise BadFileError(f"the drafting head lacks {name}")
+                continue
+            array = arrays[name]
+            if name in _SCALARS:
+                if array.size != 1 or array.dtype.kind not in "iuf":
+                    raise BadFileError(f"the drafting head has no number for {name}")
+                values[name] = int(array.item()) if name in _SIZES else float(array.item())
+            else:
+                values[name] = array.astype(np.int64 if name == "keep" else np.float32)
+        return cls(**values)
+
+    def _check(self, name: str, shape: tuple[int, ...]) -> None:
+        array: NDArray[Any] = getattr(self, name)
+        if array.shape != shape:
+            raise BadFileError(f"{name} of the drafting head has shape {array.shape}, not {shape}")
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise BadFileError(f"{name} of the drafting head is not finite float32")
