@@ -8,11 +8,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.backends.checks import check_keep
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities, Sink, Source
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import FloatArray
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook
 from edgedec.memory.ledger import Ledger
 
@@ -31,6 +32,7 @@ class CacheForward:
         self._caps = caps
         self._book = book
         self._ledger: LedgerLike = Ledger() if ledger is None else ledger
+        self._kept: Keep | None = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -74,6 +76,23 @@ class CacheForward:
         self._book.rewind(length)
 
     @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Forward.peeked``."""
+        return ()
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+    ) -> HeadRows:
+        """See ``Forward.peek``."""
+        self._refuse("no tokens can be drafted after a part of its layers")
+
+    @property
     def cache_layout(self) -> str:
         """See ``Forward.cache_layout``."""
         self._refuse("its KV cache cannot be saved")
@@ -101,6 +120,17 @@ class CacheForward:
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
         """See ``Forward.select``."""
         self._refuse("no tokens can leave its KV cache")
+
+    def _check_rows(self, rows: Rows) -> None:
+        """Raises UnsupportedError for rows that the capabilities lack, ValueError for wrong ids to keep."""
+        if rows.hidden and not self._caps.hidden:
+            self._refuse("it hands out no hidden states")
+        if rows.keep is None or rows.keep is self._kept:
+            return
+        if not self._caps.exits:
+            self._refuse("its head cannot be trimmed")
+        check_keep(rows.keep, self._spec.vocab_size)
+        self._kept = rows.keep
 
     def _refuse(self, why: str) -> NoReturn:
         raise UnsupportedError(f"{self._spec.name}: {why}")

@@ -11,6 +11,7 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import Keep
 
 DEFAULT_CAPACITY_TOKENS = 4096
 
@@ -64,6 +65,15 @@ def check_tokens(tokens: Sequence[int], most: int, vocab_size: int) -> None:
         raise ValueError(f"{len(tokens)} tokens in one pass: at most {most}")
     if len(tokens) and not (min(tokens) >= 0 and max(tokens) < vocab_size):
         raise ValueError(f"a token is outside the vocabulary of {vocab_size}")
+
+
+def check_keep(keep: Keep, vocab_size: int) -> None:
+    """Raises ValueError unless ``keep`` are ids of a trimmed head: int64, ascending, at least one."""
+    inside = (
+        keep.dtype == np.int64 and keep.ndim == 1 and keep.size and keep[0] >= 0 and keep[-1] < vocab_size
+    )
+    if not inside or (keep[1:] <= keep[:-1]).any():
+        raise ValueError(f"ids to keep must be ascending int64 numbers within 0 to {vocab_size - 1}")
 
 
 def check_kept(spec: ModelSpec, first: int, end: int, kept: NDArray[np.intp]) -> None:

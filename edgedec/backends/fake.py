@@ -7,20 +7,23 @@ whose logits are a hash of the whole prefix: only the right tokens in the right 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
-from edgedec.backends.head_rows import head_rows
+from edgedec.backends.head_rows import head_rows, trimmed_rows
+from edgedec.backends.peeked import Peeked, peek_rows
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 
 _MASK = (1 << 64) - 1
+_TAPS = 3
+"""Layers whose outputs are the hidden states; each is one number wide here."""
 
 
 class ScriptError(AssertionError):
@@ -81,6 +84,7 @@ class FakeForward(_Fake):
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
+        self._check_rows(rows)
         done = self.plan(tokens, parents)
         if self.finished:
             raise ScriptError(f"pass {self.played} over {list(tokens)}, but the script is over")
@@ -106,7 +110,8 @@ class MarkovForward(_Fake):
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
     holds the hash of its path, as a key-value cache holds state: a token kept in the wrong slot shows. Where
     tokens were evicted, it is a hash of those that stay, and of how many are missing. ``context``: positions
-    it was made for, by default as many as there are slots.
+    it was made for, by default as many as there are slots. After exit E of ``exits``, the last of them N, the
+    logits are those of the whole model at a share E / N of all tokens, and others elsewhere.
     """
 
     def __init__(
@@ -118,9 +123,17 @@ class MarkovForward(_Fake):
         sharpness: float = 4.0,
         seed: int = 0,
         context: int | None = None,
+        exits: tuple[int, ...] = (1, 2, 4),
     ) -> None:
         caps = Capabilities(
-            max_pass=max_pass, trees=True, full_rows=True, exact=True, evicts=True, attention=True
+            max_pass=max_pass,
+            trees=True,
+            full_rows=True,
+            exact=True,
+            evicts=True,
+            attention=True,
+            hidden=_TAPS,
+            exits=exits,
         )
         super().__init__(vocab_size, capacity, caps, context)
         self._slots = [0] * capacity
@@ -128,23 +141,77 @@ class MarkovForward(_Fake):
         self._seed = _mix(seed + 1)
         self._sharpness = sharpness
         self.passes = 0
+        self.peeks = 0
+        self.reused = 0
+        """Tokens whose lower layers a pass took from peeks."""
+        self._peeked = Peeked()
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
+        self._check_rows(rows)
         chosen = rows.resolve(len(tokens))
         done = self.plan(tokens, parents)
-        for node, (token, parent) in enumerate(zip(tokens, done.parents, strict=True)):
-            slot = done.start + (parent if parent >= 0 else -1)
-            before = self._slots[slot] if slot >= 0 else self._seed
-            self._slots[done.start + node] = _mix(before ^ _mix(token + 1))
-            self._fed[done.start + node] = token
+        warm = self._peeked.shared(tokens, done.parents)
+        self._compute(done, tokens, warm)
+        self._peeked.drop()
         self._book.append(done)
         self.passes += 1
-        logits = np.empty((len(chosen), self.spec.vocab_size), dtype=np.float32)
-        for row, node in enumerate(chosen):
-            logits[row] = self._logits(self._slots[done.start + node])
-        return head_rows(logits, self.spec.head_k, full=rows.full, temperature=rows.temperature)
+        self.reused += warm
+        found = self._head([self._slots[done.start + node] for node in chosen], rows)
+        if not rows.hidden:
+            return found
+        return replace(found, hidden=_hidden(self._slots[done.start : done.start + len(tokens)]))
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Forward.peeked``."""
+        return self._peeked.tokens
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+    ) -> HeadRows:
+        """See ``Forward.peek``."""
+        rows = peek_rows(rows, keep)
+        self._check_rows(rows)
+        whole = self._peeked.joined(tokens, parents, exit, self.caps)
+        chosen = rows.resolve(len(tokens))
+        before = len(self._peeked)
+        done = self.plan([*self._peeked.tokens, *tokens], whole)
+        self._compute(done, [*self._peeked.tokens, *tokens], before)
+        self._peeked.add(tokens, whole, exit)
+        self.peeks += 1
+        states = (self._slots[done.start + before + node] for node in chosen)
+        return self._head([self._after(state, exit) for state in states], rows)
+
+    def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:
+        """Fill the slots of a pass, from token ``first`` on."""
+        for node in range(first, len(tokens)):
+            parent = done.parents[node]
+            slot = done.start + (parent if parent >= 0 else -1)
+            before = self._slots[slot] if slot >= 0 else self._seed
+            self._slots[done.start + node] = _mix(before ^ _mix(tokens[node] + 1))
+            self._fed[done.start + node] = tokens[node]
+
+    def _after(self, state: int, exit: int) -> int:
+        """The state that an exit sees: the whole model's, or another."""
+        other = _mix(state ^ _mix(exit))
+        return state if other % self.caps.exits[-1] < exit else other
+
+    def _head(self, states: Sequence[int], rows: Rows) -> HeadRows:
+        logits = np.empty((len(states), self.spec.vocab_size), dtype=np.float32)
+        for row, state in enumerate(states):
+            logits[row] = self._logits(state)
+        k = self.spec.head_k
+        if rows.keep is None:
+            return head_rows(logits, k, full=rows.full, temperature=rows.temperature)
+        return trimmed_rows(logits, k, rows.keep, full=rows.full, temperature=rows.temperature)
 
     def rewind(self, length: int) -> None:
         super().rewind(length)
@@ -189,6 +256,7 @@ class MarkovForward(_Fake):
 
     def _forget(self) -> None:
         # Freed slots get garbage, so that a read of them cannot pass unnoticed.
+        self._peeked.drop()
         for slot in range(self._book.slots, self.capacity):
             self._slots[slot] = -1
 
@@ -200,6 +268,12 @@ class MarkovForward(_Fake):
         x ^= x >> np.uint64(32)
         unit = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return np.asarray(np.rint((2.0 * unit - 1.0) * self._sharpness * 8.0) / 8.0, dtype=np.float32)
+
+
+def _hidden(states: Sequence[int]) -> FloatArray:
+    """Hidden states f32[T, 3] in [0, 1): a hash of each token's path."""
+    parts = [[_mix(state ^ layer) >> 40 for layer in range(_TAPS)] for state in states]
+    return np.array(parts, np.float32).reshape(-1, _TAPS) / np.float32(1 << 24)
 
 
 def _mix(x: int) -> int:

@@ -8,7 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.rows import HeadRows
+from edgedec.core.rows import HeadRows, Keep
+
+
+def trimmed_rows(
+    logits: NDArray[np.float32], k: int, keep: Keep, *, full: bool, temperature: float = 1.0
+) -> HeadRows:
+    """``head_rows`` over the ids ``keep`` only; see ``HeadRows``."""
+    found = head_rows(logits[:, keep], k, full=False, temperature=temperature)
+    count, missing = len(logits), min(k, logits.shape[1]) - found.ids.shape[1]
+    masked = np.full_like(logits, -np.inf)
+    masked[:, keep] = logits[:, keep]
+    return HeadRows(
+        np.hstack([found.values, np.full((count, missing), -np.inf, np.float32)]),
+        np.hstack([keep[found.ids].astype(np.int32), np.full((count, missing), -1, np.int32)]),
+        found.logsumexp,
+        found.entropy,
+        masked if full else None,
+        temperature,
+    )
 
 
 def head_rows(logits: NDArray[np.float32], k: int, *, full: bool, temperature: float = 1.0) -> HeadRows:

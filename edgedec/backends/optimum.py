@@ -120,6 +120,7 @@ class DecoderForward(CacheForward):
                 f"{self._spec.name} cannot run a tree of tokens",
                 hint="it was exported with optimum; models that EdgeDec builds itself can",
             )
+        self._check_rows(rows)
         chosen = np.array(rows.resolve(len(tokens)), dtype=np.int64)
         with one_line_errors():
             result, self._held = self._run(tokens, chosen, rows.full)

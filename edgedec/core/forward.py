@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from edgedec.core.cache_config import KvType
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,14 @@ class Capabilities:
     """Most sequences that ``Backend.sequences`` can run in one pass; 1: none beside the first."""
     kv_kinds: tuple[KvType, ...] = ()
     """Formats of the cache to choose from, the default first. Empty: the runtime decides."""
+    hidden: int = 0
+    """Numbers of a token's hidden states that a pass can return (``Rows.hidden``): the outputs of three
+    layers, the lowest first, side by side. 0: none.
+    """
+    exits: tuple[int, ...] = ()
+    """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers. Not empty
+    where a head can be trimmed too (``Rows.keep``).
+    """
 
 
 class Sink(Protocol):
@@ -110,6 +118,36 @@ class Forward(Protocol):
 
     def nbytes(self) -> dict[str, int]:
         """Bytes held, by purpose (``weights``, ``kv_cache``, ...)."""
+        ...
+
+    # caps.exits
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+    ) -> HeadRows:
+        """Run only the first ``exit`` layers over ``tokens``, and the model's norm and head over ``rows``.
+
+        Nothing is appended: ``length`` stays. The tokens follow those peeked before. ``parents[i]`` is the
+        index of token i's parent among all peeked tokens, these included, or -1 for a child of the last
+        resident token; None means a chain that goes on from the last peeked token. ``rows`` are indices into
+        ``tokens``; ``keep`` is as in ``Rows``.
+
+        The next ``extend`` whose tokens and parents begin like the peeked ones takes their lower layers from
+        here: nothing is computed twice, and its bits are the same. Every other change of the cache, and
+        a peek with another ``exit``, drops all that was peeked. Raises ValueError for an exit that is not in
+        ``caps.exits``, for hidden states, for more tokens than ``caps.max_pass`` in all, and as ``extend``.
+        """
+        ...
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """The tokens peeked since the cache last changed."""
         ...
 
     # caps.portable

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float32]
+Keep = NDArray[np.int64]
+"""Ids of a trimmed vocabulary: ascending, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,9 @@ class HeadRows:
 
     values f32[R,k] logits, ids i32[R,k], logsumexp f32[R], entropy f32[R] in nats, both over the whole
     vocabulary and of logits divided by ``temperature``; logits f32[R,V], or None when it was not requested.
+
+    With ``Rows.keep`` all of this is over the kept ids only: other logits are -inf, and where fewer than k
+    are kept, rows end with the id -1 and the value -inf.
     """
 
     values: NDArray[np.float32]
@@ -25,6 +30,8 @@ class HeadRows:
     entropy: NDArray[np.float32]
     logits: NDArray[np.float32] | None = None
     temperature: float = 1.0
+    hidden: FloatArray | None = None
+    """f32[T,W] for all T tokens of the pass, with W = ``Capabilities.hidden``; None: not requested."""
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -41,6 +48,10 @@ class Rows:
     temperature: float = 1.0
     """Temperature of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` has the one used.
     """
+    hidden: bool = False
+    """Also return hidden states, of every token of the pass; needs ``Capabilities.hidden``."""
+    keep: Keep | None = field(default=None, compare=False)
+    """Compute the head for these ids only; None: for the whole vocabulary. Needs ``Capabilities.exits``."""
 
     def resolve(self, tokens: int) -> Sequence[int]:
         """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""

@@ -27,6 +27,7 @@ from tests.fixtures.tiny_gguf import write_tiny
 SHARED = ("shared-llama", "shared-int8-gemma3")
 EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *SHARED)
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences."""
+PEEKS = ("markov",)
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -95,6 +96,12 @@ def make(request: pytest.FixtureRequest) -> Make:
 @pytest.fixture(params=[*EXACT, "sequences", *REAL[:2]])
 def make_trees(request: pytest.FixtureRequest) -> Make:
     """Of those that run trees."""
+    return _make(request)
+
+
+@pytest.fixture(params=PEEKS)
+def make_peeks(request: pytest.FixtureRequest) -> Make:
+    """Of those that peek, hand out hidden states and trim their head."""
     return _make(request)
 
 

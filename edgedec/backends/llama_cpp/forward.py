@@ -92,6 +92,7 @@ class LlamaCppForward(CacheForward):
         """
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._book.plan(len(tokens), parents)
+        self._check_rows(rows)
         chosen = rows.resolve(len(tokens))
         members = self._checked_members(planned.parents, planned.chain)
         if self._behind:

@@ -49,6 +49,7 @@ class OnnxForward(KvForward):
         self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows
     ) -> tuple[PlannedPass, Fed]:
         count = len(tokens)
+        self._check_rows(rows)
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._plan(count, parents)
         chosen = rows.resolve(count)

@@ -129,6 +129,7 @@ class SequenceForward(KvForward):
     def planned(self, request: PassRequest) -> PlannedPass:
         """Return where the tokens would go; nothing changes. Raises the errors of ``extend``."""
         check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
+        self._check_rows(request.rows)
         request.rows.resolve(len(request.tokens))
         return self._plan(len(request.tokens), request.parents)
 
