@@ -1,0 +1,126 @@
+"""``drafter.json``: something that belongs to one target and helps to draft for it, in a folder of its own.
+
+It states the target by the hash of its weights, and size and hash of each file beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from edgedec.core import listed_files as listed
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.files import atomic_path
+from edgedec.core.listed_files import FileEntry, FolderKind, Scalar
+from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
+
+DRAFTER = "drafter.json"
+TRIM, TABLES, HEAD, EXIT = "trim", "tables", "head", "exit"
+KINDS = (TRIM, TABLES, HEAD, EXIT)
+"""A smaller vocabulary for a drafter's head, prepared tables, a trained head, a trained exit."""
+
+_FORMAT = "edgedec-drafter"
+_VERSION = 1
+_FOLDER = FolderKind(DRAFTER, "drafter", "make it again, or remove it")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The model that a drafter belongs to: its name for people, the hash of its weights, its vocabulary."""
+
+    name: str
+    sha256: str
+    vocab_size: int
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Target:
+        """Return the target that is in the bundle of ``manifest``."""
+        weights = manifest.files[WEIGHTS if WEIGHTS in manifest.files else GGUF]
+        return cls(manifest.name, weights.sha256, manifest.spec.vocab_size)
+
+    @property
+    def short_hash(self) -> str:
+        """The name of folders with files of this target."""
+        return self.sha256[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterManifest:
+    """The table of contents of a drafter's folder. ``files`` lists every file but the manifest itself.
+
+    ``facts`` say how it was made, its licence, and what was measured.
+    """
+
+    kind: str
+    target: Target
+    files: Mapping[str, FileEntry]
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files listed."""
+        return sum(entry.bytes for entry in self.files.values())
+
+    @classmethod
+    def load(cls, directory: Path, *, verify: bool = True) -> DrafterManifest:
+        """Read and check the manifest in ``directory``, and the files that it lists.
+
+        ``verify`` compares hashes too. Raises NotFoundError when there is none, BadFileError when it or a
+        file is broken, UnsupportedError when it has another version.
+        """
+        manifest = cls.from_json(_FOLDER.read(directory))
+        for name, entry in manifest.files.items():
+            _FOLDER.check(directory, name, entry, verify=verify)
+        return manifest
+
+    @classmethod
+    def from_json(cls, text: str) -> DrafterManifest:
+        """Decode the text of a manifest. Raises BadFileError or UnsupportedError."""
+        top = _FOLDER.fields(text)
+        if top.get("format", listed.text) != _FORMAT:
+            raise _FOLDER.broken(f"its format is not {_FORMAT!r}")
+        if (version := top.get("version", listed.count)) != _VERSION:
+            message = f"the drafter has version {version}, and this EdgeDec reads version {_VERSION}"
+            raise UnsupportedError(message, hint="make the drafter again")
+        if (kind := top.get("kind", listed.text)) not in KINDS:
+            raise _FOLDER.broken(f"its kind {kind[:40]!r} is none of {', '.join(KINDS)}")
+        model = top.below("target")
+        target = Target(
+            model.get("name", listed.text),
+            model.get("sha256", listed.sha256),
+            model.get("vocab_size", listed.count),
+        )
+        files = _FOLDER.files(top.get("files", listed.mapping))
+        return cls(kind, target, files, top.get("facts", listed.scalars))
+
+    def check_target(self, target: Target) -> None:
+        """Raise BadFileError unless the drafter belongs to ``target``."""
+        if self.target.sha256 != target.sha256:
+            raise BadFileError(
+                f"the drafter belongs to other weights of {self.target.name}"
+                if self.target.name == target.name
+                else f"the drafter belongs to {self.target.name}, not to {target.name}",
+                hint=f"make it again for {target.name}",
+            )
+        if self.target.vocab_size != target.vocab_size:
+            sizes = f"{self.target.vocab_size} tokens, and {target.name} has {target.vocab_size}"
+            raise BadFileError(f"the drafter is for {sizes}", hint=f"make it again for {target.name}")
+
+    def to_json(self) -> str:
+        """The text of ``drafter.json``."""
+        data = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "kind": self.kind,
+            "target": asdict(self.target),
+            "files": {name: asdict(entry) for name, entry in self.files.items()},
+            "facts": dict(self.facts),
+        }
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+    def save(self, directory: Path) -> None:
+        """Write ``drafter.json`` into ``directory``. Raises StorageError."""
+        with atomic_path(directory / DRAFTER) as temporary:
+            temporary.write_text(self.to_json(), encoding="utf-8")
