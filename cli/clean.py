@@ -25,6 +25,8 @@ _KINDS = {
     "sources": "Remove GGUF files that pull --keep-source kept.",
     "costs": "Remove pass costs; the next reply with drafts measures them again.",
     "records": "Remove records of checked hashes and of local models; the next start checks again.",
+    "drafters": "Remove drafters that `edgedec draft` made; those shipped with EdgeDec stay.",
+    "rollouts": "Remove models' replies that `edgedec draft rollouts` kept.",
     "peers": "Remove models in the form of other runtimes, which bench makes again.",
 }
 

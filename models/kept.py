@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.files import TRANSIENT, storage_errors
-from edgedec.core.home import DRAFTS, HISTORY_LOCK, TYPED
+from edgedec.core.home import COMPANIONS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TYPED
 from edgedec.core.locks import free, held
 from edgedec.models.layout import Layout
 
@@ -41,10 +41,12 @@ KINDS = {
         Kind("sources", "GGUF files that were kept on request"),
         Kind("costs", "pass costs of models on this machine"),
         Kind("records", "hashes that were checked, and paths of local models"),
+        Kind("drafters", "drafters made for one model each"),
+        Kind("rollouts", "models' replies that drafters are made of", text=True),
         Kind("peers", "models in the form of other runtimes, for the bench"),
     )
 }
-"""All kinds by name. Each can be removed: EdgeDec makes again what it needs of them."""
+"""All kinds by name. Each can be removed: EdgeDec does without it, or makes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ def nbytes(path: Path) -> int:
     return total
 
 
-_FOLDERS = ("models", "downloads", "gguf", "costs", "verified", "llama.cpp", "peers", DRAFTS)
+_FOLDERS = (
+    *("models", "downloads", "gguf", "costs", "verified", "llama.cpp", "peers"),
+    *(DRAFTS, COMPANIONS, ROLLOUTS),
+)
 _Place = tuple[str, Path, tuple[Path, ...]]
 
 
@@ -126,6 +131,9 @@ def _places(layout: Layout) -> Iterator[_Place]:
     for name in ("verified", "llama.cpp"):
         yield from (("records", path, ()) for path in _in(home / name))
     yield from (("records", path, ()) for path in _in(home) if path.name.startswith(layout.local_index.name))
+    yield from (("drafters", path, ()) for path in _in(home / COMPANIONS))
+    for path in _in(home / ROLLOUTS):
+        yield "rollouts", path, tuple(path.glob("*.lock"))
     yield from (("peers", path, tuple(path.glob("*.lock"))) for path in _in(home / "peers"))
 
 

@@ -8,6 +8,8 @@ peers/<sha256>/           files that other runtimes make of a GGUF file for comp
 costs/, llama.cpp/        measurements and facts about this machine; may be deleted
 verified/                 which files of which bundle had their hashes, and when; may be deleted
 local-files.json          which bundle a local GGUF was exported to
+drafters/<hash>/          drafters made for one model, by the hash of its weights
+rollouts/<hash>/          replies of a model that drafters are made of
 chat_history, drafts/     text of prompts and replies, on request; history.lock is held while they are in use
 """
 

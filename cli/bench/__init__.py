@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
-
 import click
 
 from edgedec.cli import options as opt
-
-
-@dataclass(frozen=True, slots=True)
-class Study:
-    """A subcommand: the module that has its ``command``, and one line of help."""
-
-    module: str
-    help: str
-
+from edgedec.cli.subcommands import Subcommand, SubcommandGroup
 
 STUDIES = {
-    "speed": Study("edgedec.cli.bench.speed", "Plain decoding, prefill, load and memory, beside peers."),
-    "drafts": Study("edgedec.cli.bench.drafts", "Ways to draft, by kind of question and by memory."),
-    "kernels": Study("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
-    "memory": Study("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
-    "accuracy": Study("edgedec.cli.bench.accuracy", "Agreement, right answers, facts found, repetition."),
-    "batch": Study("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
+    "speed": Subcommand("edgedec.cli.bench.speed", "Plain decoding, prefill, load and memory, beside peers."),
+    "drafts": Subcommand("edgedec.cli.bench.drafts", "Ways to draft, by kind of question and by memory."),
+    "kernels": Subcommand("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
+    "memory": Subcommand("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
+    "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts, loops."),
+    "batch": Subcommand("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
 }
 """Subcommands by name. A new study is a module and a line here."""
 
 
-class StudyGroup(click.Group):
-    """Imports a study when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(STUDIES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in STUDIES:
-            return None
-        found = import_module(STUDIES[cmd_name].module).command
-        assert isinstance(found, click.Command)
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, study.help) for name, study in STUDIES.items()])
-
-
 @click.group(
     "bench",
-    cls=StudyGroup,
+    cls=SubcommandGroup,
+    subcommands=STUDIES,
     invoke_without_command=True,
     short_help="Measure speed, memory and accuracy.",
     epilog=opt.examples(

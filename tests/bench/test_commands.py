@@ -14,9 +14,10 @@ from click.testing import Result
 
 from edgedec.bench.harness import runtimes
 from edgedec.bench.studies.kernels import weight_bytes_per_pass
-from edgedec.cli.bench import STUDIES, Study
+from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
+from edgedec.cli.subcommands import Subcommand
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.bench.support import Fakes
@@ -264,7 +265,7 @@ def test_a_study_is_added_with_a_file_and_a_line(
 ) -> None:
     (tmp_path / "toy_study.py").write_text(TOY, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(STUDIES, "toy", Study("toy_study", "Measure nothing."))
+    monkeypatch.setitem(STUDIES, "toy", Subcommand("toy_study", "Measure nothing."))
     assert "Measure nothing." in bench(folder).stdout
     assert bench(folder, "toy").stdout == "measured nothing\n"
 

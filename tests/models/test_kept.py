@@ -24,6 +24,8 @@ FILES = {
     "verified/1.json": "records",
     "llama.cpp/1.json": "records",
     "local-files.json": "records",
+    "drafters/abc/tables/drafter.json": "drafters",
+    "rollouts/abc/rollouts.jsonl": "rollouts",
     "peers/abc/model.bin": "peers",
 }
 OLD = time.time() - 3600
@@ -78,6 +80,7 @@ def test_a_file_of_nobody_is_shown_and_stays(home: Path) -> None:
 def test_nothing_goes_that_a_process_holds(home: Path) -> None:
     (home / "downloads/two").mkdir()
     held = [home / "downloads/one.lock", home / "downloads/two.lock", home / "peers/abc/x.lock"]
+    held.append(home / "rollouts/abc/x.lock")
     before = files(home)
     with ExitStack() as stack:
         for lock in held:
@@ -85,10 +88,10 @@ def test_nothing_goes_that_a_process_holds(home: Path) -> None:
         share = Share(home / HISTORY_LOCK)
         stack.callback(share.release)
         assert [one.kind for one in entries(home) if one.in_use] == [
-            *["history"] * 2, *["downloads"] * 3, "sources", "peers",
+            *["history"] * 2, *["downloads"] * 3, "sources", "rollouts", "peers",
         ]  # fmt: skip
         clean(home)
-        gone = {name for name in before if FILES.get(name) in ("costs", "records")}
+        gone = {name for name in before if FILES.get(name) in ("costs", "records", "drafters")}
         assert set(before) - set(files(home)) == gone
     assert all(clean(home))
     assert [name for name in files(home) if name != HISTORY_LOCK] == ["models/two/manifest.json"]

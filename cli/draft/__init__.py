@@ -1,0 +1,33 @@
+"""``edgedec draft``: one module for each way to make a drafter, imported when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli.subcommands import Subcommand, SubcommandGroup
+
+MAKERS = {
+    "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
+}
+"""Subcommands by name. A new one is a module and a line here."""
+
+
+@click.group(
+    "draft",
+    cls=SubcommandGroup,
+    subcommands=MAKERS,
+    invoke_without_command=True,
+    short_help="Make drafters for a model out of its own replies.",
+    epilog=opt.examples(
+        "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.jsonl --greedy",
+    ),
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Make drafters for a model out of its own replies.
+
+    A drafter that is made belongs to that one model. It is used from the next start on, without being named.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,140 @@
+"""``edgedec draft rollouts``: a model answers prompts, and its replies are kept as token ids."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.draft.token_bar import token_bar
+from edgedec.cli.generate import without_template
+from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.opening import open_model, run_config, say_overrun
+from edgedec.cli.progress import notice
+from edgedec.cli.rare import Command
+from edgedec.cli.services import services
+
+if TYPE_CHECKING:
+    from edgedec.session.conversations import Conversations
+    from edgedec.training.gather import Gathered
+    from edgedec.training.rollouts import RolloutWriter
+
+_BATCH = 8
+_CONTEXT_TOKENS = 1024
+_REPLY_TOKENS = 256
+
+
+@click.command(
+    "rollouts",
+    cls=Command,
+    short_help="Let a model answer prompts, and keep its replies.",
+    epilog=opt.examples(
+        "edgedec draft rollouts --prompts prompts.jsonl --greedy",
+        "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.txt --tokens 200000",
+        "edgedec draft rollouts --prompts prompts.jsonl --json | jq .tokens",
+    ),
+)
+@opt.model_option
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
+    help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which "
+    "the first is asked (default: a few built-in questions).",
+)  # fmt: skip
+@click.option(
+    "--greedy", is_flag=True,
+    help="Always take the most probable token. Without it tokens are drawn as the model's preset says.",
+)
+@click.option(
+    "--seed", type=int, metavar="S", help="Same seed, prompts and settings: same tokens (default: 0)."
+)
+@click.option(
+    "--tokens", type=click.IntRange(min=1), metavar="N",
+    help="End when so many tokens of replies are kept in all (default: when all prompts are answered).",
+)  # fmt: skip
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), metavar="N", default=_REPLY_TOKENS, show_default=True,
+    help="Longest reply, in tokens.",
+)  # fmt: skip
+@click.option(
+    "--batch", type=click.IntRange(1, 16), metavar="N", default=_BATCH, show_default=True,
+    help="Prompts that are answered at a time, in one batch.",
+)  # fmt: skip
+@click.option(
+    "--context", type=click.IntRange(min=2), metavar="N", default=_CONTEXT_TOKENS, show_default=True,
+    help="Tokens of context for each prompt with its reply; longer prompts are left out.",
+)  # fmt: skip
+@opt.threads_option
+@opt.memory_option
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Let a model answer prompts, and keep its replies as token ids.
+
+    Drafters are made of these replies, and measured on the one in twenty that is held out. The same command
+    goes on where it was stopped, by Ctrl-C or otherwise: prompts that have a reply are left out, and every
+    reply that came to its end is kept.
+    """
+    from edgedec.bench.harness.texts import QUESTIONS, read_prompts
+    from edgedec.core.drafter_manifest import Target
+    from edgedec.training.rollouts import RolloutStore, rollouts_folder
+
+    texts = read_prompts(options["prompts"]) if options["prompts"] else list(QUESTIONS)
+    model = open_model(ctx, options["model"], run_config(options, conversations=options["batch"]))
+    target = Target.of(model.loaded.manifest)
+    store = RolloutStore(rollouts_folder(services(ctx).store().home, target))
+    raw, _ = without_template(model, {"raw": False, "system": None})
+    several = model.conversations(max_tokens=options["max_tokens"])
+
+    def waiting() -> None:
+        notice(f"waiting: another process adds to {store.folder}")
+
+    began = time.monotonic()
+    with several, store.writing(target, waiting) as writer:
+        left, outcome = _gathered(several, texts, writer, raw, options)
+        counts = {"replies": writer.replies, "tokens": writer.tokens}
+    report = {
+        "model": model.name,
+        "folder": str(store.folder),
+        **counts,
+        "added_replies": outcome.replies,
+        "added_tokens": outcome.tokens,
+        "refused": outcome.refused,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    if options["as_json"]:
+        screen.show_json(report)
+    else:
+        _show(report, len(texts) - left)
+    say_overrun(model)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+
+
+def _gathered(
+    several: Conversations, texts: list[str], writer: RolloutWriter, raw: bool, options: dict[str, Any]
+) -> tuple[int, Gathered]:
+    """Answer the prompts that have no reply; returns their number too."""
+    from edgedec.training.gather import gather, unanswered
+
+    left = unanswered(texts, writer, greedy=several.chats[0].settings.params.greedy)
+    goal = None if options["tokens"] is None else max(options["tokens"] - writer.tokens, 0)
+    with token_bar(len(left), goal) as bar, interrupts_to(several):
+        found = gather(several, left, writer, raw=raw, most_tokens=options["tokens"], answered=bar)
+    return len(left), found
+
+
+def _show(report: dict[str, Any], known: int) -> None:
+    rate = report["added_tokens"] / max(report["seconds"], 1e-9)
+    click.echo(
+        f"{report['added_replies']} replies of {report['model']}, {report['added_tokens']} tokens in "
+        f"{report['seconds']:.0f} s ({rate:.0f} tok/s)"
+    )
+    if known:
+        click.echo(f"{known} prompts had a reply before")
+    if report["refused"]:
+        click.echo(f"{report['refused']} prompts are too long for the context and were left out")
+    click.echo(f"{report['replies']} replies with {report['tokens']} tokens are in {report['folder']}")

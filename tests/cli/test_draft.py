@@ -1,0 +1,50 @@
+"""``edgedec draft``, on a model of random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgedec.training.rollouts import RolloutStore
+from tests.cli.support import Home, assert_one_line, run
+from tests.cli.test_generate_batch import real
+from tests.fixtures.tiny_models import tiny_bundle
+
+TEXTS = ["Once upon a time", "one two one two", "The cat sat", "Hello", "x y z"]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
+    home: Home, bundle: Path, tmp_path: Path
+) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\n".join(TEXTS[:3]), encoding="utf-8")
+    home.path.mkdir()
+
+    def rollouts(*options: str) -> dict[str, object]:
+        args = ("--prompts", str(prompts), "--max-tokens", "8", "--context", "300", "--json", *options)
+        result = run(real(home), "draft", "rollouts", "-m", str(bundle), *args)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+    first = rollouts("--greedy")
+    assert (first["replies"], first["added_replies"]) == (3, 3)
+    prompts.write_text("\n".join(TEXTS), encoding="utf-8")
+    again = rollouts("--greedy")
+    assert (again["replies"], again["added_replies"]) == (5, 2)
+    assert rollouts("--seed", "4")["added_replies"] == 0  # this model's preset is greedy
+    folder = Path(str(again["folder"]))
+    assert folder.parent == home.path / "rollouts"
+    assert sum(len(one.reply) for one in RolloutStore(folder)) == again["tokens"]
+
+
+def test_prompts_that_cannot_be_read_are_one_line(home: Home, bundle: Path, tmp_path: Path) -> None:
+    home.path.mkdir()
+    result = run(real(home), "draft", "rollouts", "-m", str(bundle), "--prompts", str(tmp_path / "absent"))
+    assert_one_line(result, 3, "no such file")
