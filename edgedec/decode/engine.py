@@ -14,7 +14,7 @@ from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_newest, check_request, common_prefix
-from edgedec.decode.passes import LONGEST_PASS, Passes
+from edgedec.decode.passes import LONGEST_PASS, Passes, Read
 from edgedec.decode.records import FinishReason, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
@@ -101,29 +101,39 @@ class Engine(CachedSequence):
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
         position = len(self._committed)
-        waiting, most = self._passes.catch_up(self._committed, progress)
+        read = self._reader()
+        waiting, most = self._passes.catch_up(self._committed, progress, read)
         last = len(waiting) - 1
         draft = self._draft(last, min(reply.end - position, most) - 1)
         tree = draft.tree if draft else EMPTY
         rule = self.speculation.rule if self.speculation else KEYED
-        head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree)))
+        head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree), hidden=bool(read)))
         self._passes.report(progress, self._committed)
         try:
             with self._forward.ledger.lease("rows", reply.drawing_bytes):
                 verdict = reply.verdict(tree, head, position, rule)
                 steps = reply.steps(verdict, tree, head, position)
+            kept = (*range(last + 1), *(last + 1 + node for node in verdict.path))
             if len(tree):
-                self._forward.keep_path((*range(last + 1), *(last + 1 + node for node in verdict.path)))
+                self._forward.keep_path(kept)
         except BaseException:
             self._forward.rewind(position)
             raise
         if draft:
             draft.settle(head, verdict, None if last else seconds)
+        if read and head.hidden is not None:
+            read(position - last - 1, head.hidden[list(kept)])
         fed = len(waiting) + len(tree)
         self._passes.record(
             PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
         )
         return steps
+
+    def _reader(self) -> Read | None:
+        """Return where hidden states go; None where no drafter needs them or the model has none."""
+        speculation = self.speculation
+        wanted = speculation and speculation.reads_hidden and self._forward.caps.hidden
+        return speculation.read if speculation and wanted else None
 
     def _draft(self, last: int, room: int) -> SpeculationRound | None:
         """A draft of at most ``room`` tokens; an empty one behind more than the last committed token."""

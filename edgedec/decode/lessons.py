@@ -40,8 +40,8 @@ class Lessons:
         if lesson is None and self._rounds:
             self._rounds[-1][1].extend(tokens)
             return
-        if lesson and lesson.rows.logits is not None:  # whole rows would be megabytes
-            lesson = Lesson(lesson.tree, replace(lesson.rows, logits=None))
+        if lesson:  # whole rows and hidden states would be megabytes
+            lesson = Lesson(lesson.tree, replace(lesson.rows, logits=None, hidden=None))
         self._rounds.append((lesson, list(tokens)))
 
     def take(self) -> list[tuple[Lesson | None, list[int]]]:

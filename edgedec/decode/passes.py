@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
-from edgedec.core.rows import HeadRows, Rows
+from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
@@ -15,6 +15,10 @@ LONGEST_PASS = 128
 """Tokens. A reply can be interrupted between passes, and longer ones take no less time per token."""
 
 NO_ROWS = Rows(indices=())
+HIDDEN_ONLY = Rows(indices=(), hidden=True)
+
+Read = Callable[[int, FloatArray], None]
+"""Takes the position of a token, and hidden states from there on."""
 
 
 class Passes:
@@ -32,14 +36,20 @@ class Passes:
         self._observe = observe
         self._clock = clock
 
-    def catch_up(self, committed: Sequence[int], progress: Steps | None) -> tuple[list[int], int]:
+    def catch_up(
+        self, committed: Sequence[int], progress: Steps | None, read: Read | None = None
+    ) -> tuple[list[int], int]:
         """Feed the tokens of ``committed`` that the cache lacks, except the tokens of the last pass.
 
-        Returns these, and how many tokens that pass can have in all. They are one token at least.
+        Returns these, and how many tokens that pass can have in all. They are one token at least. ``read`` is
+        told the hidden states of the others.
         """
         while len(committed) - self._forward.length > (most := self._longest(committed)):
             start = self._forward.length
-            _, seconds = self.run(list(committed[start : start + most]), EMPTY, NO_ROWS)
+            rows = HIDDEN_ONLY if read else NO_ROWS
+            head, seconds = self.run(list(committed[start : start + most]), EMPTY, rows)
+            if read and head.hidden is not None:
+                read(start, head.hidden)
             self.report(progress, committed)
             self.record(PassRecord(start, most, 0, seconds))
         return list(committed[self._forward.length :]), most

@@ -46,12 +46,16 @@ class ReplyPlan:
         each = drawing_bytes(self.params, self.spec.head_k, logprobs=bool(self.logprobs))
         return self.spec.vocab_size * each
 
-    def rows(self, last: int, drafted: int) -> Rows:
-        """The head rows to request: of the last committed token, at ``last``, and of the drafted ones."""
+    def rows(self, last: int, drafted: int, *, hidden: bool = False) -> Rows:
+        """The head rows to request: of the last committed token, at ``last``, and of the drafted ones.
+
+        ``hidden``: with the hidden states of the pass.
+        """
         return Rows(
             tuple(range(last, last + 1 + drafted)),
             full=needs_logits(self.params, self.spec.head_k, logprobs=bool(self.logprobs)),
             temperature=head_temperature(self.params),
+            hidden=hidden,
         )
 
     def commit(self, token: int) -> None:

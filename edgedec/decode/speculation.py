@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from edgedec.control import Controller, Costs, DraftAnswer, Query, Round, RoundTimes, Uncontrolled
 from edgedec.control.tally import Tally
 from edgedec.core.progress import Notice
-from edgedec.core.rows import HeadRows
+from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.lessons import Lesson, Lessons
 from edgedec.draft import Drafter, lookup_ahead
@@ -143,6 +143,16 @@ class Speculation:
     def learns_always(self) -> bool:
         """Whether a drafter needs the lessons of every round, also where no draft can pay."""
         return any(drafter.caps.every_round for drafter in self._drafters)
+
+    @property
+    def reads_hidden(self) -> bool:
+        """Whether a drafter needs the target's hidden states."""
+        return any(drafter.caps.hidden for drafter in self._drafters)
+
+    def read(self, start: int, hidden: FloatArray) -> None:
+        """Tell drafters hidden states of committed tokens; see ``Drafter.read``."""
+        able = [drafter for drafter in self._drafters if drafter.caps.hidden]
+        self._each(lambda drafter: drafter.read(start, hidden), able)
 
     def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
         """Note the lesson of a round, if it has one, and the tokens it committed."""

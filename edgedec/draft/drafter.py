@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from edgedec.core.rows import HeadRows
+from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import DraftTree
 from edgedec.sampling import SamplingParams
 
@@ -26,6 +26,8 @@ class DrafterCapabilities:
     """Its knowledge can outlive the process: ``saved`` and ``restore``."""
     every_round: bool = False
     """It needs the head rows of every round, also of those in which no draft can pay."""
+    hidden: bool = False
+    """It needs the target's hidden states: ``read`` brings them."""
     rule: str | None = None
     """The rule of ``verify.RULES`` that its trees are drawn for, with ``DraftTree.laws``.
 
@@ -66,6 +68,15 @@ class Drafter(ABC):
         """Hear the target's answers of a pass, before any of it is committed. Default: ignore them.
 
         rows[0] answers the last committed token and rows[1 + i] node i of ``tree``, rejected ones included.
+        """
+        return
+
+    def read(self, start: int, hidden: FloatArray) -> None:
+        """Take the target's hidden states f32[n, W] of the committed tokens from position ``start`` on.
+
+        Told behind each pass: over a piece of the prompt, or a round, for its committed tokens only.
+        Positions can come again after ``begin``, with the same numbers, and can be missing. ``hidden`` is not
+        to be kept. Default: ignore them. See ``DrafterCapabilities.hidden``.
         """
         return
 

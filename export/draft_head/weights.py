@@ -128,7 +128,7 @@ class HeadWeights:
     def save(self, path: Path) -> None:
         """Write a .npz file: an array by the name of each field, numbers as arrays of no dimension."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        arrays = {name: np.asarray(value) for name, value in fields.items() if value is not None}
+        arrays: dict[str, Any] = {k: np.asarray(value) for k, value in fields.items() if value is not None}
         with atomic_path(path) as partial, partial.open("wb") as stream:
             np.savez(stream, **arrays)
 
