@@ -101,6 +101,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
     from edgedec.bench.harness.worker import Worker
     from edgedec.bench.studies import kernels
+    from edgedec.bench.studies.weights import pass_weights
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.drafting import OFF
     from edgedec.telemetry.bandwidth import measure
@@ -125,7 +126,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     ours = times[EDGEDEC]
     return kernels.KernelReport(
         loaded.manifest.name, loaded.isa, loaded.threads, options.resident,
-        kernels.weight_bytes_per_pass(bundle), max(reading.gb_per_s for reading in readings),
+        pass_weights(bundle).streamed, max(reading.gb_per_s for reading in readings),
         kernels.pass_costs(ours), {name: kernels.peer_costs(times[name], ours) for name in names}, versions,
         runner.kv,
     )  # fmt: skip

@@ -10,6 +10,7 @@ al. 2024) ends a draft by the entropy of the last step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
@@ -18,6 +19,7 @@ from edgedec.draft.bridge import Bridge
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.sampling import Occurred, SamplingParams
 
 _MOST_READ_TOKENS = 128
@@ -34,14 +36,20 @@ _CLOSE = 0.5
 
 
 class ModelDrafter(Drafter):
-    """Drafts with ``forward``, which reads and writes the target's tokens through ``bridge``."""
+    """Drafts with ``forward``, which reads and writes the target's tokens through ``bridge``.
+
+    With ``trimmed`` its head computes the kept ids only, as long as the text consists of them.
+    """
 
     caps = DrafterCapabilities(looks_ahead=True)
 
-    def __init__(self, name: str, forward: Forward, bridge: Bridge) -> None:
+    def __init__(
+        self, name: str, forward: Forward, bridge: Bridge, trimmed: TrimmedHead | None = None
+    ) -> None:
         self.name = name
         self._forward = forward
         self._bridge = bridge
+        self._trimmed = trimmed
         self._params = SamplingParams()
         self._position = 0
         self._cached: list[int] = []
@@ -58,6 +66,8 @@ class ModelDrafter(Drafter):
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         self._bridge.begin(tokens, kept)
         self._position = len(tokens)
+        if self._trimmed:
+            self._trimmed.begin()
 
     def commit(self, tokens: Sequence[int]) -> None:
         self._bridge.commit(tokens)
@@ -67,19 +77,22 @@ class ModelDrafter(Drafter):
         ids = self._bridge.read()
         if not ids or limit < 1:
             return EMPTY
-        sketch = self._sketch(self._catch_up(ids), limit, max(floor, _LEAST_REACH))
+        if self._trimmed:
+            self._trimmed.follow(ids)
+        head = self._catch_up(ids, self._drafted(LAST_ROW))
+        sketch = self._sketch(head, limit, max(floor, _LEAST_REACH))
         return self._bridge.said(sketch).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
-        """Greedily, a chain. Reads the end of the text anew: drafts of ``propose`` also depend on earlier
-        queries, since only the end of a text that grew much is read.
+        """Greedily, a chain. Reads the end of the text anew, and with the full head: drafts of ``propose``
+        also depend on earlier queries, since only the end of a text that grew much is read.
         """
         self.begin(tokens, 0)
         self._forward.rewind(0)
         self._cached, self._skipped = [], 0
         if not (ids := self._bridge.read()):
             return []
-        head, sketch, node = self._catch_up(ids), Sketch(), ROOT
+        head, sketch, node = self._catch_up(ids, LAST_ROW), Sketch(), ROOT
         while True:
             node = sketch.add(token := int(head.ids[0, 0]), node, 1.0)
             full = len(self._cached) == self._forward.capacity
@@ -89,10 +102,16 @@ class ModelDrafter(Drafter):
 
     def nbytes(self) -> int:
         """Weights (mapped, and shared with others who map them), the cache as reserved, and bookkeeping."""
-        return sum(self._forward.nbytes().values()) + self._bridge.nbytes() + 8 * len(self._cached)
+        own = self._bridge.nbytes() + 8 * len(self._cached)
+        return own + sum(self._forward.nbytes().values()) + (self._trimmed.nbytes() if self._trimmed else 0)
 
-    def _catch_up(self, ids: list[int]) -> HeadRows:
-        """Make the cache hold ``ids``, or their end; returns the answer to the last of them, always fed.
+    def _drafted(self, rows: Rows) -> Rows:
+        """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
+        keep = self._trimmed.keep if self._trimmed else None
+        return rows if keep is None else replace(rows, keep=keep)
+
+    def _catch_up(self, ids: list[int], rows: Rows) -> HeadRows:
+        """Make the cache hold ``ids``, or their end; returns ``rows`` of the last pass, always fed.
 
         Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Starts anew with the
         end of the text where more tokens are missing, and where hardly any of those read remain.
@@ -111,7 +130,7 @@ class ModelDrafter(Drafter):
         while len(known) - same > piece:
             self._feed(known[same : same + piece], _NO_ROWS)
             same += piece
-        return self._feed(known[same:], LAST_ROW)
+        return self._feed(known[same:], rows)
 
     def _feed(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
         head = self._forward.extend(tokens, rows=rows)
@@ -143,8 +162,8 @@ class ModelDrafter(Drafter):
         """One pass over siblings; the one with the better continuation stays in the cache."""
         tokens = [sketch.tokens[node] for node in fed]
         if len(fed) == 1:
-            return self._grow(sketch, fed[0], self._feed(tokens, LAST_ROW), 0)
-        head = self._forward.extend(tokens, parents=[ROOT] * len(fed), rows=ALL_ROWS)
+            return self._grow(sketch, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
+        head = self._forward.extend(tokens, parents=[ROOT] * len(fed), rows=self._drafted(ALL_ROWS))
         grown = [self._grow(sketch, node, head, row) for row, node in enumerate(fed)]
         kept = max(range(len(fed)), key=lambda row: max((sketch.reach[n] for n in grown[row]), default=0.0))
         self._forward.keep_path([kept])

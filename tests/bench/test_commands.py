@@ -13,13 +13,14 @@ import pytest
 from click.testing import Result
 
 from edgedec.bench.harness import runtimes
-from edgedec.bench.studies.kernels import weight_bytes_per_pass
+from edgedec.bench.studies.weights import PassWeights, pass_weights
 from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
 from edgedec.cli.subcommands import Subcommand
 from edgedec.export import export_gguf
 from edgedec.models import Store
+from edgedec.telemetry.mbsu import Weights
 from tests.bench.support import Fakes
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
@@ -77,9 +78,18 @@ def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Pat
 
 def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
-    tied, untied = weight_bytes_per_pass(folder / "bundle"), weight_bytes_per_pass(tmp_path / "untied")
-    assert tied == untied
-    assert tied > MATRICES * 34 // 32
+    tied, untied = pass_weights(folder / "bundle"), pass_weights(tmp_path / "untied")
+    assert tied.streamed == untied.streamed
+    assert tied.streamed > MATRICES * 34 // 32
+    assert tied.lookup == 0
+    assert untied.lookup == untied.head == tied.head > 0
+
+
+def test_a_trimmed_head_reads_less_and_has_as_many_parameters_where_it_is_the_embedding() -> None:
+    tied, untied = PassWeights(100, 60), PassWeights(100, 60, 50)
+    assert tied.trimmed(0.25) == Weights(55.0, 45.0)
+    assert tied.trimmed(0.25).parameters == tied.trimmed(1.0).parameters == 100.0
+    assert untied.trimmed(0.25) == Weights(55.0, 50.0)
 
 
 def test_run_alone_with_prompts_of_a_given_length(folder: Path) -> None:

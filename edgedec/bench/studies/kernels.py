@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -16,9 +15,8 @@ import numpy as np
 from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
 from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.worker import Worker
-from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.errors import UsageError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import GGUF, MODEL
 from edgedec.core.progress import Progress
 from edgedec.core.rows import ALL_ROWS
 
@@ -196,35 +194,6 @@ def peer_costs(theirs: PassTimes, ours: PassTimes) -> tuple[PeerCost, ...]:
         PeerCost(cost, spread(pair_ratios(theirs[cost.tokens], ours[cost.tokens])))
         for cost in pass_costs(theirs)
     )
-
-
-def weight_bytes_per_pass(bundle: Path) -> int:
-    """Return the bytes of weights that every pass reads from end to end; for a GGUF file, all of it.
-
-    An embedding table that is not the head's table too does not count: a pass reads the rows of its tokens
-    alone. Raises BadFileError when the graph cannot be read.
-    """
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    if (bundle / GGUF).is_file():
-        return (bundle / GGUF).stat().st_size
-    try:
-        graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
-    except (OSError, DecodeError) as error:
-        raise BadFileError(f"the graph of {bundle} cannot be read", hint="export the model again") from error
-    read = {
-        name
-        for node in graph.node
-        for index, name in enumerate(node.input)
-        if not (node.op_type == "QuantEmbedding" and index == 1)
-    }
-    total = 0
-    for tensor in graph.initializer:
-        if tensor.name in read:
-            lengths = [int(entry.value) for entry in tensor.external_data if entry.key == "length"]
-            total += lengths[0] if lengths else len(tensor.raw_data)
-    return total
 
 
 def _check(forward: Forward, study: PassStudy) -> None:

@@ -1,0 +1,79 @@
+"""When a drafter computes the kept ids of its head, and when all of them.
+
+A trimmed head reads fewer bytes, and cannot draft a token that it lacks. Coverage is high on text like the
+replies that were counted and low elsewhere: another language, rare names. So the rate of the target's tokens
+outside the subset decides, over about the last ``_SPAN_TOKENS`` of them. Above ``bound`` the full head
+drafts, until the rate has fallen to half of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgedec.core.rows import Keep
+from edgedec.telemetry.mbsu import chain_efficiency
+
+_SPAN_TOKENS = 64
+_BACK = 0.5
+"""Share of the bound below which the trimmed head drafts again."""
+_STEPS = 4
+_ACCEPTANCE = 0.7
+"""A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
+
+
+class TrimmedHead:
+    """The ids that a head is trimmed to (ascending), and whether it is now."""
+
+    def __init__(self, ids: Keep, bound: float) -> None:
+        self._ids = ids
+        self._bound = bound
+        self._rate = 0.0
+        self._full = False
+        self._read: int | None = None
+
+    @property
+    def keep(self) -> Keep | None:
+        """Keep that the next draft is made of; None for all."""
+        return None if self._full else self._ids
+
+    @property
+    def outside(self) -> float:
+        """Recent rate of tokens outside the subset."""
+        return self._rate
+
+    def begin(self) -> None:
+        """Start another text. Its tokens so far are no replies and do not count."""
+        self._read = None
+
+    def follow(self, text: Sequence[int]) -> None:
+        """Note the committed ``text``, in the drafter's ids; those since the last call count."""
+        if self._read is not None and len(text) > self._read:
+            self._heard(np.asarray(text[self._read :], dtype=np.int64))
+        self._read = len(text)
+
+    def nbytes(self) -> int:
+        return self._ids.nbytes
+
+    def _heard(self, tokens: Keep) -> None:
+        places = np.minimum(np.searchsorted(self._ids, tokens), self._ids.size - 1)
+        for missed in (self._ids[places] != tokens).tolist():
+            self._rate += (missed - self._rate) / _SPAN_TOKENS
+            self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
+
+
+def break_even(step: float, trimmed: float) -> float:
+    """Return the rate of tokens outside the subset at which a trimmed head is no longer worth its savings.
+
+    ``step``, ``trimmed``: cost of a draft step with the full and with the trimmed head, in passes of the
+    target. At this rate, 0 to 1, a usual chain gains as much for the time of its round with both.
+    """
+    cost = (1.0 + _STEPS * trimmed) / (1.0 + _STEPS * step)
+    needed = chain_efficiency(_ACCEPTANCE, _STEPS) * cost
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        enough = chain_efficiency(_ACCEPTANCE * (1.0 - middle), _STEPS) > needed
+        low, high = (middle, high) if enough else (low, middle)
+    return low

@@ -1,0 +1,91 @@
+"""The choice between a trimmed and a full head."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from edgedec.draft.trimmed import TrimmedHead, break_even
+from edgedec.telemetry.mbsu import Weights, mbsu
+
+KEPT = np.array([1, 4, 5, 9], dtype=np.int64)
+INSIDE, OUTSIDE = [1, 4, 5, 9], [0, 2, 7, 30]
+
+
+def followed(head: TrimmedHead, text: list[int], tokens: list[int], rounds: int) -> None:
+    for _ in range(rounds):
+        text += tokens
+        head.follow(text)
+
+
+def test_it_drafts_with_the_subset_while_the_text_stays_inside() -> None:
+    head, text = TrimmedHead(KEPT, 0.2), [7, 7, 7]
+    head.begin()
+    followed(head, text, INSIDE, 50)
+    assert head.keep is KEPT
+    assert head.outside == 0.0
+
+
+def test_it_leaves_the_subset_with_the_text_and_returns_with_it() -> None:
+    head, text = TrimmedHead(KEPT, 0.2), [1]
+    head.begin()
+    followed(head, text, OUTSIDE, 3)  # twelve tokens: names may be rare for a moment
+    assert head.keep is KEPT
+    followed(head, text, OUTSIDE, 10)
+    assert head.keep is None
+    before = head.outside
+    followed(head, text, INSIDE, 4)
+    assert head.outside < before
+    assert head.keep is None
+    followed(head, text, INSIDE, 40)
+    assert head.keep is KEPT
+
+
+def test_near_the_bound_it_does_not_waver() -> None:
+    head, text, seen = TrimmedHead(KEPT, 0.25), [1], []
+    head.begin()
+    for _ in range(200):
+        followed(head, text, [0, 1, 4, 5], 1)  # a quarter is outside
+        seen.append(head.keep is None)
+    assert sum(first != second for first, second in pairwise(seen)) <= 1
+
+
+def test_a_prompt_does_not_count_and_neither_does_a_text_that_is_taken_back() -> None:
+    head = TrimmedHead(KEPT, 0.01)
+    head.begin()
+    head.follow(OUTSIDE * 20)
+    assert head.outside == 0.0
+    head.follow(OUTSIDE)
+    assert head.outside == 0.0
+    head.follow([*OUTSIDE, 0])
+    assert head.outside > 0.0
+    assert head.keep is None
+
+
+def test_ids_beyond_the_last_kept_one_are_outside() -> None:
+    head = TrimmedHead(KEPT, 0.5)
+    head.begin()
+    head.follow([1])
+    head.follow([1, 9])
+    assert head.outside == 0.0
+    head.follow([1, 9, 10_000])
+    assert head.outside > 0.0
+
+
+@pytest.mark.parametrize(("step", "trimmed"), [(0.3, 0.2), (0.7, 0.16), (0.1, 0.09)])
+def test_at_the_break_even_both_heads_gain_alike(step: float, trimmed: float) -> None:
+    outside = break_even(step, trimmed)
+    gains = []
+    for rate, cost in ((0.7, step), (0.7 * (1 - outside), trimmed)):
+        efficiency = sum(rate**depth for depth in range(5))
+        gains.append(mbsu(efficiency, 4, Weights(cost), Weights(1.0)).streamed)
+    assert gains[0] == pytest.approx(gains[1])
+    assert 0.0 < outside < 0.8
+
+
+def test_the_more_a_trim_saves_the_more_it_may_miss() -> None:
+    bounds = [break_even(0.5, 0.5 * left) for left in (0.9, 0.5, 0.2)]
+    assert bounds == sorted(bounds)
+    assert break_even(0.5, 0.5) == pytest.approx(0.0, abs=1e-6)
