@@ -66,6 +66,8 @@ class ControlledRound:
         self._trial: _Trial | None = None
         self._reading_s = 0.0
         """Time that drafters took to read, which is not charged to their drafts."""
+        self._peeked: DraftAnswer | None = None
+        """The answer that computed parts of the pass."""
 
     def draft(self, ask: Ask) -> DraftTree:
         """Query cheap drafters, then perhaps a costly one, and choose how much of their tokens to feed."""
@@ -114,7 +116,11 @@ class ControlledRound:
         control, record = self._control, self._control.records[name]
         depth = max(answer.tree.depths(), default=0)
         fresh = name in control.fresh
-        if fresh or (name in control.costly and record.paused(control.turn)):
+        if answer.peeked:
+            self._peeked = answer
+        if name in control.peeking:  # it reads nothing
+            record.took(depth, answer.seconds)
+        elif fresh or (name in control.costly and record.paused(control.turn)):
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
             self._reading_s += reading
             passes = reading / control.costs.plain
@@ -131,6 +137,10 @@ class ControlledRound:
         credit of good drafts.
         """
         control, drafted = self._control, len(self._fed)
+        if self._peeked:
+            control.handling.observe(drafted, times.verifying)
+            reused = self._reused(self._peeked)
+            return control.reuse.passing(control.costs, 1 + drafted, reused, times.passing)
         passing = control.costs.seconds(1 + drafted)
         if times.passing is None:
             return passing
@@ -139,6 +149,16 @@ class ControlledRound:
             passing = times.passing
         control.handling.observe(drafted, times.verifying)
         return passing
+
+    def _reused(self, answer: DraftAnswer) -> int:
+        """Tokens of the pass that the query computed parts of."""
+        node, count = ROOT, 1
+        for token in answer.tree.tokens[: answer.peeked - 1]:
+            following = self._fed.child(node, token)
+            if following is None:
+                break
+            node, count = following, count + 1
+        return count
 
     def _account(self, committed: Sequence[int], cost: float) -> None:
         """Book the round, which took as long as ``cost`` plain passes."""

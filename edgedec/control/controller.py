@@ -16,6 +16,7 @@ from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import NOTHING, FeedPlan, feed_plan, least_reach
 from edgedec.control.query_record import ExplorationBudget, QueryRecord
+from edgedec.control.reuse import Reuse
 from edgedec.control.round import Query, Round
 from edgedec.core.tree import DraftTree
 
@@ -30,6 +31,8 @@ _OPEN_EVERY_ROUNDS = 16
 _PLAIN_EVERY_ROUNDS = 128
 """Rounds after which one goes without drafts, to measure plain decoding."""
 _TRY_DEPTH = 4
+_FIRST_LEVELS = 2
+"""Levels of the first draft of a drafter that is costly for sure."""
 _NAP_ROUNDS = 4
 """Rounds until it is checked again whether a query can be afforded."""
 _HOPELESS = 0.65
@@ -45,8 +48,14 @@ _FEW_TOKENS = 2.0
 class Controller:
     """Plans rounds so that decoding is as quick as drafts allow, and never slower than without."""
 
-    def __init__(self, costs: Costs, names: Sequence[str], limit: int) -> None:
+    def __init__(
+        self, costs: Costs, names: Sequence[str], limit: int, *, peeking: Collection[str] = ()
+    ) -> None:
+        """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always."""
         self.costs = costs
+        self.peeking = frozenset(peeking)
+        self.reuse = Reuse()
+        """Times of passes behind their queries."""
         self.acceptance = Acceptance()
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}
@@ -61,7 +70,7 @@ class Controller:
         """The round before which no cheap drafter is queried."""
         self.fresh = set(names)
         """Drafters that have not been queried in this sequence."""
-        self.costly: set[str] = set()
+        self.costly = set(peeking)
         """Drafters of which one call is dear beside a plain pass."""
         self.hopeless = False
         """Whether no draft can win what querying and learning take, at these costs."""
@@ -135,6 +144,8 @@ class Controller:
         if chosen is None:
             return None
         record = self.records[chosen]
+        if record.unknown:
+            return Query(chosen, min(limit, _FIRST_LEVELS), 0.0)
         limit = min(limit, record.levels(spare))
         depth = record.depth(limit, partial(self._price, record))
         return Query(chosen, min(2 * depth, limit), min(self._price(record, depth), 1.0))
@@ -148,7 +159,7 @@ class Controller:
 
     def classify(self, name: str) -> None:
         """Note whether a call of this drafter is costly now."""
-        if self.records[name].costly(self.costs.plain):
+        if name in self.peeking or self.records[name].costly(self.costs.plain):
             self.costly.add(name)
         else:
             self.costly.discard(name)

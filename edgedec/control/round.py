@@ -28,6 +28,10 @@ class DraftAnswer(NamedTuple):
     tree: DraftTree
     seconds: float
     """Time that the drafter took."""
+    peeked: int = 0
+    """Tokens that the pass need not compute from the beginning: the last committed one, then the drafted ones
+    along the first path of ``tree``.
+    """
 
 
 Ask = Callable[[Query], DraftAnswer | None]

@@ -136,7 +136,14 @@ class Engine(CachedSequence):
         return speculation.read if speculation and wanted else None
 
     def _draft(self, last: int, room: int) -> SpeculationRound | None:
-        """A draft of at most ``room`` tokens; an empty one behind more than the last committed token."""
+        """A draft of at most ``room`` tokens; an empty one behind more than the last committed token.
+
+        It begins with the tokens that were peeked: the pass goes on from there.
+        """
         if self.speculation is None:
             return None
-        return self.speculation.undrafted() if last else self.speculation.round(room)
+        if last:
+            return self.speculation.undrafted()
+        draft = self.speculation.round(room)
+        draft.lead(self._forward.peeked[1:])
+        return draft

@@ -52,7 +52,14 @@ class Speculation:
         self.rule = next((one.caps.rule for one in drafters if one.caps.rule), KEYED)
         self._costs = costs if self.rule == KEYED else None
         self._control: Controller | Uncontrolled = (
-            Controller(self._costs, self.drafters, limit) if self._costs else Uncontrolled(self.drafters)
+            Controller(
+                self._costs,
+                self.drafters,
+                limit,
+                peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
+            )
+            if self._costs
+            else Uncontrolled(self.drafters)
         )
         self._notice = notice
         self.now = clock or (lambda: 0.0)
@@ -134,7 +141,7 @@ class Speculation:
         def ask(drafter: Drafter) -> None:
             began = self.now()
             tree = drafter.propose(query.limit, query.floor)
-            answers.append(DraftAnswer(tree, self.now() - began))
+            answers.append(DraftAnswer(tree, self.now() - began, drafter.peeked))
 
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None
@@ -196,6 +203,10 @@ class SpeculationRound:
             self._began = speculation.now()
             self.tree = fitted(speculation.rule, control.draft(speculation.query))
             self._ready = speculation.now()
+
+    def lead(self, tokens: Sequence[int]) -> None:
+        """Let ``tree`` begin with the path that spells ``tokens``, as far as it has one."""
+        self.tree = self.tree.led_by(tokens)
 
     def settle(self, rows: HeadRows, verdict: Verdict, seconds: float | None) -> None:
         """Note that the target answered ``rows`` to the last committed token and ``tree``, and the verdict.

@@ -28,6 +28,10 @@ class DrafterCapabilities:
     """It needs the head rows of every round, also of those in which no draft can pay."""
     hidden: bool = False
     """It needs the target's hidden states: ``read`` brings them."""
+    peeks: bool = False
+    """It computes its drafts with ``Forward.peek``: parts of the pass that follows. So a round asks one such
+    drafter at most, and the pass begins with what ``peeked`` says.
+    """
     rule: str | None = None
     """The rule of ``verify.RULES`` that its trees are drawn for, with ``DraftTree.laws``.
 
@@ -83,6 +87,11 @@ class Drafter(ABC):
     def sampled(self, params: SamplingParams) -> None:
         """Note how the replies that follow are drawn; called before ``begin``. Default: ignore it."""
         return
+
+    @property
+    def peeked(self) -> int:
+        """Tokens of the next pass that the last ``propose`` computed parts of. See ``peeks``."""
+        return 0
 
     def nbytes(self) -> int:
         """Bytes held; bounded by what the drafter was made with."""

@@ -127,9 +127,10 @@ def check_batch(model: LoadedModel, count: int, drafting: Drafting) -> None:
 
 def check_batch_drafting(drafting: Drafting) -> None:
     """Raise UsageError unless several conversations at once can have these drafters."""
-    if drafting.models:
+    if drafting.models or drafting.of_target:
         raise UsageError(
-            "a draft model cannot draft for a batch of conversations",
+            f"{'a draft model' if drafting.models else drafting.of_target[0]} cannot draft for a batch of "
+            "conversations",
             hint=f"use the drafters {AUTO} or {OFF}, or one conversation at a time",
             remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("conversations")),
         )

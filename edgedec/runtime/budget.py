@@ -49,7 +49,7 @@ class Budget:
     def drafting(self, asked: Drafting) -> Drafting:
         """Return those of the drafters asked for that fit."""
         choice = self.choice
-        names = asked.names if choice.model_drafts or not asked.models else ",".join(asked.chosen) or OFF
+        names = asked.names if choice.model_drafts or not asked.models else asked.without_models()
         if not choice.drafted:
             names = OFF
         return replace(asked, names=names, tokens=max(choice.drafted, 1), tables=choice.tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,21 @@ MOST_DRAFTED = 15
 DRAFTERS: dict[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recycling)}
 """Drafters that need no model; "auto" is all of them. A new one is its own file and a name here."""
 
+EXIT = "exit"
+"""Drafts with the target's own first layers; "exit-12" with the first 12, always."""
+OF_TARGET = (EXIT,)
+"""Drafters that run parts of the target; ``target_drafters`` makes them."""
+_OF_TARGET = re.compile(r"exit(-[1-9][0-9]{0,3})?")
+
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
     """A choice of drafters.
 
-    ``names`` are drafters by comma: "auto" for all of ``DRAFTERS``, "off" for none, and any other name is a
-    draft model or its path. ``tokens`` is the most that is drafted for one pass. ``history``: drafters may
-    keep on disk what they learned. ``tables``: bytes that all drafters without a model may learn; None for as
-    many as are of use.
+    ``names`` are drafters by comma: "auto" for all of ``DRAFTERS``, "off" for none, names of ``OF_TARGET``,
+    and any other name is a draft model or its path. ``tokens`` is the most that is drafted for one pass.
+    ``history``: drafters may keep on disk what they learned. ``tables``: bytes that all drafters without a
+    model may learn; None for as many as are of use.
     """
 
     names: str = AUTO
@@ -54,9 +61,19 @@ class Drafting:
         return sum(DRAFTERS[name].useful_bytes for name in self.chosen)
 
     @property
+    def of_target(self) -> tuple[str, ...]:
+        """Names of drafters that run parts of the target."""
+        return tuple(name for name in self._listed if _OF_TARGET.fullmatch(name))
+
+    @property
     def models(self) -> tuple[str, ...]:
         """Names or paths of draft models."""
-        return tuple(name for name in self._listed if name not in DRAFTERS and name != OFF)
+        others = {OFF, *self.chosen, *self.of_target}
+        return tuple(name for name in self._listed if name not in others)
+
+    def without_models(self) -> str:
+        """``names`` but for draft models."""
+        return ",".join((*self.chosen, *self.of_target)) or OFF
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -66,7 +83,7 @@ class Drafting:
 
 def no_drafter(name: str) -> UsageError:
     """Return the error for a name that neither a drafter nor a model has."""
-    known = ", ".join((AUTO, OFF, *DRAFTERS))
+    known = ", ".join((AUTO, OFF, *DRAFTERS, *OF_TARGET))
     return UsageError(
         f"there is no drafter {name[:40]!r}", hint=f"there are {known}, and models by name or path"
     )

@@ -25,6 +25,7 @@ from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import PassCosts, known_costs
 from edgedec.runtime.surroundings import Surroundings
+from edgedec.runtime.target_drafters import check_target_drafting, target_drafters
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Runner:
     """Loaded models with their KV caches, a memory budget and an engine.
 
     Raises the errors of ``plan_memory`` and ``Backend.forward``, and UnsupportedError for a draft model that
-    cannot draft for the target.
+    cannot draft for the target, and for a target without the early exits that a drafter needs.
     """
 
     def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
@@ -105,9 +106,11 @@ class Runner:
         return CacheConfig(self.config.context, kv, LONGEST_PASS)
 
     def _speculation(self, drafting: Drafting) -> Speculation | None:
+        check_target_drafting(drafting, self.model)
         if not can_draft(self.model, drafting, self._around.notice):
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
+        drafters += target_drafters(drafting, self.model, self.forward)
         drafters += [self._model_drafter(name) for name in drafting.models]
         costs = self._known_costs()
         return Speculation(

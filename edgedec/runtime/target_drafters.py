@@ -1,0 +1,50 @@
+"""Drafters that run parts of the target, by the names of ``drafting.OF_TARGET``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
+from edgedec.core.forward import Capabilities, Forward
+from edgedec.draft import Drafter
+from edgedec.draft.exit import ExitDrafter, exit_name
+from edgedec.runtime.drafting import EXIT, Drafting
+
+if TYPE_CHECKING:
+    from edgedec.runtime.loaded_model import LoadedModel
+
+
+def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
+    """Raise UnsupportedError for a target without early exits, UsageError for an exit that it does not have.
+
+    Nothing is raised where ``drafting`` names no drafter of the target.
+    """
+    for name in drafting.of_target:
+        if not model.backend.caps.exits:
+            raise UnsupportedError(
+                f"{model.name} cannot draft with its own layers: its bundle has no early exits",
+                hint="pull or export the model again, or use other drafters",
+                remedy=Remedy("export"),
+            )
+        _exits(name, model.name, model.backend.caps)
+
+
+def target_drafters(drafting: Drafting, model: LoadedModel, forward: Forward) -> list[Drafter]:
+    """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
+
+    "exit" is a drafter for each exit: which of them drafts, and how far, the control over drafters measures.
+    """
+    exits = [one for name in drafting.of_target for one in _exits(name, model.name, forward.caps)]
+    ends = model.tokenizer.info.eos_ids
+    return [ExitDrafter(forward, exit, ends=ends) for exit in dict.fromkeys(exits)]
+
+
+def _exits(name: str, model: str, caps: Capabilities) -> tuple[int, ...]:
+    """Return the layer counts that a name stands for."""
+    if name == EXIT:
+        return caps.exits
+    for exit in caps.exits:
+        if exit_name(exit) == name:
+            return (exit,)
+    known = ", ".join(map(exit_name, caps.exits))
+    raise UsageError(f"{model} has no drafter {name}", hint=f"there are {EXIT}, {known}")

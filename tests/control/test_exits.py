@@ -1,0 +1,139 @@
+"""Exits of a target, in simulated time: which one drafts, how far, and whether any does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from edgedec.control import CostCurve
+from edgedec.control.reuse import Reuse
+from edgedec.core.tree import DraftTree
+from edgedec.decode.speculation import Speculation
+from edgedec.draft import DrafterCapabilities
+from edgedec.draft.exit import exit_name
+from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, following, text
+from tests.control.test_never_slower import MACHINES
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model: shares of a pass that its layers and its trimmed head take, and how often each exit is right.
+    """
+
+    layers: int
+    share: float
+    trimmed: float
+    right: Mapping[int, float]
+
+    def step(self, exit: int, plain: float) -> float:
+        """Seconds of a peek at one token."""
+        return plain * (self.share * exit / self.layers + self.trimmed)
+
+    def saved(self, exit: int, tokens: int, peeked: int, costs: CostCurve) -> float:
+        """Seconds that a pass is shorter."""
+        left = costs.seconds(tokens - peeked) if tokens > peeked else 0.0
+        return self.share * exit / self.layers * (costs.seconds(tokens) - left)
+
+
+SMALL_HEAD = Target(30, 0.92, 0.01, {8: 0.06, 16: 0.15, 24: 0.46, 30: 0.97})
+"""As measured on a model of 30 layers with a small vocabulary."""
+LARGE_HEAD = Target(18, 0.4, 0.04, {6: 0.05, 12: 0.2, 18: 0.97})
+"""As a model of 18 layers with a large vocabulary."""
+GOOD_EXIT = Target(24, 0.9, 0.02, {4: 0.3, 8: 0.8, 16: 0.85, 24: 0.98})
+"""Trained to draft after a third of its layers."""
+HOPELESS = Target(30, 0.92, 0.07, {8: 0.0, 16: 0.0, 24: 0.1, 30: 0.5})
+
+
+class Exit(Guesser):
+    """Drafts after ``exit`` layers: a chain, and the pass need not compute what it computed."""
+
+    caps = DrafterCapabilities(peeks=True)
+
+    def __init__(self, target: Target, exit: int, text: Sequence[int], device: Device) -> None:
+        right = target.right[exit]
+        step = target.step(exit, device.costs.plain)
+        super().__init__(text, device, lambda at: right, level=step, name=exit_name(exit))
+        self.exit = exit
+        self._drafted = 0
+
+    @property
+    def peeked(self) -> int:
+        return self._drafted
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        tree = super().propose(limit, floor)
+        self._drafted = len(tree)
+        return tree
+
+
+def ratio(target: Target, shape: str, exits: Sequence[int], length: int = 2000, **machine: object) -> float:
+    """Speed over plain decoding."""
+    truth = text(length)
+    plain = decode(truth, Device(curve(CURVES[shape]), **machine), None)  # type: ignore[arg-type]
+    device = Device(curve(CURVES[shape]), **machine)  # type: ignore[arg-type]
+    drafters = {exit_name(exit): Exit(target, exit, truth, device) for exit in exits}
+    costs = curve(CURVES[shape])
+    speculation = Speculation(list(drafters.values()), costs, clock=device.clock)
+    speculation.begin([], 0)
+    at = 0
+    while at < len(truth):
+        calls = {name: drafter.calls for name, drafter in drafters.items()}
+        round = speculation.round(len(truth) - at - 1)
+        asked = [drafter for name, drafter in drafters.items() if drafter.calls > calls[name]]
+        assert len(asked) <= 1
+        seconds = device.run(1 + len(round.tree))
+        if asked:
+            peeked = min(asked[0].peeked, 1 + len(round.tree))
+            stretch = seconds / device.costs.seconds(1 + len(round.tree))
+            saved = target.saved(asked[0].exit, 1 + len(round.tree), peeked, device.costs) * stretch
+            device.now -= saved
+            seconds -= saved
+        verdict = following(round.tree, truth[at:])
+        round.settle(NO_ROWS, verdict, seconds)
+        at += len(verdict.tokens)
+    return plain / device.now
+
+
+@pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])
+@pytest.mark.parametrize("target", [SMALL_HEAD, HOPELESS], ids=["small head", "hopeless"])
+def test_exits_that_cannot_pay_cost_next_to_nothing(target: Target, shape: str) -> None:
+    assert ratio(target, shape, tuple(target.right)) >= 0.98
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("target", [SMALL_HEAD, HOPELESS], ids=["small head", "hopeless"])
+def test_also_on_a_restless_machine(target: Target, machine: str) -> None:
+    assert ratio(target, "vnni", tuple(target.right), **MACHINES[machine]) >= 0.97
+
+
+@pytest.mark.parametrize("shape", ["vnni", "avx2"])
+def test_a_large_head_makes_the_last_exit_pay(shape: str) -> None:
+    assert ratio(LARGE_HEAD, shape, tuple(LARGE_HEAD.right)) >= 1.25
+
+
+@pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])
+def test_choosing_the_exit_is_nearly_as_good_as_the_best_one_alone(target: Target) -> None:
+    alone = max(ratio(target, "vnni", (exit,)) for exit in target.right)
+    assert ratio(target, "vnni", tuple(target.right)) >= 0.95 * alone
+
+
+def test_a_share_is_charged_once_it_is_known_and_tells_how_quick_the_machine_is() -> None:
+    costs, reuse = CostCurve({1: 0.01, 16: 0.02}), Reuse()
+    for _ in range(20):
+        charged = reuse.passing(costs, 4, 3, 0.006)
+    assert charged == pytest.approx(0.006)
+    assert costs.plain == pytest.approx(0.01)  # so far the curve has learned nothing from them
+    before = costs.seconds(4)
+    for _ in range(20):  # everything takes twice as long now
+        reuse.passing(costs, 4, 3, 0.012)
+    assert costs.seconds(4) > 1.5 * before
+
+
+def test_an_interrupted_pass_is_not_charged() -> None:
+    costs, reuse = CostCurve({1: 0.01, 16: 0.02}), Reuse()
+    for _ in range(9):
+        reuse.passing(costs, 4, 3, 0.006)
+    assert reuse.passing(costs, 4, 3, 0.5) == pytest.approx(0.006)
+    assert reuse.passing(costs, 4, 3, None) == pytest.approx(0.006)
