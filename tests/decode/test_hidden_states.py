@@ -100,9 +100,7 @@ def test_after_another_took_the_cache_over_hidden_states_begin_later() -> None:
 def test_hidden_states_are_told_where_tokens_leave_the_cache() -> None:
     forward = MarkovForward(capacity=24, max_pass=8, context=256)
     drafter = Hearing(random_trees(3))
-    engine = Engine(
-        forward, speculation=Speculation([drafter], limit=4), policy=Sliding(forward)
-    )
+    engine = Engine(forward, speculation=Speculation([drafter], limit=4), policy=Sliding(forward))
     tokens(engine, [1, 2, 3, 4, 5], n=60)
     assert sorted(drafter.told) == list(range(len(engine.committed) - 1))
 

@@ -40,14 +40,14 @@ _SIZES = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 1
 """Bytes of an element by TensorProto.DataType."""
 
 
-def check_graph(bundle: Path, *, standard: bool = False) -> None:
-    """Raise BadFileError unless every external tensor of the graph lies inside ``weights.bin``.
+def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> None:
+    """Raise BadFileError unless every external tensor of the file ``graph`` lies inside ``weights.bin``.
 
     Its bytes have to end before that file does, and have to be as many as its type and shape take. With
     ``standard``, no op may be of another domain than ONNX's own: ONNX Runtime has ops that read files.
     """
     try:
-        with (bundle / MODEL).open("rb") as stream:
+        with (bundle / graph).open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
         size = (bundle / WEIGHTS).stat().st_size
     except OSError as error:

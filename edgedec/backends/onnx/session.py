@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnxruntime as ort
@@ -38,8 +39,10 @@ _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
 
-def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True) -> ort.InferenceSession:
-    """Load ``bundle``'s graph with its weights mapped, not copied.
+def open_session(
+    bundle: Path, threads: int | None = None, *, spin: bool = True, graph: str = MODEL
+) -> ort.InferenceSession:
+    """Load the file ``graph`` of ``bundle`` with its weights mapped, not copied.
 
     ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between ops.
     Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
@@ -51,10 +54,10 @@ def open_session(bundle: Path, threads: int | None = None, *, spin: bool = True)
     # The exporter fused the graph already; further passes only cost load time.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.disable_prepacking", "1")
-    check_graph(bundle)
-    with one_line_errors(loading=True):
+    check_graph(bundle, graph)
+    with one_line_errors(loading=True, graph=graph):
         options.register_custom_ops_library(str(library.library_path()))
-        return ort.InferenceSession(str(bundle / MODEL), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(str(bundle / graph), options, providers=["CPUExecutionProvider"])
 
 
 def open_standard_session(
@@ -86,9 +89,14 @@ def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     return options
 
 
-def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
-    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states."""
-    with one_line_errors(loading=True):
+def check_shapes(
+    session: ort.InferenceSession, spec: ModelSpec, graph: str = MODEL, more: Iterable[str] = ()
+) -> None:
+    """Raise BadFileError unless the graph has the inputs and outputs of a pass, as the manifest states.
+
+    ``graph``: the name of its file; ``more``: inputs that it has beside those of ``model.onnx``.
+    """
+    with one_line_errors(loading=True, graph=graph):
         inputs = {node.name: node.shape for node in session.get_inputs()}
         outputs = {node.name: node.shape for node in session.get_outputs()}
         defaulted = {node.name for node in session.get_overridable_initializers()}
@@ -105,12 +113,17 @@ def check_shapes(session: ort.InferenceSession, spec: ModelSpec) -> None:
         found != stated
         or cache[4:] != row
         or rings[4:] != (row if windowed else [])
-        or inputs.keys() != (_INPUTS | {"kv_window"} if windowed else _INPUTS)
+        or inputs.keys() != _INPUTS | ({"kv_window"} if windowed else set()) | set(more)
         or inputs["length"] == [1]
         or not outputs.keys() >= _OUTPUTS
         or not defaulted >= {"temperature", *(["attention"] if windowed < spec.n_layers else [])}
     ):
-        raise BadFileError(f"{MODEL} of the bundle is not the model that its manifest describes", hint=_AGAIN)
+        raise other_model(graph)
+
+
+def other_model(graph: str) -> BadFileError:
+    """Return the error of a graph that is not the one of the manifest's model."""
+    return BadFileError(f"{graph} of the bundle is not the model that its manifest describes", hint=_AGAIN)
 
 
 def _check_runtime(version: str) -> None:
@@ -125,15 +138,16 @@ def _check_runtime(version: str) -> None:
 class one_line_errors:  # noqa: N801 - used like the context managers of contextlib
     """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class: every pass enters it."""
 
-    def __init__(self, *, loading: bool = False) -> None:
+    def __init__(self, *, loading: bool = False, graph: str = MODEL) -> None:
         self._broken: type[EdgeDecError] = BadFileError if loading else BackendError
+        self._graph = graph
 
     def __enter__(self) -> None:
         """There is nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
-            message = f"{MODEL} of the bundle holds a name that is not UTF-8"
+            message = f"{self._graph} of the bundle holds a name that is not UTF-8"
             raise BadFileError(message, hint=_AGAIN) from error
         if isinstance(error, _BROKEN_FILE):
             raise _one_line(error, self._broken) from error

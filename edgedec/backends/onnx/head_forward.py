@@ -1,0 +1,215 @@
+"""A drafting head in ONNX Runtime: one decoder layer over the target's hidden states, with its own cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from edgedec.backends.head_rows import check_finite
+from edgedec.backends.onnx.kv_forward import KvForward
+from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.session import one_line_errors, open_session
+from edgedec.core.errors import BadFileError
+from edgedec.core.forward import Capabilities
+from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
+from edgedec.core.leasing import LedgerLike
+from edgedec.core.manifest import WEIGHTS
+from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.memory.footprint import scratch_bytes
+from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.telemetry.cores import physical_cores
+
+LONGEST_PASS = 128
+"""Tokens of one pass of a head."""
+_MOST_KEPT = 64
+_AGAIN = "make the drafter again, or remove it"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPass:
+    """The results of a pass over n tokens: the rows asked for, and ``out`` f32[n, d].
+
+    ``out`` are the states of the next drafted tokens.
+    """
+
+    rows: HeadRows
+    out: FloatArray
+
+
+class HeadModel:
+    """A drafting head whose weights are mapped. It reads tokens from the target's embedding table, in place.
+
+    ``folder`` has the graph and its weights, ``target`` the bundle of the model that it drafts for. Raises
+    BadFileError when they are broken or do not fit each other, BackendError when the runtime refuses.
+    """
+
+    def __init__(
+        self, folder: Path, target: Path, facts: HeadFacts, vocab_size: int, *, threads: int | None = None
+    ) -> None:
+        self.facts, self.vocab_size = facts, vocab_size
+        self.threads = threads or physical_cores()
+        self._table = _mapped_table(target / WEIGHTS, facts)
+        self._session = open_session(folder, threads, graph=GRAPH)
+        self.weight_bytes = (folder / WEIGHTS).stat().st_size
+        _check_shapes(self._session, facts)
+
+    def forward(self, capacity: int, ledger: LedgerLike | None = None) -> HeadForward:
+        """Make an empty cache of ``capacity`` positions; its memory is leased from ``ledger``.
+
+        Raises MemoryBudgetError, and BackendError when the memory cannot be had.
+        """
+        ledger = ledger or Ledger()
+        kv = KvMemory(self.facts.spec(capacity), capacity, ledger=ledger)
+        return HeadForward(self._session, kv, self._table, self, ledger)
+
+
+class HeadForward(KvForward):
+    """One sequence over a ``HeadModel``. Use ``step`` in the place of ``extend``."""
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        kv: KvMemory,
+        table: NDArray[np.uint8],
+        model: HeadModel,
+        ledger: LedgerLike,
+    ) -> None:
+        facts, spec = model.facts, model.facts.spec(kv.capacity)
+        longest = min(LONGEST_PASS, kv.capacity)
+        caps = Capabilities(max_pass=longest, trees=True, full_rows=False, exact=True)
+        super().__init__(kv, spec, caps, model.weight_bytes)
+        self._session, self._table, self._facts, self._vocab = session, table, facts, model.vocab_size
+        self._arrays = kv.arrays
+        self._bound: dict[tuple[int, int, int], _Bound] = {}
+        ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, kv.capacity))
+
+    def step(
+        self,
+        tokens: Sequence[int],
+        *,
+        taps: FloatArray | None = None,
+        states: FloatArray | None = None,
+        parents: Sequence[int] | None = None,
+        rows: Sequence[int] = (),
+    ) -> HeadPass:
+        """Run one pass over ``tokens`` and append them, as ``Forward.extend`` does.
+
+        ``taps`` f32[c, 3 d] are hidden states of the target for the first c tokens, ``states`` f32[n - c, d]
+        are those of the others, from ``HeadPass.out``. A token is the one that follows its hidden state.
+        ``rows`` are indices of the tokens to predict the next one of. Raises as ``Forward.extend`` does.
+        """
+        committed, drafted = (0 if part is None else len(part) for part in (taps, states))
+        if committed + drafted != len(tokens):
+            raise ValueError(f"{committed} and {drafted} states for {len(tokens)} tokens")
+        planned = self._plan(len(tokens), parents)
+        bound = self._bound_for((committed, drafted, len(rows)))
+        numbers = {
+            "tokens": tokens,
+            "positions": planned.positions,
+            "parents": planned.parents,
+            "length": (planned.start,),
+            "rows": rows,
+            "taps": taps,
+            "states": states,
+        }
+        with one_line_errors():
+            found = bound.run(numbers)
+        if found.rows.ids.size and not 0 <= found.rows.ids.min() <= found.rows.ids.max() < self._vocab:
+            raise BadFileError("the drafting head predicts ids outside the vocabulary", hint=_AGAIN)
+        self._book.append(planned)
+        return found
+
+    def _bound_for(self, shape: tuple[int, int, int]) -> _Bound:
+        bound = self._bound.get(shape)
+        if bound is None:
+            if len(self._bound) == _MOST_KEPT:
+                self._bound.clear()
+            caches = {"table": self._table, **self._arrays}
+            bound = self._bound[shape] = _Bound(self._session, shape, caches, self._facts)
+            self._ledger.hold(bound, SLACK, bound.nbytes)
+        return bound
+
+
+class _Bound:
+    """Buffers of a pass over (committed tokens, drafted tokens, rows), bound to the session once."""
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        shape: tuple[int, int, int],
+        shared: Mapping[str, NDArray[Any]],
+        facts: HeadFacts,
+    ) -> None:
+        committed, drafted, rows = shape
+        count, k = committed + drafted, facts.head_k
+        self._session, self._shared = session, shared  # the binding holds bare pointers: keep their owners
+        self._inputs: dict[str, NDArray[Any]] = {
+            "taps": np.empty((committed, TAPS * facts.hidden), np.float32),
+            "states": np.empty((drafted, facts.hidden), np.float32),
+            **{name: np.zeros(count, np.int64) for name in ("tokens", "positions", "parents")},
+            "length": np.zeros(1, np.int64),
+            "rows": np.zeros(rows, np.int64),
+        }
+        self._outputs: dict[str, NDArray[Any]] = {
+            "out": np.empty((count, facts.hidden), np.float32),
+            "values": np.empty((rows, k), np.float32),
+            "ids": np.empty((rows, k), np.int32),
+            "logsumexp": np.empty(rows, np.float32),
+            "entropy": np.empty(rows, np.float32),
+        }
+        self._binding = session.io_binding()
+        for bind, arrays in (
+            (self._binding.bind_input, {**self._inputs, **shared}),
+            (self._binding.bind_output, self._outputs),
+        ):
+            for name, array in arrays.items():
+                bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, and of the copies that ``run`` returns."""
+        returned = sum(array.nbytes for array in self._outputs.values())
+        return 2 * returned + sum(array.nbytes for array in self._inputs.values())
+
+    def run(self, numbers: Mapping[str, Sequence[int] | FloatArray | None]) -> HeadPass:
+        for name, values in numbers.items():
+            if values is not None:
+                self._inputs[name][:] = values
+        self._session.run_with_iobinding(self._binding)
+        found = {name: array.copy() for name, array in self._outputs.items()}
+        check_finite(found["logsumexp"])
+        rows = HeadRows(found["values"], found["ids"], found["logsumexp"], found["entropy"])
+        return HeadPass(rows, found["out"])
+
+
+def _mapped_table(weights: Path, facts: HeadFacts) -> NDArray[np.uint8]:
+    shape = facts.table_tiles, facts.table_tile_bytes
+    if facts.table_offset + shape[0] * shape[1] > weights.stat().st_size:
+        raise BadFileError("the drafting head expects a table outside the weights of its target", hint=_AGAIN)
+    return np.memmap(weights, np.uint8, "r", facts.table_offset, shape)
+
+
+def _check_shapes(session: ort.InferenceSession, facts: HeadFacts) -> None:
+    """Raise BadFileError unless the graph has the inputs and outputs that ``facts`` state."""
+    with one_line_errors(loading=True):
+        shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
+    stated = {
+        "taps": [TAPS * facts.hidden],
+        "states": [facts.hidden],
+        **{name: [] for name in ("tokens", "positions", "parents", "rows", "logsumexp", "entropy")},
+        "out": [facts.hidden],
+        "values": [facts.head_k],
+        "ids": [facts.head_k],
+    }
+    wrong = shapes.keys() != {*stated, "length", "table", "kv_cache"} or any(
+        shapes[name][1:] != rest for name, rest in stated.items()
+    )
+    whole = {"table": [facts.table_tiles, facts.table_tile_bytes]}
+    if wrong or shapes["table"] != whole["table"] or shapes["kv_cache"][:3] != [1, 2, facts.kv_heads]:
+        raise BadFileError(f"{GRAPH} of the drafter is not the head that its manifest describes", hint=_AGAIN)

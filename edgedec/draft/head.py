@@ -1,0 +1,242 @@
+"""Drafting with a trained head over the target's hidden states (EAGLE-3, Li et al. 2025).
+
+For position i the head reads the target's hidden states of token i and the token i + 1, and predicts token
+i + 2; behind drafted tokens it reads its own output instead. So hidden states are due for every committed
+token but the last, and ``read`` brings them. They wait until a draft is asked for, the newest ones only.
+
+Where the head is unsure, the most probable nodes of the draft share a pass (a beam; EAGLE-2, Li et al. 2024).
+Such a pass feeds the nodes above them again, since they are not one path; a lone path goes on in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.draft.choices import choices
+from edgedec.draft.drafter import Drafter, DrafterCapabilities
+from edgedec.draft.sketch import Sketch
+from edgedec.sampling import Occurred, SamplingParams
+
+if TYPE_CHECKING:
+    from edgedec.backends.onnx.head_forward import HeadForward
+
+MOST_WAITING = 128
+"""Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
+there.
+"""
+_LEAST_REACH = 0.03
+"""Paths less probable than this are never followed."""
+_UNSURE_NATS = 4.0
+"""Entropy above which nothing is drafted, as in ``draft.model``."""
+_BEAM = 3
+"""Most nodes that share a pass."""
+_CLOSE = 0.4
+"""A node shares the pass of the first one if it is at least this probable beside it."""
+_MOST_FED = 24
+"""Most tokens of a pass over drafted nodes."""
+_LARGEST_HOLE = 1
+"""Positions that may be missing between hidden states: the drafter reads on as if they were not there."""
+
+
+class HeadDrafter(Drafter):
+    """Drafts with ``head``, whose cache it owns. ``width``: numbers of a token's hidden states."""
+
+    name = "head"
+    caps = DrafterCapabilities(hidden=True)
+
+    def __init__(self, head: HeadForward, width: int) -> None:
+        self._head = head
+        self._params = SamplingParams()
+        self._tokens: list[int] = []
+        self._cached: list[int] = []
+        """Positions whose hidden states the cache has read, ascending."""
+        self._waiting: list[int] = []
+        """Positions whose hidden states wait in the first rows of ``_taps``."""
+        self._taps = np.empty((MOST_WAITING, width), dtype=np.float32)
+        self._next = 0
+        """The first position whose hidden states are not known."""
+        self._answer: tuple[HeadRows, FloatArray] | None = None
+        """The head's prediction behind ``_cached``, and its state."""
+        head.ledger.hold(self, "taps", self._taps.nbytes)
+        head.rewind(0)
+
+    def sampled(self, params: SamplingParams) -> None:
+        """Draw as the target does from now on."""
+        self._params = params
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        """See ``Drafter.begin``. The hidden states of the kept tokens stay known."""
+        self._tokens = list(tokens)
+        self._next = min(self._next, kept)
+        del self._waiting[sum(place < kept for place in self._waiting) :]
+        # The entry of a position has read the token behind it, too.
+        stay = sum(place + 1 < kept for place in self._cached)
+        if stay < len(self._cached):
+            self._next = min(self._next, self._cached[stay])
+            self._forget(stay)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """See ``Drafter.commit``."""
+        self._tokens += tokens
+
+    def read(self, start: int, hidden: FloatArray) -> None:
+        """See ``Drafter.read``."""
+        if start > self._next + _LARGEST_HOLE or (start > self._next and not (self._waiting or self._cached)):
+            self._forget(0)
+            self._waiting = []
+        new = hidden[max(self._next - start, 0) :]
+        end = start + len(hidden)
+        if not len(new):
+            return
+        self._next = end
+        if len(self._waiting) + len(new) > MOST_WAITING:  # the cache would have a hole
+            self._forget(0)
+            self._drop_oldest(len(self._waiting) + len(new) - MOST_WAITING)
+        new = new[-MOST_WAITING:]
+        place = len(self._waiting)
+        self._taps[place : place + len(new)] = new
+        self._waiting += range(end - len(new), end)
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        """See ``Drafter.propose``. Nothing where the last hidden states are missing."""
+        if limit < 1 or not self._catch_up() or self._answer is None:
+            return EMPTY
+        tree = _Growth(self._head, self._tokens, self._params, self._answer)
+        try:
+            return tree.grown(limit, max(floor, _LEAST_REACH)).best(limit, floor, self.name)
+        finally:
+            self._head.rewind(len(self._cached))
+
+    def nbytes(self) -> int:
+        """Weights (mapped), the cache as reserved, hidden states that wait, and bookkeeping."""
+        lists = len(self._tokens) + len(self._cached) + len(self._waiting)
+        return sum(self._head.nbytes().values()) + self._taps.nbytes + 8 * lists
+
+    def _catch_up(self) -> bool:
+        """Feed what waits; return whether the cache has read all but the last committed token."""
+        due = len(self._tokens) - 1
+        if self._next != due or not (self._waiting or self._cached):
+            return False
+        if len(self._cached) + len(self._waiting) + _MOST_FED > self._head.capacity:
+            self._forget(0)
+        ready, piece = 0, self._head.caps.max_pass
+        while ready < len(self._waiting):
+            places = self._waiting[ready : ready + piece]
+            tokens = [self._tokens[place + 1] for place in places]
+            taps = self._taps[ready : ready + len(places)]
+            ready += len(places)
+            last = [len(places) - 1] if ready == len(self._waiting) else []
+            found = self._head.step(tokens, taps=taps, rows=last)
+            self._cached += places
+            if last:
+                self._answer = found.rows, found.out[-1]
+        self._waiting = []
+        return self._answer is not None
+
+    def _forget(self, stay: int) -> None:
+        """Keep the first ``stay`` positions of the cache."""
+        self._head.rewind(stay)
+        del self._cached[stay:]
+        self._answer = None
+
+    def _drop_oldest(self, count: int) -> None:
+        left = max(len(self._waiting) - count, 0)
+        if left:
+            self._taps[:left] = self._taps[len(self._waiting) - left : len(self._waiting)].copy()
+        self._waiting = self._waiting[len(self._waiting) - left :]
+
+
+class _Growth:
+    """One draft: nodes, their states, and the path of nodes that the cache holds."""
+
+    def __init__(
+        self,
+        head: HeadForward,
+        tokens: Sequence[int],
+        params: SamplingParams,
+        answer: tuple[HeadRows, FloatArray],
+    ) -> None:
+        self._head, self._params = head, params
+        self._base = head.length
+        self._position = len(tokens)
+        self._occurred = Occurred(tokens if params.repetition_penalty != 1.0 else ())
+        self._sketch = Sketch()
+        self._out: dict[int, FloatArray] = {ROOT: answer[1]}
+        """The head's own output for each node that was fed."""
+        self._held: list[int] = []
+        """Nodes in the cache, a path."""
+        self._open: set[int] = set()
+        """Nodes that can be followed and were not."""
+        self._grow(ROOT, answer[0], 0)
+
+    def grown(self, limit: int, floor: float) -> Sketch:
+        """Follow the most probable nodes, until nothing that follows can be among the ``limit`` best."""
+        reach = self._sketch.reach
+        while self._open:
+            order = sorted(self._open, key=lambda node: (-reach[node], node))
+            lead = reach[order[0]]
+            if lead < floor or sum(one >= lead for one in reach) >= limit:
+                break
+            least = max(floor, _CLOSE * lead)
+            chosen = [node for node in order[:_BEAM] if reach[node] >= least]
+            if not self._feed(chosen):
+                break
+        return self._sketch
+
+    def _feed(self, chosen: list[int]) -> bool:
+        """One pass over ``chosen`` and the nodes above them that the cache lacks; False if it has no room."""
+        paths = [self._sketch.path(node) for node in chosen]
+        shared = min(_same(self._held, path) for path in paths)
+        fed = sorted({node for path in paths for node in path[shared:]})
+        if len(fed) > min(_MOST_FED, self._head.capacity - self._base - shared, self._head.caps.max_pass):
+            if len(chosen) == 1:
+                return False
+            return self._feed(chosen[:1])
+        self._head.rewind(self._base + shared)
+        del self._held[shared:]
+        at = {node: place for place, node in enumerate(fed)}
+        above = [self._sketch.parents[node] for node in fed]
+        found = self._head.step(
+            [self._sketch.tokens[node] for node in fed],
+            states=np.stack([self._out[node] for node in above]),
+            parents=[at.get(node, ROOT) for node in above],
+            rows=[at[node] for node in chosen],
+        )
+        for row, node in enumerate(chosen):
+            self._open.discard(node)
+            self._out[node] = found.out[at[node]]
+            self._grow(node, found.rows, row)
+        if len(chosen) == 1:
+            self._held += fed
+        else:
+            self._head.rewind(self._base + shared)
+        return True
+
+    def _grow(self, node: int, rows: HeadRows, row: int) -> None:
+        """Add tokens that may follow ``node``."""
+        if rows.entropy[row] > _UNSURE_NATS:
+            return
+        said = [self._sketch.tokens[above] for above in self._sketch.path(node)]
+        history: Container[int] = self._occurred.after(said)
+        reach = 1.0 if node == ROOT else self._sketch.reach[node]
+        for token, prob in choices(rows, row, self._params, self._position + len(said), history, _itself):
+            if reach * prob > 0.0:
+                self._open.add(self._sketch.add(token, node, reach * prob))
+
+
+def _itself(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    return ids
+
+
+def _same(held: Sequence[int], path: Sequence[int]) -> int:
+    """How many nodes of ``path`` the cache holds; never its last one, which is to be fed."""
+    count = 0
+    while count < min(len(held), len(path) - 1) and held[count] == path[count]:
+        count += 1
+    return count

@@ -1,0 +1,103 @@
+"""Writes the bundle of a drafting head: ``head.onnx``, ``weights.bin`` and ``drafter.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from edgedec.core.drafter_manifest import DRAFTER, HEAD, DrafterManifest, Target
+from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.files import atomic_path
+from edgedec.core.head_facts import GRAPH, HeadFacts
+from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import Manifest
+from edgedec.core.progress import Progress, silent
+from edgedec.export.draft_head.graph import build_graph
+from edgedec.export.draft_head.source import HeadSource
+from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows
+from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.graph import HEAD_K
+from edgedec.export.huggingface.groups import parse_quant
+from edgedec.export.passes import ExternaliseWeights, run_passes
+from edgedec.export.tensors import Tensors
+from edgedec.export.writer import BundleWriter, check_space, weights_bytes
+
+
+def export_head(
+    weights: HeadWeights,
+    target: Path,
+    out: Path,
+    *,
+    quant: str = "q8_0",
+    facts: Mapping[str, Scalar] | None = None,
+    progress: Progress = silent,
+) -> DrafterManifest:
+    """Write the head ``weights`` for the bundle at ``target`` to the folder ``out``, and return its manifest.
+
+    ``quant`` is as in ``edgedec.export.export_huggingface``: a format, or one for each of attn, mlp and head.
+    ``facts`` go into the manifest: how it was made, its licence, what was measured. ``out`` must be new,
+    empty or a drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another
+    kind or shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
+    """
+    formats, manifest, table = parse_quant(quant), Manifest.load(target), embedding_table(target)
+    _check_fits(weights, manifest)
+    _check_target(out)
+    arrays = {name: getattr(weights, name) for name in weights.shapes()}
+    arrays.setdefault("head", head_rows(target, weights.keep))
+    source = HeadSource(arrays, {name: formats[_role(name)] for name in arrays if arrays[name].ndim == 2})
+    model = build_graph(weights, Tensors(source), table)
+    run_passes(model, (ExternaliseWeights(),))
+    check_space(out, weights_bytes(model))
+    with atomic_path(out, directory=True) as directory:
+        writer = BundleWriter(directory, {})
+        graph = model.to_onnx(HEAD, {"format": "edgedec-drafter"})
+        writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
+        writer.weights(model, source, progress)
+        sizes = asdict(_facts(weights, table))
+        made = DrafterManifest(
+            HEAD, Target.of(manifest), writer.files, {**(facts or {}), "quant": quant, **sizes}
+        )
+        DrafterManifest.from_json(made.to_json())
+        made.save(directory)
+    return made
+
+
+def _facts(weights: HeadWeights, table: EmbeddingTable) -> HeadFacts:
+    ids = int(weights.keep.size)
+    return HeadFacts(
+        hidden=weights.hidden,
+        heads=weights.heads,
+        kv_heads=weights.kv_heads,
+        head_dim=weights.head_dim,
+        ffn=weights.ffn,
+        ids=ids,
+        head_k=min(HEAD_K, ids),
+        table_offset=table.offset,
+        table_tiles=table.tiles,
+        table_tile_bytes=table.tile_bytes,
+    )
+
+
+def _check_fits(weights: HeadWeights, manifest: Manifest) -> None:
+    spec = manifest.spec
+    if weights.hidden != spec.hidden_size:
+        raise UnsupportedError(
+            f"the drafting head is for hidden states of {weights.hidden} numbers, and {spec.name} has "
+            f"{spec.hidden_size}"
+        )
+    if weights.keep[-1] >= spec.vocab_size:
+        raise UnsupportedError(
+            f"the drafting head predicts id {weights.keep[-1]}, and {spec.name} has {spec.vocab_size} tokens"
+        )
+
+
+def _check_target(out: Path) -> None:
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
+    if out.is_dir() and not (out / DRAFTER).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty and is no drafter", hint="name a new directory")
+
+
+def _role(name: str) -> str:
+    return "head" if name == "head" else "attn" if name.startswith("attn_") else "mlp"

@@ -1,0 +1,172 @@
+"""Builds the graph of a drafting head; ``weights`` says what it computes.
+
+Inputs: ``taps`` f32[c, 3 d] of c committed tokens, ``states`` f32[m - c, d] of drafted ones behind them,
+``tokens`` i64[m], ``positions``, ``parents``, ``length``, ``rows`` as in a model's graph, the head's own
+``kv_cache``, and ``table``, the target's embedding table, which lies in another file.
+Outputs: ``out`` f32[m, d], the states of the next drafted tokens; ``values``, ``ids`` (of the target),
+``logsumexp`` and ``entropy`` of the rows asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from edgedec.core.head_facts import TAPS
+from edgedec.export.draft_head.target import EmbeddingTable
+from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.graph import HEAD_K, inverse_frequencies
+from edgedec.export.model import CACHE, DOMAIN, ExportModel, VectorWeight
+from edgedec.export.tensors import Tensors
+from edgedec.memory import kv_row_name
+
+_TWO_TERMS = 2
+"""Int8 terms of the inputs of fc, q, k and v, whose rounding loses most accuracy."""
+
+
+def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> ExportModel:
+    """Build the graph, already fused. Raises BadFileError or UnsupportedError."""
+    return _Builder(weights, tensors, table).build()
+
+
+class _Builder:
+    def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> None:
+        self.weights, self.tensors, self.table = weights, tensors, table
+        self.ids = int(weights.keep.size)
+        self.model = ExportModel(_inputs(weights, table), _outputs(weights.hidden, min(HEAD_K, self.ids)))
+
+    def build(self) -> ExportModel:
+        w, d = self.weights, self.weights.hidden
+        fused = self.linear("fc", "taps", {"fc": d}, TAPS * d, terms=_TWO_TERMS)
+        state = self.op("Concat", "state", [fused, "states"], domain="", axis=0)
+        lookup = {"format": self.table.format, "rows": self.table.rows, "cols": d, "scale": 1.0, "alone": 0}
+        embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
+        both = [self.norm("norm_embed", embedded), self.norm("norm_state", state)]
+        x = self.op("Concat", "input", both, domain="", axis=1)
+        h = self.attention(x, state)
+        gated = self.mlp(self.norm("ffn_norm", h))
+        self.linear("ffn_down", gated, {"ffn_down": d}, w.ffn, residual=h, out="out")
+        self.head(self.op("Gather", "selected", ["out", "rows"], domain="", axis=0))
+        self.tensors.require_all_taken()
+        return self.model
+
+    def attention(self, x: str, state: str) -> str:
+        w = self.weights
+        queries, keys = w.heads * w.head_dim, w.kv_heads * w.head_dim
+        parts = {"attn_q": queries, "attn_k": keys, "attn_v": keys}
+        qkv = self.linear("attn_qkv", x, parts, 2 * w.hidden, terms=_TWO_TERMS)
+        self.model.weights["inv_freq"] = VectorWeight(inverse_frequencies(w.rope_base, w.head_dim))
+        rotary = self.op("RotaryTable", "rotary", ["positions", "inv_freq"])
+        heads = self.op(
+            "TreeAttention",
+            "attention",
+            [qkv, rotary, "parents", "length", CACHE],
+            layer=0,
+            num_heads=w.heads,
+            num_kv_heads=w.kv_heads,
+            head_dim=w.head_dim,
+            scale=1.0 / math.sqrt(w.head_dim),
+            window=0,
+            ring=0,
+            interleaved=0,
+            epsilon=w.epsilon,
+        )
+        return self.linear("attn_output", heads, {"attn_output": w.hidden}, queries, residual=state)
+
+    def mlp(self, x: str) -> str:
+        w = self.weights
+        names = [self.matrix(name, w.ffn, w.hidden) for name in ("ffn_gate", "ffn_up")]
+        formats = ",".join(self.format(name) for name in names)
+        return self.op(
+            "GatedMLP", "gated", [x, *names], formats=formats, rows=w.ffn, cols=w.hidden, activation="silu"
+        )
+
+    def head(self, x: str) -> None:
+        head = self.matrix("head", self.ids, self.weights.hidden)
+        self.constant("no_logits", np.zeros(1, np.int64))
+        self.constant("keep", self.weights.keep.astype(np.int32))
+        k = min(HEAD_K, self.ids)
+        facts = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
+        found = ["values", "places", "logsumexp", "entropy", "logits"]
+        inputs = [self.norm("output_norm", x), head, "no_logits"]
+        self.node("HeadTopK", "head", inputs, found, **facts, k=k, refine=1)
+        self.node("Gather", "target_ids", ["keep", "places"], ["ids"], domain="", axis=0)
+
+    def norm(self, name: str, x: str) -> str:
+        weight = self.vector(name)
+        return self.op("RMSNorm", f"{name}.out", [x, weight], epsilon=self.weights.epsilon)
+
+    def linear(
+        self, name: str, x: str, parts: dict[str, int], cols: int, *, terms: int = 1, **more: str
+    ) -> str:
+        """Multiply ``x`` by matrices of these rows, one below the other. ``more``: ``residual``, ``out``."""
+        matrices = [self.matrix(part, rows, cols) for part, rows in parts.items()]
+        return self.op(
+            "QuantLinear",
+            more.get("out", f"{name}.out"),
+            [x, "", more.get("residual", ""), *matrices],
+            formats=",".join(self.format(matrix) for matrix in matrices),
+            rows=list(parts.values()),
+            cols=cols,
+            terms=terms,
+        )
+
+    def matrix(self, name: str, rows: int, cols: int) -> str:
+        self.model.weights[name] = self.tensors.matrix(name, rows, cols)
+        return name
+
+    def vector(self, name: str) -> str:
+        self.model.weights[name] = self.tensors.vector(name, self.weights.hidden)
+        return name
+
+    def format(self, matrix: str) -> str:
+        weight = self.model.weights[matrix]
+        assert not isinstance(weight, VectorWeight)
+        return weight.format
+
+    def constant(self, name: str, values: Any) -> None:
+        self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
+
+    def op(self, kind: str, name: str, inputs: list[str], *, domain: str = DOMAIN, **attrs: Any) -> str:
+        self.node(kind, name, inputs, [name], domain=domain, **attrs)
+        return name
+
+    def node(
+        self,
+        kind: str,
+        name: str,
+        inputs: list[str],
+        outputs: list[str],
+        domain: str = DOMAIN,
+        **attrs: Any,
+    ) -> None:
+        node = helper.make_node(kind, inputs, outputs, name=f"{name}.{kind}", domain=domain, **attrs)
+        self.model.nodes.append(node)
+
+
+def _inputs(w: HeadWeights, table: EmbeddingTable) -> list[Any]:
+    row = kv_row_name(w.head_dim)
+    value = helper.make_tensor_value_info
+    return [
+        value("taps", TensorProto.FLOAT, ["committed", TAPS * w.hidden]),
+        value("states", TensorProto.FLOAT, ["drafted", w.hidden]),
+        *(value(name, TensorProto.INT64, ["tokens"]) for name in ("tokens", "positions", "parents")),
+        value("length", TensorProto.INT64, [1]),
+        value("rows", TensorProto.INT64, ["rows"]),
+        value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes]),
+        value(CACHE, TensorProto.FLOAT16, [1, 2, w.kv_heads, "capacity", row]),
+    ]
+
+
+def _outputs(hidden: int, k: int) -> list[Any]:
+    value = helper.make_tensor_value_info
+    return [
+        value("out", TensorProto.FLOAT, ["tokens", hidden]),
+        value("values", TensorProto.FLOAT, ["rows", k]),
+        value("ids", TensorProto.INT32, ["rows", k]),
+        value("logsumexp", TensorProto.FLOAT, ["rows"]),
+        value("entropy", TensorProto.FLOAT, ["rows"]),
+    ]

@@ -1,0 +1,66 @@
+"""The tables of a target's bundle that a drafting head shares or copies from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import MODEL, WEIGHTS
+from edgedec.export.draft_head.weights import Floats
+from edgedec.export.model import attributes
+from edgedec.kernels.packing.layout import TILE, dequantise
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingTable:
+    """A packed table [rows, cols] in the target's weights.bin: where it begins, and its tiles."""
+
+    format: str
+    rows: int
+    cols: int
+    offset: int
+    tiles: int
+    tile_bytes: int
+
+
+def embedding_table(bundle: Path) -> EmbeddingTable:
+    """Return the table of token embeddings. Raises UnsupportedError for a bundle of another kind."""
+    return _table(bundle, "QuantEmbedding")
+
+
+def head_rows(bundle: Path, keep: NDArray[np.int64]) -> Floats:
+    """Return the rows ``keep`` of the target's own head, f32[k, d]. Raises UnsupportedError."""
+    table = _table(bundle, "HeadTopK")
+    shape = (table.tiles, table.tile_bytes)
+    packed = np.memmap(bundle / WEIGHTS, np.uint8, "r", table.offset, shape)
+    out = np.empty((keep.size, table.cols), dtype=np.float32)
+    for tile in np.unique(keep // TILE).tolist():
+        mine = np.flatnonzero(keep // TILE == tile)
+        values = dequantise(table.format, packed[tile : tile + 1], TILE, table.cols)
+        out[mine] = values[keep[mine] % TILE]
+    return out
+
+
+def _table(bundle: Path, op: str) -> EmbeddingTable:
+    graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
+    node = next((node for node in graph.node if node.op_type == op), None)
+    weight = next((one for one in graph.initializer if node and one.name == node.input[1]), None)
+    if node is None or weight is None or not weight.external_data:
+        raise UnsupportedError(
+            f"no head can draft for the model at {bundle}: its graph has no {op}",
+            hint="export the model for EdgeDec's kernels",
+        )
+    facts = attributes(node)
+    place = {entry.key: entry.value for entry in weight.external_data}
+    return EmbeddingTable(
+        str(facts["format"]),
+        int(str(facts["rows"])),
+        int(str(facts["cols"])),
+        int(place["offset"]),
+        *map(int, weight.dims),
+    )
