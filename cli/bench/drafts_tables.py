@@ -25,8 +25,8 @@ def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
     turns = sum(len(one.turns) for one in report.questions)
     console.print(f"{title}, {len(report.questions)} questions, {turns} turns", soft_wrap=True)
     console.print(
-        "\nDecoding; median (quartiles) over replies, total: all tokens by all time; ms per pass: drafting,"
-        " the model's pass, all but the model's pass",
+        "\nDecoding; median (quartiles) over replies, total: all tokens by all time; predicted: the total"
+        " speed-up by costs;\nms per pass: drafting, the model's pass, all but the model's pass",
         soft_wrap=True,
     )
     console.print(_sides(report))
@@ -34,6 +34,9 @@ def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
         f"\nSpeed-up over plain {PLAIN}: median of neighbouring replies (total); and tokens per pass"
     )
     console.print(_categories(report))
+    if any(report.score(side).drafters for side in report.without_budget):
+        console.print("\nDrafters; gained: right tokens; share: of the time of decoding")
+        console.print(_drafters(report))
     if rows:
         _show_budgets(console, rows)
     _show_facts(console, report)
@@ -44,7 +47,7 @@ def _sides(report: DraftsReport) -> Table:
     headings = ["", "tok/s", "total"]
     for base in bases:
         headings += [f"x {base}", "total"]
-    table = new_table([*headings, "tokens/pass", "accepted", "ms drafting", "model", "all else"])
+    table = new_table([*headings, "predicted", "tokens/pass", "accepted", "ms drafting", "model", "all else"])
     for side in report.without_budget:
         score = report.score(side)
         values = score.as_json()["tokens_per_s"]
@@ -53,8 +56,25 @@ def _sides(report: DraftsReport) -> Table:
         for base in bases:
             ratio = score.ratio(base)
             cells += [quartiles(ratio.pairs if ratio else None), number(ratio.total if ratio else None, 2)]
-        cells += [number(score.block_efficiency, 2), percent(score.acceptance_rate)]
+        cells += [number(value, 2) for value in (score.predicted_speed_up, score.block_efficiency)]
+        cells.append(percent(score.acceptance_rate))
         table.add_row(side, *cells, *(number(score.per_round_ms(part), 3) for part in PARTS))
+    return table
+
+
+def _drafters(report: DraftsReport) -> Table:
+    """Make a line per way to draft and drafter: tokens, time and bytes."""
+    table = new_table(
+        ("", "drafter", "queries", "proposed", "fed", "gained", "gained/pass", "ms/query", "ms/pass", "share",
+         "MB/pass")
+    )  # fmt: skip
+    for side in report.without_budget:
+        for name, one in report.score(side).drafters.items():
+            counts = (one.queries, one.proposed, one.drafted, one.accepted)
+            read = (one.bytes_per_round or 0.0) / 1e6
+            means = (one.gained_per_round, one.ms_per_query, one.ms_per_round)
+            cells = [*(f"{count:.0f}" for count in counts), *(number(mean, 3) for mean in means)]
+            table.add_row(side, name, *cells, f"{one.share or 0.0:.1%}", f"{read:.1f}" if read else "-")
     return table
 
 

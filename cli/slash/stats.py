@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import UsageError
+from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgedec.control.tally import Tally
     from edgedec.decode.speculation import Speculation
 
 
@@ -28,6 +32,9 @@ def stats(context: Context, argument: str) -> None:
         context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
     context.say(f"kernels   {context.model.loaded.isa}")
     context.say(f"drafts    {_drafts(chat.speculation)}")
+    if chat.speculation and chat.speculation.tally.by_drafter:
+        for line in (*_drafters(chat.speculation.tally), *_prediction(context)):
+            context.say(f"{'':<9} {line}")
     if chat.last is not None:
         context.say(f"last      {chat.last.stats.summary(context.model.context)}")
 
@@ -42,6 +49,28 @@ def _drafts(speculation: Speculation | None) -> str:
         f"{names}: {tally.accepted} of {tally.drafted} tokens drafted were right,"
         f" {tally.block_efficiency:.2f} tokens a pass"
     )
+
+
+def _drafters(tally: Tally) -> Iterator[str]:
+    """Yield a line per drafter: its queries, its time and share of all time, and its tokens."""
+    for name, found in tally.of_drafters().items():
+        took = f"{1e3 * tally.effort(name).seconds:.1f} ms ({tally.share(name):.1%} of the time)"
+        read = f", {size(int(found['bytes_read']))} read" if found["bytes_read"] else ""
+        yield (
+            f"{name}: {found['queries']} queries, {took}, {found['proposed']} proposed,"
+            f" {found['drafted']} fed, {found['accepted']} right{read}"
+        )
+
+
+def _prediction(context: Context) -> Iterator[str]:
+    """Yield a line with the speed that costs and acceptance predict, beside the measured one."""
+    assert context.chat.speculation is not None
+    tally, totals = context.chat.speculation.tally, context.chat.totals
+    rate, speed_up = tally.predicted_tokens_per_s, tally.predicted_speed_up
+    if rate is None or speed_up is None or not totals.decode_s:
+        return
+    measured = (totals.completion_tokens - totals.replies) / totals.decode_s
+    yield f"predicted {rate:.1f} tok/s, {speed_up:.2f} times plain decoding; measured {measured:.1f} tok/s"
 
 
 def trace(context: Context, argument: str) -> None:

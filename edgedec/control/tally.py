@@ -1,4 +1,7 @@
-"""Counts of drafted and accepted tokens, by drafter and by depth, and the time of drafting."""
+"""Counts of drafted and accepted tokens, by drafter and by depth, the time of drafting, and a prediction.
+
+The prediction is the time that rounds take by measured costs: of their passes, and of the drafters.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,39 @@ class Count:
 
 
 @dataclass(slots=True)
+class Effort:
+    """The work of one drafter: queries, tokens proposed, seconds, and bytes read."""
+
+    queries: int = 0
+    proposed: int = 0
+    draft_s: float = 0.0
+    learn_s: float = 0.0
+    """Seconds of reading committed tokens and lessons, between queries."""
+    bytes_read: int = 0
+    """Weights and KV cache that passes of its model read."""
+
+    @property
+    def seconds(self) -> float:
+        return self.draft_s + self.learn_s
+
+
+@dataclass(slots=True)
+class Forecast:
+    """Rounds by the pass costs known before each: tokens committed, and seconds with and without drafts."""
+
+    tokens: int = 0
+    passes_s: float = 0.0
+    plain_s: float = 0.0
+    """Seconds of plain decoding for as many tokens."""
+
+    def add(self, tokens: int, pass_s: float, plain_pass_s: float) -> None:
+        """Count a round that committed ``tokens``, whose pass takes ``pass_s`` seconds by its cost."""
+        self.tokens += tokens
+        self.passes_s += pass_s
+        self.plain_s += tokens * plain_pass_s
+
+
+@dataclass(slots=True)
 class Tally:
     """Counts of a whole session. ``rounds`` are passes that committed a token, drafted for or not."""
 
@@ -38,6 +74,9 @@ class Tally:
     """The passes of these rounds."""
     by_source: dict[str, Count] = field(default_factory=dict)
     """Tokens fed, by drafter."""
+    by_drafter: dict[str, Effort] = field(default_factory=dict)
+    """Efforts of drafters, whether their tokens were fed or not."""
+    forecast: Forecast = field(default_factory=Forecast)
     by_depth: list[Count] = field(default_factory=list)
     """Drafted: rounds that came to this depth with a token drafted there; accepted: of these, how often one
     of the tokens there was right. So these rates are conditional; their running product is the chance to get
@@ -62,6 +101,46 @@ class Tally:
                 self.by_depth.append(Count())
             self.by_depth[depth].add(depth < len(accepted))
 
+    def effort(self, name: str) -> Effort:
+        """The effort of one drafter, to add to."""
+        return self.by_drafter.setdefault(name, Effort())
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds of the forecast's rounds: of their passes by known costs, and of all drafters' calls."""
+        return self.forecast.passes_s + sum(one.seconds for one in self.by_drafter.values())
+
+    @property
+    def predicted_tokens_per_s(self) -> float | None:
+        """Tokens per second that follow from pass costs, draft costs and acceptance; None without costs."""
+        return self.forecast.tokens / self.predicted_s if self.forecast.tokens else None
+
+    @property
+    def predicted_speed_up(self) -> float | None:
+        """The same, beside plain decoding."""
+        return self.forecast.plain_s / self.predicted_s if self.forecast.tokens else None
+
+    def share(self, name: str) -> float:
+        """Share of one drafter's calls in the time of all passes and drafting."""
+        seconds = self.verify_s + self.draft_s
+        return self.effort(name).seconds / seconds if seconds else 0.0
+
+    def of_drafters(self) -> dict[str, dict[str, float]]:
+        """Figures by drafter. ``drafted`` are tokens fed; ``accepted`` those gained by it."""
+        found = {}
+        for name in sorted(self.by_source.keys() | self.by_drafter.keys()):
+            count, effort = self.by_source.get(name, Count()), self.by_drafter.get(name, Effort())
+            found[name] = {
+                "drafted": count.drafted,
+                "accepted": count.accepted,
+                "queries": effort.queries,
+                "proposed": effort.proposed,
+                "draft_s": round(effort.draft_s, 6),
+                "learn_s": round(effort.learn_s, 6),
+                "bytes_read": effort.bytes_read,
+            }
+        return found
+
     def as_json(self) -> dict[str, object]:
         """Return the figures about drafts as JSON fields."""
         return {
@@ -70,12 +149,11 @@ class Tally:
             "block_efficiency": _rounded(self.block_efficiency),
             "acceptance_rate": _rounded(self.acceptance_rate),
             "acceptance_by_depth": [_rounded(count.rate) for count in self.by_depth],
-            "drafted_by": {
-                name: {"drafted": count.drafted, "accepted": count.accepted}
-                for name, count in sorted(self.by_source.items())
-            },
+            "drafted_by": self.of_drafters(),
             "draft_s": _rounded(self.draft_s),
             "verify_s": _rounded(self.verify_s),
+            "predicted_tokens_per_s": _rounded(self.predicted_tokens_per_s),
+            "predicted_speed_up": _rounded(self.predicted_speed_up),
         }
 
     @property

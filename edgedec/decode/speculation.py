@@ -139,9 +139,14 @@ class Speculation:
         answers: list[DraftAnswer] = []
 
         def ask(drafter: Drafter) -> None:
-            began = self.now()
+            began, read = self.now(), drafter.bytes_read
             tree = drafter.propose(query.limit, query.floor)
             answers.append(DraftAnswer(tree, self.now() - began, drafter.peeked))
+            effort = self.tally.effort(drafter.name)
+            effort.queries += 1
+            effort.proposed += len(tree)
+            effort.draft_s += answers[0].seconds
+            effort.bytes_read += drafter.bytes_read - read
 
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None
@@ -158,8 +163,18 @@ class Speculation:
 
     def read(self, start: int, hidden: FloatArray) -> None:
         """Tell drafters hidden states of committed tokens; see ``Drafter.read``."""
-        able = [drafter for drafter in self._drafters if drafter.caps.hidden]
-        self._each(lambda drafter: drafter.read(start, hidden), able)
+
+        def tell(drafter: Drafter) -> None:
+            began = self.now()
+            drafter.read(start, hidden)
+            self.tally.effort(drafter.name).learn_s += self.now() - began
+
+        self._each(tell, [drafter for drafter in self._drafters if drafter.caps.hidden])
+
+    def foresee(self, tokens: int, fed: int) -> None:
+        """Add a round, which committed ``tokens`` in a pass over ``fed``, to the forecast."""
+        if self._costs and not self._costs.level_is_old:
+            self.tally.forecast.add(tokens, self._costs.seconds(fed), self._costs.plain)
 
     def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
         """Note the lesson of a round, if it has one, and the tokens it committed."""
@@ -171,10 +186,12 @@ class Speculation:
         rounds = self._lessons.take()
 
         def tell(drafter: Drafter) -> None:
+            began = self.now()
             for lesson, tokens in rounds:
                 if lesson:
                     drafter.learn(lesson.tree, lesson.rows)
                 drafter.commit(tokens)
+            self.tally.effort(drafter.name).learn_s += self.now() - began
 
         if rounds:
             self._each(tell)
@@ -220,6 +237,7 @@ class SpeculationRound:
         speculation.note(Lesson(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
+        speculation.foresee(len(verdict.tokens), 1 + len(self.tree))
         times = RoundTimes(seconds)
         if self._drafts:
             drafting = self._ready - self._began + speculation.now() - verified

@@ -97,6 +97,11 @@ class Drafter(ABC):
         """Bytes held; bounded by what the drafter was made with."""
         return 0
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of weights and KV cache that its passes have read so far. Default: none, it has no model."""
+        return 0
+
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """At most ``limit`` tokens that may follow ``tokens``, the committed ones. See ``looks_ahead``."""
         raise NotImplementedError(f"{self.name} does not look ahead")

@@ -57,6 +57,10 @@ class ModelDrafter(Drafter):
         """Ids of the text that was read, if a repetition penalty needs them."""
         self._skipped = 0
         """Tokens of the text before the first cached one."""
+        held = forward.nbytes()
+        self._weight_bytes = held.get("weights", 0)
+        self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
+        self._bytes_read = 0
         forward.rewind(0)
 
     def sampled(self, params: SamplingParams) -> None:
@@ -105,6 +109,11 @@ class ModelDrafter(Drafter):
         own = self._bridge.nbytes() + 8 * len(self._cached)
         return own + sum(self._forward.nbytes().values()) + (self._trimmed.nbytes() if self._trimmed else 0)
 
+    @property
+    def bytes_read(self) -> int:
+        """All weights once per pass, also of a trimmed head, and the cache as far as it is filled."""
+        return self._bytes_read
+
     def _drafted(self, rows: Rows) -> Rows:
         """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
         keep = self._trimmed.keep if self._trimmed else None
@@ -133,9 +142,13 @@ class ModelDrafter(Drafter):
         return self._feed(known[same:], rows)
 
     def _feed(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
-        head = self._forward.extend(tokens, rows=rows)
+        head = self._pass(tokens, None, rows)
         self._cached += tokens
         return head
+
+    def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> HeadRows:
+        self._bytes_read += self._weight_bytes + self._slot_bytes * self._forward.length
+        return self._forward.extend(tokens, parents=parents, rows=rows)
 
     def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
@@ -163,7 +176,7 @@ class ModelDrafter(Drafter):
         tokens = [sketch.tokens[node] for node in fed]
         if len(fed) == 1:
             return self._grow(sketch, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
-        head = self._forward.extend(tokens, parents=[ROOT] * len(fed), rows=self._drafted(ALL_ROWS))
+        head = self._pass(tokens, [ROOT] * len(fed), self._drafted(ALL_ROWS))
         grown = [self._grow(sketch, node, head, row) for row, node in enumerate(fed)]
         kept = max(range(len(fed)), key=lambda row: max((sketch.reach[n] for n in grown[row]), default=0.0))
         self._forward.keep_path([kept])

@@ -54,6 +54,14 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
     assert plain["decoded_tokens"] == plain["rounds"] > 5
     assert plain["drafted_tokens"] == 0
     assert plain["verify_ms_per_round"] > 0 < plain["own_ms_per_round"]
+    assert (plain["predicted_speed_up"], plain["by_drafter"]) == (None, {})
+    both = facts["overall"]["edgedec+auto"]
+    assert set(both["by_drafter"]) == {"lookup", "recycling"}
+    for found in both["by_drafter"].values():
+        assert (found["ms_per_query"] is None) == (found["queries"] == 0)
+        assert found["accepted_tokens"] <= found["drafted_tokens"] <= found["proposed_tokens"]
+        assert found["bytes_per_round"] == 0
+        assert 0 <= found["share_of_time"] < 1
     assert {name: sides["edgedec"]["replies"] for name, sides in facts["categories"].items()} == {
         "mt_bench": 4, "writing": 4, "qa": 1,
     }  # fmt: skip
@@ -62,6 +70,7 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
     assert again.pop("runs") == facts.pop("runs") + 1
     assert again == facts  # nothing was measured a second time
     table = bench(folder, *args).stdout
+    assert "ms/query" in table
     assert "edgedec+auto: none of 5 replies differ from plain decoding" in table
 
 

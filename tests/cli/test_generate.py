@@ -237,6 +237,13 @@ def test_drafts_change_no_token(home: Home) -> None:
             assert stats["block_efficiency"] >= 1.0
             assert stats["draft_s"] > 0
             assert stats["verify_s"] > 0
+            assert set(stats["drafted_by"]) == set(stats["draft"])
+            for found in stats["drafted_by"].values():
+                assert found["queries"] > 0
+                assert found["accepted"] <= found["drafted"] <= found["proposed"]
+                assert found["draft_s"] + found["learn_s"] <= stats["draft_s"] + 0.1
+                assert found["bytes_read"] == 0
+            assert stats["predicted_tokens_per_s"] > 0 < stats["predicted_speed_up"]
     assert texts[0] == texts[1] == texts[2] != ""
     assert len(list((home.path / "costs").iterdir())) == 1  # measured by the first that needed it
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
+from edgedec.control import Query
 from edgedec.core.forward import Capabilities
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
@@ -294,6 +295,25 @@ def test_memory_is_that_of_its_model_and_little_more() -> None:
     small.begin(list(range(20)), 0)
     small.propose(4)
     assert own < small.nbytes() < own + 20 * 8 * 4
+
+
+def test_bytes_read_are_the_weights_and_the_filled_cache_of_each_pass() -> None:
+    class Weighing(FakeForward):
+        def nbytes(self) -> dict[str, int]:
+            return {"weights": 1000, "kv_cache": 10 * self.capacity}
+
+    script = [Expect(0, (1, 2), (5,)), Expect(2, (5,), (6,)), Expect(3, (6, 7), (8,))]
+    small = ModelDrafter("small", Weighing(script), SameVocabulary(32))
+    spoken = Speculation([small])
+    assert small.bytes_read == 0
+    spoken.begin([1, 2], 0)
+    spoken.query(Query("small", 2, 0.5))
+    assert small.bytes_read == 2000 + 20
+    small.commit([5, 6, 7])
+    spoken.query(Query("small", 1, 0.5))
+    assert small.bytes_read == 3000 + 20 + 30
+    effort = spoken.tally.effort("small")
+    assert (effort.queries, effort.proposed, effort.bytes_read) == (2, 3, small.bytes_read)
 
 
 @given(st.lists(st.integers(0, 2), max_size=40), st.lists(st.integers(0, 2), max_size=40), st.integers(1, 9))

@@ -23,6 +23,9 @@ class SideAnswer:
     - ``prefill_s``: the pass over the prompt, which gives the first token. Next to nothing where another side
       of the same process had read the prompt.
     - ``draft_s``, ``verify_s``: parts of ``decode_s``, for drafting and for the model's passes.
+    - ``predicted_s``, ``predicted_plain_s``: time of these passes and drafters by measured costs, and time of
+      plain decoding by them; the first passes, which show the level of old costs, are not among them.
+    - ``by_drafter``: figures of each drafter, see ``control.tally.Tally.of_drafters``.
     - ``rounds``: [drafted tokens, accepted tokens] of each later pass.
     - ``drafters``: bytes that each drafter holds.
     - ``run``: number of the start of a resumed study.
@@ -41,6 +44,9 @@ class SideAnswer:
     decode_s: float
     draft_s: float | None = None
     verify_s: float | None = None
+    predicted_s: float | None = None
+    predicted_plain_s: float | None = None
+    by_drafter: dict[str, dict[str, float]] = field(default_factory=dict)
     rounds: list[list[int]] = field(default_factory=list)
     drafters: dict[str, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -144,7 +150,7 @@ class Journal:
 def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     """Read an answer. Raises TypeError or ValueError for a field that is missing, unknown or mistyped."""
     answer = SideAnswer(**fields)
-    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, draft_s=0.0, verify_s=0.0)
+    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, 0.0, 0.0, predicted_s=0.0, predicted_plain_s=0.0)
     for name, value in asdict(answer).items():
         kind = type(getattr(like, name))
         if not isinstance(value, (float, int, type(None)) if kind is float else kind):
@@ -156,6 +162,9 @@ def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     ]
     if not all(isinstance(number, int) for row in rows for number in row):
         raise ValueError("a count is no number")
+    figures = [value for found in answer.by_drafter.values() for value in found.values()]
+    if not all(isinstance(value, (int, float)) for value in figures):
+        raise ValueError("a figure is no number")
     if any(len(row) != 2 for row in answer.rounds):
         raise ValueError("a round has other counts")
     return answer

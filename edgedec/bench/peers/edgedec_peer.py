@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from edgedec.api import Model
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.control.tally import Tally
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import ALL_ROWS, Rows
@@ -40,9 +42,9 @@ class Mode:
         self.engine = engine
         self.notices: list[str] = []
 
-    @property
-    def draft_s(self) -> float:
-        return self.engine.speculation.tally.draft_s if self.engine.speculation else 0.0
+    def tally(self) -> Tally:
+        """The counts so far, which stay as they are when counting goes on."""
+        return deepcopy(self.engine.speculation.tally) if self.engine.speculation else Tally()
 
 
 class Peer:
@@ -106,18 +108,21 @@ class Peer:
         started = time.perf_counter()
         steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
         out = [next(steps).token]
-        first, draft_s, passes = time.perf_counter(), used.draft_s, len(self._records)
+        first, before, passes = time.perf_counter(), used.tally(), len(self._records)
         out += [step.token for step in steps]
         decode_s = time.perf_counter() - first
         self._prompt = tokens
         used.notices += [line for line in self._notices if line not in used.notices]
         self._notices.clear()
-        records = self._records[passes:]
+        records, after = self._records[passes:], used.tally()
         return {
             "prefill_s": first - started,
             "decode_s": decode_s,
             "tokens": out,
-            "draft_s": used.draft_s - draft_s,
+            "draft_s": after.draft_s - before.draft_s,
+            "predicted_s": after.predicted_s - before.predicted_s,
+            "predicted_plain_s": after.forecast.plain_s - before.forecast.plain_s,
+            "by_drafter": _difference(after.of_drafters(), before.of_drafters()),
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
             "drafters": used.engine.speculation.nbytes() if used.engine.speculation else {},
@@ -240,3 +245,13 @@ class Peer:
         wanted = {"kv": budget.wanted.kv, "context": budget.wanted.context}
         end = drafts_end(budget.facts, budget.wanted, elastic=self.run.context is None)
         return {"memory": {**budget.as_json(), "wanted": wanted}, "drafts_end": end}
+
+
+def _difference(
+    after: Mapping[str, Mapping[str, float]], before: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Return the figures of each drafter that were added since ``before``."""
+    return {
+        name: {figure: value - before.get(name, {}).get(figure, 0) for figure, value in found.items()}
+        for name, found in after.items()
+    }

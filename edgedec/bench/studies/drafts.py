@@ -38,6 +38,77 @@ class RateRatio:
         return {**values, "pairs": self.count, "pairs_of_different_runs": self.apart}
 
 
+@dataclass(frozen=True, slots=True)
+class DrafterScore:
+    """Figures of one drafter: sums over replies, and shares of ``rounds`` passes that took ``decode_s``."""
+
+    rounds: int
+    decode_s: float
+    queries: float
+    proposed: float
+    drafted: float
+    """Tokens fed."""
+    accepted: float
+    """Tokens gained."""
+    seconds: float
+    """Proposing and learning."""
+    bytes_read: float
+
+    @classmethod
+    def of(cls, name: str, answers: Sequence[SideAnswer]) -> DrafterScore:
+        """Add up the figures of the drafter ``name``."""
+        found = [one.by_drafter.get(name, {}) for one in answers]
+
+        def total(figure: str) -> float:
+            return sum(one.get(figure, 0.0) for one in found)
+
+        return cls(
+            rounds=sum(len(one.rounds) for one in answers),
+            decode_s=sum(one.decode_s for one in answers),
+            queries=total("queries"),
+            proposed=total("proposed"),
+            drafted=total("drafted"),
+            accepted=total("accepted"),
+            seconds=total("draft_s") + total("learn_s"),
+            bytes_read=total("bytes_read"),
+        )
+
+    @property
+    def ms_per_query(self) -> float | None:
+        return _divided(1e3 * self.seconds, self.queries)
+
+    @property
+    def ms_per_round(self) -> float | None:
+        return _divided(1e3 * self.seconds, self.rounds)
+
+    @property
+    def share(self) -> float | None:
+        """Share of the time of decoding."""
+        return _divided(self.seconds, self.decode_s)
+
+    @property
+    def gained_per_round(self) -> float | None:
+        """Tokens gained in a pass, on average."""
+        return _divided(self.accepted, self.rounds)
+
+    @property
+    def bytes_per_round(self) -> float | None:
+        return _divided(self.bytes_read, self.rounds)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "queries": self.queries,
+            "proposed_tokens": self.proposed,
+            "drafted_tokens": self.drafted,
+            "accepted_tokens": self.accepted,
+            "gained_per_round": rounded_or_none(self.gained_per_round),
+            "ms_per_query": rounded_or_none(self.ms_per_query),
+            "ms_per_round": rounded_or_none(self.ms_per_round),
+            "share_of_time": rounded_or_none(self.share),
+            "bytes_per_round": rounded_or_none(self.bytes_per_round),
+        }
+
+
 class Score:
     """One side on some of the replies."""
 
@@ -79,6 +150,19 @@ class Score:
         """Share of the drafted tokens that were accepted."""
         return _divided(sum(right for answer in self.answers for _, right in answer.rounds), self.drafted)
 
+    @property
+    def predicted_speed_up(self) -> float | None:
+        """Speed-up over plain decoding by pass costs, draft costs and acceptance; None if none is known."""
+        known = [one for one in self.answers if one.predicted_s and one.predicted_plain_s]
+        plain = sum(one.predicted_plain_s or 0.0 for one in known)
+        return _divided(plain, sum(one.predicted_s or 0.0 for one in known))
+
+    @property
+    def drafters(self) -> dict[str, DrafterScore]:
+        """Return the scores of all drafters of this side."""
+        names = dict.fromkeys(name for answer in self.answers for name in answer.by_drafter)
+        return {name: DrafterScore.of(name, self.answers) for name in names}
+
     def ratio(self, base: str) -> RateRatio | None:
         """Compare with ``base`` on the same replies; None where there are none."""
         known = self._bases.get(base, {})
@@ -119,6 +203,8 @@ class Score:
             "block_efficiency": rounded_or_none(self.block_efficiency),
             "drafted_tokens": self.drafted,
             "acceptance_rate": rounded_or_none(self.acceptance_rate),
+            "predicted_speed_up": rounded_or_none(self.predicted_speed_up),
+            "by_drafter": {name: one.as_json() for name, one in self.drafters.items()},
             **{f"{part}_ms_per_round": rounded_or_none(self.per_round_ms(part)) for part in PARTS},
         }
 
