@@ -2,4 +2,7 @@
 
 rollouts   the target's replies as token ids, in a file that survives a kill
 gather     a model answers prompts in batches
+features   the target's hidden states and best tokens over these replies, kept on disk
+order      the order of the data; schedule has the learning rate; unrolling the rows of a step and agreement
+trainer    trains a head; it, checkpoint and head_model import torch, so they are imported inside functions
 """

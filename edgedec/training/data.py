@@ -1,0 +1,46 @@
+"""The data of a training run: features by index for training and for measuring, and the target's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.training.batch import KeptIds, TextBatch, batch_of
+from edgedec.training.features import Features
+from edgedec.training.target_weights import Floats
+
+
+class FeatureSource(Protocol):
+    """Features by index."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Features: ...
+
+
+class Embedding(Protocol):
+    """The embedding table of the target."""
+
+    def gather(self, ids: NDArray[np.int64]) -> Floats:
+        """Return the rows ``ids`` of any shape, f32[..., d]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """``lengths`` are the tokens of each of ``train``, known without computing its features."""
+
+    train: FeatureSource
+    lengths: Sequence[int]
+    held_out: FeatureSource
+    vocabulary: KeptIds
+    embedding: Embedding
+    rows: Floats
+    """[k, d] of the target's head: the rows of the kept ids."""
+
+    def batch(self, indices: Sequence[int]) -> TextBatch:
+        """Return the batch of these training texts."""
+        return batch_of([self.train[index] for index in indices], self.vocabulary)

@@ -1,0 +1,83 @@
+"""The log of training, a line of JSON each, and its picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgedec.core.files import atomic_path, storage_errors
+from edgedec.training.unrolling import Agreement
+
+LOG = "log.jsonl"
+
+
+class TrainingLog:
+    """Lines of losses (``loss`` by depth) and of agreement on held-out replies (``agreement`` by depth)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOG
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return all whole lines."""
+        if not self._path.is_file():
+            return []
+        return [json.loads(line) for line in self._path.read_bytes().splitlines(True) if line.endswith(b"\n")]
+
+    def forget_after(self, step: int) -> None:
+        """Drop lines about steps that a kill lost."""
+        lines = self.lines()
+        kept = [line for line in lines if line["step"] <= step]
+        if self._path.is_file():
+            with atomic_path(self._path) as temporary:
+                temporary.write_text("".join(_line(one) for one in kept), encoding="utf-8")
+
+    def steps(self, step: int, seconds: float, recent: Sequence[dict[str, Any]]) -> None:
+        """Add the means of the ``recent`` steps, the last of which is ``step``."""
+        means = {
+            name: [round(float(value), 4) for value in np.mean([one[name] for one in recent], axis=0)]
+            for name in ("loss", "right")
+        }
+        last = recent[-1]["rate"]
+        self._add({"step": step, "seconds": round(seconds, 1), **means, "rate": last})
+
+    def held_out(self, step: int, seconds: float, found: Agreement) -> None:
+        """Add a measurement on held-out replies."""
+        rates = [round(one, 4) for one in found.rates]
+        facts = {"agreement": rates, "tokens_a_pass": round(found.tokens_a_pass, 4)}
+        self._add({"step": step, "seconds": round(seconds, 1), **facts})
+
+    def draw(self, path: Path, *, title: str) -> None:
+        """Draw loss and agreement over steps. Raises StorageError; needs matplotlib."""
+        from matplotlib.figure import Figure
+
+        lines = self.lines()
+        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for axes, name, word in zip(panels, ("loss", "agreement"), ("depth", "depth"), strict=True):
+            found = [line for line in lines if name in line]
+            for depth in range(len(found[0][name]) if found else 0):
+                values = [line[name][depth] for line in found]
+                axes.plot([line["step"] for line in found], values, label=f"{word} {depth + 1}")
+            axes.set_xlabel("steps")
+            axes.grid(alpha=0.3)
+        panels[0].set_ylabel("cross entropy, nats")
+        panels[1].set_ylabel("agreement on held-out replies")
+        panels[1].set_ylim(0, 1)
+        panels[1].legend(fontsize=8)
+        figure.suptitle(title, fontsize=11)
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200)
+
+    def _add(self, fields: dict[str, Any]) -> None:
+        with storage_errors(str(self._path)):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(_line(fields))
+
+
+def _line(fields: dict[str, Any]) -> str:
+    return json.dumps(fields) + "\n"

@@ -1,0 +1,144 @@
+"""Training learns, survives a kill to the bit, and goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgedec.core.errors import BadFileError
+from tests.conftest import ROOT
+from tests.training.toy import random_head, same, toy_data
+
+torch = pytest.importorskip("torch")
+
+RUN = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from edgedec.training import trainer
+from tests.training.toy import random_head, toy_data
+trainer.SAVE_EVERY_S = 0.0
+recipe = trainer.TrainingRecipe(batch_tokens=200)
+run = trainer.Trainer(random_head(), toy_data(), recipe, Path(sys.argv[1]))
+print("begins", flush=True)
+run.run(steps=int(sys.argv[2]), watch=trainer.Watch(progress=lambda *_: print(run.step, flush=True)))
+"""
+
+
+def trained(folder: Path, steps: int, **recipe: object):  # type: ignore[no-untyped-def]
+    from edgedec.training.trainer import Trainer, TrainingRecipe
+
+    torch.set_num_threads(1)
+    run = Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200, **recipe), folder)  # type: ignore[arg-type]
+    run.run(steps=steps)
+    return run
+
+
+def test_loss_falls_and_agreement_rises_on_a_target_that_can_be_learned(tmp_path: Path) -> None:
+    from edgedec.training.trainer import Trainer, TrainingRecipe
+
+    before = Trainer(random_head(), toy_data(), TrainingRecipe(), tmp_path / "none").agreement()
+    run = trained(tmp_path, 60, peak_rate=6e-3)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert all(last < 0.6 * first for first, last in zip(losses[0], losses[-1], strict=True))
+    assert run.agreement().rates[0] > 0.6 > 0.2 > before.rates[0]
+    assert run.agreement().tokens_a_pass > 1.5 * before.tokens_a_pass
+    assert [line["step"] for line in lines if "agreement" in line][-1] == 60
+
+
+def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole", 24)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", RUN, str(tmp_path / "killed"), "24"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.strip().isdigit() and int(line) >= 9:
+                child.send_signal(signal.SIGKILL)
+                break
+    resumed = trained(tmp_path / "killed", 24)
+    assert same(whole.weights(), resumed.weights())
+    assert resumed.step == 24
+    logs = [[json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+            for name in ("whole", "killed")]  # fmt: skip
+    assert [line["step"] for line in logs[1] if "loss" in line][-1] == 20
+    steps = [line["step"] for line in logs[1] if "loss" in line]
+    assert steps == sorted(set(steps))
+
+
+def test_a_stopped_run_is_saved_and_a_later_one_finishes_its_plan(tmp_path: Path) -> None:
+    from edgedec.training.trainer import Trainer, TrainingRecipe, Watch
+
+    def new() -> Trainer:
+        return Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200), tmp_path)
+
+    run = new()
+    assert not run.run(steps=30, watch=Watch(stop=lambda: run.step >= 11))
+    again = new()
+    assert again.step == 11
+    assert again.unfinished
+    assert again.run(steps=500)
+    assert again.step == 30
+    assert same(again.weights(), trained(tmp_path / "whole", 30).weights())
+
+
+def test_a_later_run_starts_from_the_last_checkpoint_with_a_plan_of_its_own(tmp_path: Path) -> None:
+    trained(tmp_path, 5)
+    assert trained(tmp_path, 7).step == 12
+
+
+def test_a_run_of_some_seconds_ends_in_time(tmp_path: Path) -> None:
+    from edgedec.training.trainer import Trainer, TrainingRecipe, Watch
+
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.25
+        return now[0]
+
+    run = Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200), tmp_path)
+    assert run.run(seconds=10.0, watch=Watch(clock=clock))
+    assert 5 <= run.step <= 40
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", b"PK\x03\x04 no archive"])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "checkpoint.pt").write_bytes(data)
+    with pytest.raises(BadFileError, match="holds no training"):
+        trained(tmp_path, 1)
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    trained(tmp_path, 2)
+    with pytest.raises(BadFileError, match="another recipe"):
+        trained(tmp_path, 2, depths=2)
+
+
+def test_checkpoints_are_at_most_a_minute_apart() -> None:
+    from edgedec.training.trainer import SAVE_EVERY_S
+
+    assert SAVE_EVERY_S <= 60
+
+
+def test_a_picture_of_a_run_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from edgedec.training.log import TrainingLog
+
+    trained(tmp_path, 20)
+    TrainingLog(tmp_path).draw(tmp_path / "run.png", title="toy")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unrolled_head_is_better_on_its_own_outputs(tmp_path: Path) -> None:
+    """The reason to train on several depths: depth 3 is right more often than with one depth."""
+    one = trained(tmp_path / "one", 50, peak_rate=6e-3, depths=1).agreement(3).rates
+    four = trained(tmp_path / "four", 50, peak_rate=6e-3).agreement(3).rates
+    assert four[2] > one[2]
