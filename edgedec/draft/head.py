@@ -21,12 +21,13 @@ from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
+from edgedec.memory.footprint import HEAD_WAITING
 from edgedec.sampling import Occurred, SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
 
-MOST_WAITING = 128
+MOST_WAITING = HEAD_WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
 there.
 """

@@ -22,6 +22,8 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
     tables     data that drafters without a model learn
     drafter    weights, cache and scratch of a draft model, whose passes are short
+    head       the same of a trained head, with buffers of 8 (4 D + 5 K) P' bytes (K entries a row, P' = 64),
+               and hidden states of 128 tokens
     slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
 
 With k sequences, n is the context of each: cache, rows, tables and slack per token are k times as large, P is
@@ -45,6 +47,12 @@ _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _DRAFT_PROMPT_TOKENS = 128
 """The longest pass of a draft model; it reads no more of a text."""
+HEAD_CONTEXT = 1024
+"""Most tokens in the cache of a trained head."""
+HEAD_PASS = 64
+"""The longest pass of a trained head."""
+HEAD_WAITING = 128
+"""Tokens whose hidden states wait to be read by a trained head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class MemoryChoice:
     tables: int = 0
     """Bytes that drafters without a model may learn, for each sequence."""
     model_drafts: bool = False
-    """Whether a draft model is used."""
+    """Whether a draft model, or a trained head, is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,8 @@ class MemoryFacts:
     """Bytes that a draw takes for each entry of a whole row of logits; 0: nobody asks for whole rows."""
     drafter: ModelMemory | None = None
     """The draft model, if there is one."""
+    head: ModelMemory | None = None
+    """The trained head that drafts, if there is one."""
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     """Formats that the KV cache can have."""
     sequences: int = 1
@@ -113,6 +123,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(facts.drafter, choice) if facts.drafter and choice.model_drafts else 0,
+        "head": head_bytes(facts.head, choice) if facts.head and choice.model_drafts else 0,
         "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
     }
     return {name: nbytes for name, nbytes in parts.items() if nbytes}
@@ -149,6 +160,17 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int) -> i
 
 def _scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
     return scratch_bytes(model.spec, model.threads, tokens, context)
+
+
+def head_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
+    """Bytes of a trained head: weights, cache, scratch, buffers, and hidden states that wait."""
+    spec = model.spec
+    context = min(choice.context, HEAD_CONTEXT)
+    longest = min(HEAD_PASS, context)
+    buffers = longest * (4 * (6 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
+    waiting = HEAD_WAITING * 3 * spec.hidden_size * 4
+    cache = cache_bytes(spec, context, "fp16", longest)
+    return model.weights + cache + _scratch_bytes(model, longest, context) + buffers + waiting
 
 
 def _drafter_bytes(model: ModelMemory, choice: MemoryChoice) -> int:

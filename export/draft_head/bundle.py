@@ -19,7 +19,8 @@ from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, he
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.groups import parse_quant
-from edgedec.export.passes import ExternaliseWeights, run_passes
+from edgedec.export.passes.externalise_weights import ExternaliseWeights
+from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space, weights_bytes
 

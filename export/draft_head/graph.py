@@ -42,7 +42,8 @@ class _Builder:
         w, d = self.weights, self.weights.hidden
         fused = self.linear("fc", "taps", {"fc": d}, TAPS * d, terms=_TWO_TERMS)
         state = self.op("Concat", "state", [fused, "states"], domain="", axis=0)
-        lookup = {"format": self.table.format, "rows": self.table.rows, "cols": d, "scale": 1.0, "alone": 0}
+        table = self.table
+        lookup: dict[str, Any] = {"format": table.format, "rows": table.rows, "cols": d, "scale": 1.0}
         embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
         both = [self.norm("norm_embed", embedded), self.norm("norm_state", state)]
         x = self.op("Concat", "input", both, domain="", axis=1)
@@ -89,7 +90,7 @@ class _Builder:
         self.constant("no_logits", np.zeros(1, np.int64))
         self.constant("keep", self.weights.keep.astype(np.int32))
         k = min(HEAD_K, self.ids)
-        facts = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
+        facts: dict[str, Any] = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
         found = ["values", "places", "logsumexp", "entropy", "logits"]
         inputs = [self.norm("output_norm", x), head, "no_logits"]
         self.node("HeadTopK", "head", inputs, found, **facts, k=k, refine=1)
@@ -130,7 +131,7 @@ class _Builder:
     def constant(self, name: str, values: Any) -> None:
         self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
 
-    def op(self, kind: str, name: str, inputs: list[str], *, domain: str = DOMAIN, **attrs: Any) -> str:
+    def op(self, kind: str, name: str, inputs: list[str], domain: str = DOMAIN, **attrs: Any) -> str:
         self.node(kind, name, inputs, [name], domain=domain, **attrs)
         return name
 

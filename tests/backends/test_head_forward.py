@@ -179,10 +179,10 @@ def test_a_pass_that_does_not_fit_is_refused_and_appends_nothing(exact: Setting)
 def test_all_its_memory_is_leased(exact: Setting) -> None:
     ledger = Ledger()
     head = exact.model().forward(32, ledger)
-    assert set(ledger.by_name()) == {"scratch"}
+    assert set(ledger.by_name()) == {"scratch", "buffers"}
     tokens, taps = inputs(exact, 4)
     head.step(tokens, taps=taps, rows=[3])
-    assert set(ledger.by_name()) == {"scratch", "kv_cache", "slack"}
+    assert set(ledger.by_name()) == {"scratch", "buffers", "kv_cache"}
     assert ledger.by_name()["kv_cache"] == head.nbytes()["kv_cache"] == 2 * 2 * 32 * 16 * 2
     with pytest.raises(MemoryBudgetError):
         exact.model().forward(32, Ledger({"scratch": 10}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -21,11 +21,11 @@ from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import FloatArray, HeadRows
-from edgedec.memory.footprint import scratch_bytes
-from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.memory.footprint import HEAD_PASS, scratch_bytes
+from edgedec.memory.ledger import Ledger
 from edgedec.telemetry.cores import physical_cores
 
-LONGEST_PASS = 128
+LONGEST_PASS = HEAD_PASS
 """Tokens of one pass of a head."""
 _MOST_KEPT = 64
 _AGAIN = "make the drafter again, or remove it"
@@ -84,10 +84,11 @@ class HeadForward(KvForward):
         longest = min(LONGEST_PASS, kv.capacity)
         caps = Capabilities(max_pass=longest, trees=True, full_rows=False, exact=True)
         super().__init__(kv, spec, caps, model.weight_bytes)
-        self._session, self._table, self._facts, self._vocab = session, table, facts, model.vocab_size
-        self._arrays = kv.arrays
-        self._bound: dict[tuple[int, int, int], _Bound] = {}
+        self._vocab = model.vocab_size
+        shared: dict[str, NDArray[Any]] = {"table": table, **kv.arrays}
+        self._buffers = _Buffers(session, longest, shared, facts)
         ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, kv.capacity))
+        ledger.hold(self, "buffers", self._buffers.nbytes)
 
     def step(
         self,
@@ -105,10 +106,9 @@ class HeadForward(KvForward):
         ``rows`` are indices of the tokens to predict the next one of. Raises as ``Forward.extend`` does.
         """
         committed, drafted = (0 if part is None else len(part) for part in (taps, states))
-        if committed + drafted != len(tokens):
+        if committed + drafted != len(tokens) or len(tokens) > self.caps.max_pass:
             raise ValueError(f"{committed} and {drafted} states for {len(tokens)} tokens")
         planned = self._plan(len(tokens), parents)
-        bound = self._bound_for((committed, drafted, len(rows)))
         numbers = {
             "tokens": tokens,
             "positions": planned.positions,
@@ -119,73 +119,103 @@ class HeadForward(KvForward):
             "states": states,
         }
         with one_line_errors():
-            found = bound.run(numbers)
+            found = self._buffers.run(Shape(committed, drafted, len(rows)), numbers)
         if found.rows.ids.size and not 0 <= found.rows.ids.min() <= found.rows.ids.max() < self._vocab:
             raise BadFileError("the drafting head predicts ids outside the vocabulary", hint=_AGAIN)
         self._book.append(planned)
         return found
 
-    def _bound_for(self, shape: tuple[int, int, int]) -> _Bound:
-        bound = self._bound.get(shape)
-        if bound is None:
-            if len(self._bound) == _MOST_KEPT:
-                self._bound.clear()
-            caches = {"table": self._table, **self._arrays}
-            bound = self._bound[shape] = _Bound(self._session, shape, caches, self._facts)
-            self._ledger.hold(bound, SLACK, bound.nbytes)
-        return bound
 
-
-class _Bound:
-    """Buffers of a pass over (committed tokens, drafted tokens, rows), bound to the session once."""
+class _Buffers:
+    """Inputs and outputs of passes. A binding for each shape of a pass has the beginnings of the arrays."""
 
     def __init__(
         self,
         session: ort.InferenceSession,
-        shape: tuple[int, int, int],
+        longest: int,
         shared: Mapping[str, NDArray[Any]],
         facts: HeadFacts,
     ) -> None:
-        committed, drafted, rows = shape
-        count, k = committed + drafted, facts.head_k
-        self._session, self._shared = session, shared  # the binding holds bare pointers: keep their owners
-        self._inputs: dict[str, NDArray[Any]] = {
-            "taps": np.empty((committed, TAPS * facts.hidden), np.float32),
-            "states": np.empty((drafted, facts.hidden), np.float32),
-            **{name: np.zeros(count, np.int64) for name in ("tokens", "positions", "parents")},
-            "length": np.zeros(1, np.int64),
-            "rows": np.zeros(rows, np.int64),
-        }
-        self._outputs: dict[str, NDArray[Any]] = {
-            "out": np.empty((count, facts.hidden), np.float32),
-            "values": np.empty((rows, k), np.float32),
-            "ids": np.empty((rows, k), np.int32),
-            "logsumexp": np.empty(rows, np.float32),
-            "entropy": np.empty(rows, np.float32),
-        }
-        self._binding = session.io_binding()
-        for bind, arrays in (
-            (self._binding.bind_input, {**self._inputs, **shared}),
-            (self._binding.bind_output, self._outputs),
-        ):
-            for name, array in arrays.items():
-                bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        self._session, self._shared = session, shared  # a binding holds bare pointers: keep their owners
+        self._inputs = _inputs(longest, facts)
+        self._outputs = _outputs(longest, facts)
+        self._bindings: dict[Shape, Any] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all buffers, and of the copies that ``run`` returns."""
-        returned = sum(array.nbytes for array in self._outputs.values())
-        return 2 * returned + sum(array.nbytes for array in self._inputs.values())
+        """Bytes of the arrays, and of the copies of results that ``run`` returns."""
+        results = sum(array.nbytes for array in self._outputs.values())
+        return 2 * results + sum(array.nbytes for array in self._inputs.values())
 
-    def run(self, numbers: Mapping[str, Sequence[int] | FloatArray | None]) -> HeadPass:
+    def run(self, shape: Shape, numbers: Mapping[str, Sequence[int] | FloatArray | None]) -> HeadPass:
+        """Compute a pass; ``numbers`` are its inputs by name, None for one without elements."""
         for name, values in numbers.items():
             if values is not None:
-                self._inputs[name][:] = values
-        self._session.run_with_iobinding(self._binding)
-        found = {name: array.copy() for name, array in self._outputs.items()}
+                self._inputs[name][: len(values)] = values
+        self._session.run_with_iobinding(self._bound(shape))
+        found = {name: self._outputs[name][:count].copy() for name, count in _counts(shape, _OUTPUTS).items()}
         check_finite(found["logsumexp"])
         rows = HeadRows(found["values"], found["ids"], found["logsumexp"], found["entropy"])
         return HeadPass(rows, found["out"])
+
+    def _bound(self, shape: Shape) -> Any:
+        if shape not in self._bindings:
+            if len(self._bindings) == _MOST_KEPT:
+                self._bindings.clear()
+            binding = self._bindings[shape] = self._session.io_binding()
+            inputs = {name: self._inputs[name][:count] for name, count in _counts(shape, _INPUTS).items()}
+            outputs = {name: self._outputs[name][:count] for name, count in _counts(shape, _OUTPUTS).items()}
+            for bind, arrays in (
+                (binding.bind_input, {**inputs, **self._shared}),
+                (binding.bind_output, outputs),
+            ):
+                for name, array in arrays.items():
+                    bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        return self._bindings[shape]
+
+
+class Shape(NamedTuple):
+    """Numbers of committed tokens, drafted tokens and rows of a pass."""
+
+    committed: int
+    drafted: int
+    rows: int
+
+    @property
+    def tokens(self) -> int:
+        return self.committed + self.drafted
+
+
+_INPUTS = {
+    "taps": "committed",
+    "states": "drafted",
+    **dict.fromkeys(("tokens", "positions", "parents"), "tokens"),
+    "length": "",
+    "rows": "rows",
+}
+_OUTPUTS = {"out": "tokens", **dict.fromkeys(("values", "ids", "logsumexp", "entropy"), "rows")}
+"""The number, in a ``Shape``, of the rows of each array; "": one."""
+
+
+def _counts(shape: Shape, arrays: Mapping[str, str]) -> dict[str, int]:
+    return {name: getattr(shape, counted) if counted else 1 for name, counted in arrays.items()}
+
+
+def _inputs(longest: int, facts: HeadFacts) -> dict[str, NDArray[Any]]:
+    widths = {"taps": TAPS * facts.hidden, "states": facts.hidden}
+    floats = {name: np.empty((longest, width), np.float32) for name, width in widths.items()}
+    numbers = {name: np.zeros(longest, np.int64) for name in _INPUTS if name not in widths}
+    return {**floats, **numbers}
+
+
+def _outputs(longest: int, facts: HeadFacts) -> dict[str, NDArray[Any]]:
+    return {
+        "out": np.empty((longest, facts.hidden), np.float32),
+        "values": np.empty((longest, facts.head_k), np.float32),
+        "ids": np.empty((longest, facts.head_k), np.int32),
+        "logsumexp": np.empty(longest, np.float32),
+        "entropy": np.empty(longest, np.float32),
+    }
 
 
 def _mapped_table(weights: Path, facts: HeadFacts) -> NDArray[np.uint8]:
