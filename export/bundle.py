@@ -8,10 +8,11 @@ from importlib import metadata
 from pathlib import Path
 
 from edgedec.core.files import atomic_path
-from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Progress
+from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import HEAD_K, build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
@@ -65,7 +66,10 @@ def write_bundle(
     where_from = contents.about.origin()
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
-        writer.model(model, spec.name, {"architecture": spec.architecture, "format": "edgedec-bundle"})
+        facts = {"architecture": spec.architecture, "format": "edgedec-bundle"}
+        writer.model(model, spec.name, facts)
+        drafting, exits = drafting_graph(model, spec.n_layers, spec.hidden_size)
+        writer.model(drafting, spec.name, facts | exits, DRAFTING)
         writer.weights(model, source, report)
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
         if contents.template is not None:

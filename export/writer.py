@@ -74,9 +74,9 @@ class BundleWriter:
         path = self.directory / name
         self.files[name] = FileEntry(path.stat().st_size, sha256_of(path))
 
-    def model(self, model: ExportModel, name: str, metadata: dict[str, str]) -> None:
-        """Write model.onnx."""
-        self.bytes(MODEL, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
+    def model(self, model: ExportModel, name: str, metadata: dict[str, str], file: str = MODEL) -> None:
+        """Write a graph."""
+        self.bytes(file, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
 
     def weights(self, model: ExportModel, source: WeightSource, progress: Progress) -> None:
         """Pack every placed weight into weights.bin, a few tiles at a time.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
-from edgedec.backends.peeked import Peeked, peek_rows
+from edgedec.backends.peeked import NOTHING, peek_rows
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -144,7 +144,7 @@ class MarkovForward(_Fake):
         self.peeks = 0
         self.reused = 0
         """Tokens whose lower layers a pass took from peeks."""
-        self._peeked = Peeked()
+        self._peeked = NOTHING
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -154,7 +154,7 @@ class MarkovForward(_Fake):
         done = self.plan(tokens, parents)
         warm = self._peeked.shared(tokens, done.parents)
         self._compute(done, tokens, warm)
-        self._peeked.drop()
+        self._peeked = NOTHING
         self._book.append(done)
         self.passes += 1
         self.reused += warm
@@ -180,14 +180,14 @@ class MarkovForward(_Fake):
         """See ``Forward.peek``."""
         rows = peek_rows(rows, keep)
         self._check_rows(rows)
-        whole = self._peeked.joined(tokens, parents, exit, self.caps)
+        before = self._peeked.at(exit)
+        peeked = before.joined(tokens, parents, self.caps)
         chosen = rows.resolve(len(tokens))
-        before = len(self._peeked)
-        done = self.plan([*self._peeked.tokens, *tokens], whole)
-        self._compute(done, [*self._peeked.tokens, *tokens], before)
-        self._peeked.add(tokens, whole, exit)
+        done = self.plan(peeked.tokens, peeked.parents)
+        self._compute(done, peeked.tokens, len(before))
+        self._peeked = peeked
         self.peeks += 1
-        states = (self._slots[done.start + before + node] for node in chosen)
+        states = (self._slots[done.start + len(before) + node] for node in chosen)
         return self._head([self._after(state, exit) for state in states], rows)
 
     def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:
@@ -256,7 +256,7 @@ class MarkovForward(_Fake):
 
     def _forget(self) -> None:
         # Freed slots get garbage, so that a read of them cannot pass unnoticed.
-        self._peeked.drop()
+        self._peeked = NOTHING
         for slot in range(self._book.slots, self.capacity):
             self._slots[slot] = -1
 

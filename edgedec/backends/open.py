@@ -16,6 +16,8 @@ BACKENDS = {
     "gguf": "edgedec.backends.llama_cpp.model:LlamaCppModel",
 }
 """Manifest kind -> module and class of its backend, imported only when a bundle needs it."""
+_HAS_EXITS = "edgedec"
+"""The kind of bundle that may have a ``drafting.onnx``."""
 
 
 class BackendClass(Protocol):
@@ -28,13 +30,28 @@ class BackendClass(Protocol):
         ...
 
 
-def open_backend(bundle: Path, manifest: Manifest, *, threads: int | None = None) -> Backend:
+class DraftingBackendClass(Protocol):
+    """The class of a backend whose bundles may have a ``drafting.onnx``."""
+
+    def __call__(
+        self, bundle: Path, manifest: Manifest, *, threads: int | None, drafting: bool
+    ) -> Backend: ...
+
+
+def open_backend(
+    bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
+) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
-    ``threads``: None: one per physical core. Raises UsageError, BadFileError, BackendError or
-    UnsupportedError when the backend cannot run the bundle, or when no backend knows its kind.
+    ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
+    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. Raises
+    UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
+    no backend knows its kind.
     """
-    return _class_for(manifest.kind)(bundle, manifest, threads=threads)
+    backend = _class_for(manifest.kind)
+    if drafting and manifest.kind == _HAS_EXITS:
+        return cast("DraftingBackendClass", backend)(bundle, manifest, threads=threads, drafting=True)
+    return backend(bundle, manifest, threads=threads)
 
 
 def runtime_of(manifest: Manifest) -> str:

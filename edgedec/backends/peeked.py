@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from edgedec.core.forward import Capabilities
 from edgedec.core.rows import Keep, Rows
@@ -16,41 +16,37 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
     return rows if keep is None else replace(rows, keep=keep)
 
 
+@dataclass(frozen=True, slots=True)
 class Peeked:
     """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through."""
 
-    def __init__(self) -> None:
-        self.tokens: tuple[int, ...] = ()
-        self.parents: tuple[int, ...] = ()
-        self.exit = 0
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    exit: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def joined(
-        self, tokens: Sequence[int], parents: Sequence[int] | None, exit: int, caps: Capabilities
-    ) -> tuple[int, ...]:
-        """Return the parents of all peeked tokens once ``tokens`` are; those of another exit are dropped.
+    def at(self, exit: int) -> Peeked:
+        """Return what another peek at ``exit`` builds upon: nothing where the exit is another one."""
+        return self if exit == self.exit else replace(NOTHING, exit=exit)
+
+    def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
+        """Return these with ``tokens`` behind them, as ``Forward.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """
-        if exit not in caps.exits:
-            raise ValueError(f"no exit after {exit} layers: there are {', '.join(map(str, caps.exits))}")
-        if exit != self.exit:
-            self.drop()
+        if self.exit not in caps.exits:
+            raise ValueError(f"no exit after {self.exit} layers: there are {', '.join(map(str, caps.exits))}")
         first, end = len(self), len(self) + len(tokens)
-        if not tokens:
+        if end == first:
             raise ValueError("a peek needs at least one token")
         if end > caps.max_pass:
             raise ValueError(f"{end} peeked tokens: at most {caps.max_pass}")
         added = range(first - 1, end - 1) if parents is None else parents
         if len(added) != len(tokens):
             raise ValueError(f"{len(added)} parents for {len(tokens)} tokens")
-        return (*self.parents, *added)
-
-    def add(self, tokens: Sequence[int], parents: tuple[int, ...], exit: int) -> None:
-        """Record that ``tokens`` were peeked; ``parents`` are those of all."""
-        self.tokens, self.parents, self.exit = (*self.tokens, *tokens), parents, exit
+        return replace(self, tokens=(*self.tokens, *tokens), parents=(*self.parents, *added))
 
     def shared(self, tokens: Sequence[int], parents: Sequence[int]) -> int:
         """Return how many tokens of a pass, from the first on, are the peeked ones below the same parents."""
@@ -60,6 +56,5 @@ class Peeked:
                 return at
         return most
 
-    def drop(self) -> None:
-        """Forget all of it."""
-        self.tokens, self.parents, self.exit = (), (), 0
+
+NOTHING = Peeked()

@@ -19,6 +19,8 @@ __all__ = ["FileEntry", "Manifest", "Scalar", "TokenizerInfo", "is_outdated"]
 
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
+DRAFTING = "drafting.onnx"
+"""The graph of ``MODEL`` with exits and hidden states, over the same weights; a bundle may lack it."""
 WEIGHTS = "weights.bin"
 GGUF = "model.gguf"
 TOKENIZER = "tokenizer.json"

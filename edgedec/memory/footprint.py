@@ -15,10 +15,11 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
                they fill. Drafts need none of their own: rejected rows are overwritten. In layers with a
                window, n is at most the slots of a ring: window, P, and tokens that can be taken back
     scratch    1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: tensors of a layer and buffers
-               of the kernels, held at once. The arena rounds up by up to half. 24 queries share a block of
-               attention, each with a float per key
+               of the kernels, held at once. With X exits, 4 (X + 3) D P more before the factor. The arena
+               rounds up by up to half. 24 queries share a block of attention, each with a float per key
     rows       V (4 (1 + g) + s) where sampling may ask for whole rows of logits, else 0: a draw from a row
                takes s bytes for each entry, and all sequences draw at the same time
+    hidden     4 (2 P W + 2 (1 + g) (W + D)) where a drafter reads hidden states, W numbers a token
     attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
     tables     data that drafters without a model learn
     drafter    weights, cache and scratch of a draft model, whose passes are short
@@ -45,6 +46,8 @@ _SLACK_BYTES_PER_SEQUENCE = 1_000_000
 """For each sequence but the first: its thread, its text, and its part of a pass."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
+_TAPS = 3
+"""Layers whose outputs are hidden states."""
 _DRAFT_PROMPT_TOKENS = 128
 """The longest pass of a draft model; it reads no more of a text."""
 HEAD_CONTEXT = 1024
@@ -81,6 +84,10 @@ class ModelMemory:
     weights: int
     """Bytes of the weights that a pass reads."""
     threads: int
+    hidden: int = 0
+    """Numbers of a token's hidden states, if the model was opened to return them."""
+    exits: int = 0
+    """Exits that it was opened with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": _scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
         "rows": rows_bytes(facts, choice.drafted),
+        "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(facts.drafter, choice) if facts.drafter and choice.model_drafts else 0,
@@ -139,6 +147,16 @@ def rows_bytes(facts: MemoryFacts, drafted: int) -> int:
     return facts.sequences * facts.target.spec.vocab_size * (4 * (1 + drafted) + facts.drawing)
 
 
+def hidden_bytes(model: ModelMemory, longest: int, drafted: int) -> int:
+    """Bytes of the hidden states of a pass, by layer and side by side, and of rows of peeked tokens.
+
+    Rows of peeked tokens are held twice while more are added. 0 for a model opened without exits.
+    """
+    if not model.hidden:
+        return 0
+    return 4 * (2 * longest * model.hidden + 2 * (1 + drafted) * (model.hidden + model.spec.hidden_size))
+
+
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, sequences: int = 1) -> int:
     """Bytes of the pages that ``context`` tokens fill, in passes over at most ``longest`` tokens."""
     windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
@@ -147,19 +165,24 @@ def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, sequenc
     return 2 * spec.n_kv_heads * ((spec.n_layers - windowed) * whole + windowed * rings) * PAGE
 
 
-def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int) -> int:
-    """Bytes that a pass over ``tokens`` tokens holds for a moment beside its results."""
+def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exits: int = 0) -> int:
+    """Bytes that a pass over ``tokens`` tokens holds for a moment beside its results.
+
+    ``exits``: of a graph that has them. The runtime holds the rows of each, and of three layers more, as long
+    as the pass runs.
+    """
     hidden, ffn = spec.hidden_size, spec.ffn_size
     heads = spec.n_heads * spec.head_dim
     qkv = heads + 2 * spec.n_kv_heads * spec.head_dim
-    tensors = 4 * (3 * hidden + ffn + qkv)
+    held = exits + _TAPS if exits else 0
+    tensors = 4 * ((3 + held) * hidden + ffn + qkv)
     buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
     scores = 4 * _BLOCK_QUERIES * context * threads
     return int(_ARENA * tokens * (tensors + buffers)) + scores
 
 
 def _scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
-    return scratch_bytes(model.spec, model.threads, tokens, context)
+    return scratch_bytes(model.spec, model.threads, tokens, context, model.exits)
 
 
 def head_bytes(model: ModelMemory, choice: MemoryChoice) -> int:

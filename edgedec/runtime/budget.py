@@ -183,4 +183,6 @@ def _template_bytes(model: LoadedModel) -> int:
 
 def _model_memory(model: LoadedModel) -> ModelMemory:
     copied = model.spec.table_bytes if sys.platform.startswith("linux") else 0
-    return ModelMemory(model.spec, model.backend.weight_bytes - copied, model.threads)
+    caps = model.backend.caps
+    weights = model.backend.weight_bytes - copied
+    return ModelMemory(model.spec, weights, model.threads, caps.hidden, len(caps.exits))

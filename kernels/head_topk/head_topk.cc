@@ -48,6 +48,14 @@ struct Pass {
   std::atomic<float>* bound;  // per row: at least k logits seen so far are not below it
 };
 
+// How many whole tiles the first of `n` ascending ids begin, one behind the other.
+int whole_tiles(const int64_t* keep, int n) {
+  if (keep[0] % kTile) return 0;
+  int found = 0;
+  while ((found + 1) * kTile <= n && keep[(found + 1) * kTile - 1] - keep[0] == (found + 1) * kTile - 1) ++found;
+  return found;
+}
+
 // Logits of entries [first, first + n) for the rows of the pass into buffer[row][kBlock].
 void block_logits(const Pass& p, int first, int n, float* buffer) {
   const auto tiles = p.linear.tiles[static_cast<int>(p.table.format)];
@@ -55,11 +63,16 @@ void block_logits(const Pass& p, int first, int n, float* buffer) {
     tiles(p.table, p.acts, 0, p.acts.m, first / kTile, (first + n + kTile - 1) / kTile, buffer, kBlock);
     return;
   }
-  // Kept ids are sorted, so each tile that holds any is computed once.
+  // Kept ids are sorted, so each tile that holds any is computed once; runs of whole tiles without a copy.
   float* tile_out = scratch<float>(Scratch::kKept, static_cast<size_t>(p.acts.m) * kTile);
   int64_t resident = -1;
   for (int i = 0; i < n; ++i) {
     const int64_t id = p.keep[first + i], tile = id / kTile;
+    if (const int whole = whole_tiles(p.keep + first + i, n - i)) {
+      tiles(p.table, p.acts, 0, p.acts.m, static_cast<int>(tile), static_cast<int>(tile) + whole, buffer + i, kBlock);
+      i += whole * kTile - 1;
+      continue;
+    }
     if (tile != resident)
       tiles(p.table, p.acts, 0, p.acts.m, static_cast<int>(tile), static_cast<int>(tile) + 1, tile_out, kTile);
     resident = tile;

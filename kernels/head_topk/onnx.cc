@@ -27,9 +27,9 @@ struct HeadTopK {
     const int r = c.rows(0, w.cols);
     if (c.elements(2) != 1) throw Error("want_logits must be one number");
     const bool want = *c.data<const int64_t>(2) != 0;
-    const auto* keep = c.optional<const int64_t>(3);
+    const int64_t* keep = c.optional<const int64_t>(3);
     const size_t kept = c.has(3) ? c.elements(3) : 0;
-    if (c.has(3) && !kept) throw Error("keep is empty");  // an empty tensor has no address: keep is null
+    if (!kept) keep = nullptr;  // no ids: the whole vocabulary
     for (size_t i = 0; i < kept; ++i)
       if (keep[i] < 0 || keep[i] >= w.rows || (i && keep[i] <= keep[i - 1]))
         throw Error("keep must be ascending ids inside the vocabulary");

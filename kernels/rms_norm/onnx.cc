@@ -28,7 +28,7 @@ struct RmsNorm {
       const size_t m0 = i * step, m1 = std::min(rows, m0 + step);
       row->run(x, weight, residual, out, m0, m1, static_cast<size_t>(d), epsilon);
     };
-    parallel_for(c, (rows + step - 1) / step, body);
+    if (m) parallel_for(c, (rows + step - 1) / step, body);
   }
 
   const rms_norm::Row* row;

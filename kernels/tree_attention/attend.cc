@@ -34,13 +34,13 @@ size_t score_stride(const Config& config, const Pass& pass) {
 // Floats of the scores and sums of one unit of a block.
 size_t unit_floats(const Units& u, size_t tokens, size_t stride) { return tokens * u.step * stride + kMostQueries; }
 
-// The block of tokens [m0, m0 + n), without a unit. room: n * pass.tokens.
+// The block of computed tokens [m0, m0 + n), without a unit. room: n * pass.tokens.
 Block block_at(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room) {
   Block b{};
   b.m0 = m0;
   b.tokens = n;
   b.stride = score_stride(config, pass);
-  b.common_end = pass.length + find_paths(config, pass, m0, n, room, b.paths);
+  b.common_end = pass.length + find_paths(config, pass, pass.first + m0, n, room, b.paths);
   for (size_t t = 0; t < n; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
   return b;
 }
@@ -74,9 +74,9 @@ void look(const Cache& cache, size_t length, const Block& b, float* most) {
 void whole_blocks(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
                   const float* queries, float* out, size_t tokens, const Looked& looked) {
   const Units u = units(config);
-  const size_t blocks = (pass.tokens + tokens - 1) / tokens;
+  const size_t blocks = (pass.computed() + tokens - 1) / tokens;
   const auto compute = [&](size_t i, size_t unit, float* most) {
-    const size_t m0 = i * tokens, n = std::min(tokens, pass.tokens - m0);
+    const size_t m0 = i * tokens, n = std::min(tokens, pass.computed() - m0);
     const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
     float* room = scratch<float>(Scratch::kScores, unit_floats(u, n, block.stride));
     const Block b = of_unit(block, u, unit, room);
@@ -136,7 +136,7 @@ void split_block(const Row& row, Parallel& threads, const Config& config, const 
 Split split_for(const Config& config, const Pass& pass) {
   const Units u = units(config);
   const size_t by_queries = std::max<size_t>(1, kMostQueries / u.group), stride = score_stride(config, pass);
-  const size_t blocks = (pass.tokens + by_queries - 1) / by_queries;
+  const size_t blocks = (pass.computed() + by_queries - 1) / by_queries;
   if (blocks * u.count < kEnoughBlocks && stride * config.kv_heads * config.dim * 4 >= kWorthSplitting)
     return {by_queries, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
             config.dim > kColumns ? kColumns : kColumns / 2};
@@ -148,8 +148,8 @@ void attend(const Row& row, Parallel& threads, const Config& config, const Cache
             const float* queries, float* out, const Split& split, const Looked& looked) {
   if (!split.keys || looked.weights)
     return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens, looked);
-  for (size_t m0 = 0; m0 < pass.tokens; m0 += split.tokens) {
-    const size_t n = std::min(split.tokens, pass.tokens - m0);
+  for (size_t m0 = 0; m0 < pass.computed(); m0 += split.tokens) {
+    const size_t n = std::min(split.tokens, pass.computed() - m0);
     const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
     split_block(row, threads, config, cache, pass.length, block, queries, out, split);
   }

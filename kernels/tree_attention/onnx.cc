@@ -68,7 +68,8 @@ struct TreeAttention {
   // when the input is left out or has no elements.
   Looked looked(const Context& c, const std::vector<Sequence>& all) const {
     if (!c.has(7) || !c.elements(7)) return {};
-    if (config.ring || all.size() != 1) throw Error("attention weights need a single sequence and no ring");
+    if (config.ring || all.size() != 1 || all[0].pass.first)
+      throw Error("attention weights need a single sequence and no ring, and no warm tokens");
     const std::vector<int64_t> dims = c.shape(7);
     const size_t head = config.kv_heads, slots = all[0].pass.length + all[0].pass.tokens;
     if (dims.size() != 3 || dims[0] != c.shape(4)[0] || dims[1] != static_cast<int64_t>(head) ||
@@ -80,22 +81,25 @@ struct TreeAttention {
 
   void compute(Context& c) {
     const int64_t width = static_cast<int64_t>(config.heads * config.dim);
-    const auto tokens = static_cast<size_t>(c.rows(0, qkv_width()));
-    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != tokens || c.elements(2) != tokens)
+    const auto tokens = static_cast<size_t>(c.rows(0, qkv_width())), all = c.elements(2);
+    if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != all || all < tokens)
       throw Error("rotary and parents do not fit the tokens");
     Call call{};
     call.cache = cache(c, &call.capacity);
     Sequences sequences;
     if (const char* wrong = read_sequences(config, c.data<const int64_t>(3), c.elements(3), c.data<const int64_t>(2),
-                                           tokens, call.capacity, &sequences))
+                                           all, call.capacity, &sequences))
       throw Error(wrong);
+    if (all > tokens && sequences.all.size() != 1) throw Error("only a single sequence can have warm tokens");
+    sequences.all[0].pass.first = all - tokens;
     call.parts = sequences.parts;
     call.looked = looked(c, sequences.all);
-    call.qkv = c.data<const float>(0), call.rotary = c.data<const float>(1);
+    call.qkv = c.data<const float>(0);
+    call.rotary = c.data<const float>(1) + (all - tokens) * config.dim;
     call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
     call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
     call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
-    share_out(c, call, sequences.all);
+    if (tokens) share_out(c, call, sequences.all);
     // The output kv_new[1, 2, Hkv, 0, row] is empty: the op has written the cache. The op's body in standard ONNX ops
     // cannot write an input, so there kv_new has the rows of all tokens.
     const auto row_size = static_cast<int64_t>(call.cache.row);
@@ -132,7 +136,7 @@ struct TreeAttention {
 
   // Multiplications for the scores; the values need as many.
   size_t work(const Pass& pass) const {
-    return pass.tokens * (pass.length + pass.tokens) * config.heads * config.dim;
+    return pass.computed() * (pass.length + pass.tokens) * config.heads * config.dim;
   }
 
   void compute_one(Parallel& threads, const Call& call, const Sequence& one) const {
@@ -147,10 +151,10 @@ struct TreeAttention {
     const float* qkv = call.qkv + one.first * static_cast<size_t>(qkv_width());
     const float* rotary = call.rotary + one.first * config.dim;
     auto body = [&](size_t i) {
-      const size_t m0 = i * kPrepareRows, m1 = std::min(one.pass.tokens, m0 + kPrepareRows);
-      row->prepare(config, kv, one.pass.length, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
+      const size_t m0 = i * kPrepareRows, m1 = std::min(one.pass.computed(), m0 + kPrepareRows);
+      row->prepare(config, kv, one.pass.length + one.pass.first, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
     };
-    parallel_for(threads, (one.pass.tokens + kPrepareRows - 1) / kPrepareRows, body);
+    parallel_for(threads, (one.pass.computed() + kPrepareRows - 1) / kPrepareRows, body);
   }
 
   void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out,

@@ -56,6 +56,9 @@ bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row,
 struct Pass {
   const int64_t* parents;  // [tokens]
   size_t tokens, length;   // length: resident tokens
+  size_t first = 0;        // tokens before this one are in the cache already: only their paths count
+
+  size_t computed() const { return tokens - first; }
 };
 
 // Tokens [m0, m1): qkv[*, (heads + 2 kv_heads) * dim] and rotary[*, dim] (cosines, then sines) in; rotated and scaled
@@ -74,7 +77,7 @@ constexpr size_t kMostQueries = 24;  // query vectors that share a block's keys:
 
 // Query vectors that read the same keys: `tokens` tokens from m0 on, times query heads [h0, h1) of one kv head.
 struct Block {
-  size_t m0, tokens, h0, h1;
+  size_t m0, tokens, h0, h1;  // m0: counted from the first computed token
   size_t common_first, common_end;  // path indices that all tokens share; empty when first >= end
   Path paths[kMostQueries];         // of the tokens
   float* scores;                    // [tokens * heads][stride]: of a token's path from its first index on
@@ -125,7 +128,7 @@ struct Looked {
   size_t stride;
 };
 
-// Attention of a prepared pass: out[tokens, heads * dim]. When weights by slot are requested (not for rings), one task
+// Attention of a prepared pass: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are requested (not for rings), one task
 // takes all blocks of a kv head, since they all write the same weights.
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked);

@@ -22,12 +22,15 @@ from tests.backends.fake_llama import fake_llama
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.opened import decoder_forward, onnx_forward, shared_cache
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
+DRAFTING = ("drafting-llama", "drafting-int8-gemma3")
 SHARED = ("shared-llama", "shared-int8-gemma3")
-EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *SHARED)
-"""With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences."""
-PEEKS = ("markov",)
+EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *SHARED, *DRAFTING)
+"""With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
+"drafting-", the graph is that for drafting.
+"""
+PEEKS = ("markov", *DRAFTING, "drafting-qwen2", "drafting-deep.gemma3", "drafting-int8-deep.llama")
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -74,14 +77,16 @@ def _nearly_tied(values: FloatArray, gap: float) -> NDArray[np.bool_]:
 
 @pytest.fixture(scope="session")
 def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Export a tiny random model of an architecture, once."""
+    """Export a tiny random model of an architecture, once; with "deep." before its name, of nine layers."""
     made: dict[str, Path] = {}
 
     def bundle(architecture: str) -> Path:
         if architecture not in made:
             folder = tmp_path_factory.mktemp(architecture)
             made[architecture] = folder / "bundle"
-            export_gguf(write_tiny(folder / "tiny.gguf", architecture), made[architecture])
+            shape = TinyShape(layers=9) if architecture.startswith("deep.") else None
+            gguf = write_tiny(folder / "tiny.gguf", architecture.removeprefix("deep."), shape=shape)
+            export_gguf(gguf, made[architecture])
         return made[architecture]
 
     return bundle
@@ -153,12 +158,13 @@ def _make(request: pytest.FixtureRequest) -> Make:
             lambda capacity: decoder_forward(bundle, manifest, threads=2, capacity=capacity, spin=False),
             exact=False,
         )
-    bundle = request.getfixturevalue("tiny_bundle")(kind.removeprefix("shared-").removeprefix("int8-"))
+    bundle = request.getfixturevalue("tiny_bundle")(kind.split("-")[-1])
     manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
 
     def fresh(capacity: int) -> Forward:
         if kind.startswith("shared-"):
             return shared_cache(bundle, 3, piece=128, most=160, capacity=capacity, kv=kv).forwards[1]
-        return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv)
+        drafting = kind.startswith("drafting-")
+        return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv, drafting=drafting)
 
     return Make(fresh, kv=kv)

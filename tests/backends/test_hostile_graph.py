@@ -98,7 +98,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "ring beyond the cache": (attention(ring=1, layer=2), "kv_window must be"),
     "huge rows": (lambda g: put(first(g, "QuantLinear"), rows=[1 << 40, 32, 32]), "impossible weight shape"),
     "huge k": (lambda g: put(first(g, "HeadTopK"), k=1 << 40), "k must be 1 to"),
-    "keep of nothing": (keep(), "keep is empty"),
     "keep beyond the table": (keep(3, 1 << 40), "keep must be ascending ids"),
     "keep out of order": (keep(3, 3), "keep must be ascending ids"),
     "no temperature": (temperature(), "temperature must be one number"),

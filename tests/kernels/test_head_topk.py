@@ -93,6 +93,20 @@ def test_a_subset_of_the_vocabulary(runner: Runner) -> None:
     assert all(everything[name].tobytes() == whole[name].tobytes() for name in everything)
 
 
+@pytest.mark.parametrize("cols", [32, 256])
+@pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
+def test_whole_tiles_and_parts_of_tiles_mix(runner: Runner, cols: int) -> None:
+    w, x = random_packed("q8_0", 3000, cols, 2), inputs(17, cols, 2)
+    whole = runner.head(w, x, logits=True)["logits"]
+    parts = [(0, 16), (17, 32), (32, 65), (80, 1200), (1201, 1202), (1216, 1248), (1264, 3000)]
+    keep = np.concatenate([np.arange(*part, dtype=np.int64) for part in parts])
+    out = runner.head(w, x, keep=keep, logits=True)
+    masked = np.full_like(whole, -np.inf)
+    masked[:, keep] = whole[:, keep]
+    assert np.array_equal(out["logits"], masked)
+    check(out, masked, 64)
+
+
 @pytest.mark.parametrize("rows", VOCABULARIES)
 @pytest.mark.parametrize("subset", [False, True])
 def test_refined_are_the_best_of_the_first_pass(rows: int, subset: bool) -> None:

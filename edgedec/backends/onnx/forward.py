@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgedec.backends.checks import check_tokens
+from edgedec.backends.onnx.bound_pass import Fed, States
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.passes import Fed, OnnxPasses
+from edgedec.backends.onnx.passes import OnnxPasses
+from edgedec.backends.peeked import NOTHING, peek_rows
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import PlannedPass
 
 
@@ -22,6 +28,9 @@ class OnnxForward(KvForward):
     ) -> None:
         super().__init__(kv, spec, caps, weight_bytes)
         self._passes = passes
+        self._peeked = NOTHING
+        self._below: States = {}
+        """Outputs of lower layers, of all peeked tokens."""
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -32,18 +41,101 @@ class OnnxForward(KvForward):
         appended then.
         """
         planned, fed = self._planned(tokens, parents, rows)
-        result = self._passes.run(fed)
+        if not self._caps.exits:
+            result = self._passes.run(fed)
+        else:
+            result = self._beyond_peeked(fed, hidden=rows.hidden)
         self._book.append(planned)
         return result
+
+    def _beyond_peeked(self, fed: Fed, *, hidden: bool) -> HeadRows:
+        """Compute a pass whose first tokens may be the peeked ones, which are forgotten then."""
+        count = self._peeked.shared(fed.tokens, fed.parents)
+        exit, below = self._peeked.exit, self._below
+        self._forget_peeked()
+        taps = self._passes.exits.taps
+        states = tuple(sorted(set(taps))) if hidden else ()
+        if count:
+            fed = replace(fed, tokens=fed.tokens[count:], warm_exit=exit, warm=below[exit - 1][:count])
+        result, found = self._passes.run_with_states(replace(fed, states=states) if hidden else fed)
+        if not hidden:
+            return result
+        if count:
+            for tap in states:
+                if tap < exit:
+                    found[tap] = np.concatenate([below[tap][:count], found[tap]])
+        whole = np.concatenate([found[tap] for tap in taps], axis=1)
+        self._ledger.hold(whole, "hidden", whole.nbytes)
+        return replace(result, hidden=whole)
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Forward.peeked``."""
+        return self._peeked.tokens
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+    ) -> HeadRows:
+        """See ``Forward.peek``. Raises BackendError and BadFileError as ``extend``."""
+        if not self._caps.exits:
+            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep)
+        rows = peek_rows(rows, keep)
+        before = self._peeked.at(exit)
+        peeked = before.joined(tokens, parents, self._caps)
+        _, fed = self._planned(peeked.tokens, peeked.parents, Rows(()))
+        self._check_rows(rows)
+        result, found = self._passes.run_with_states(
+            replace(
+                fed,
+                tokens=tokens,
+                rows=rows.resolve(len(tokens)),
+                full=rows.full,
+                temperature=rows.temperature,
+                exit=exit,
+                keep=rows.keep,
+                states=self._passes.exits.below(exit),
+            )
+        )
+        if len(before):
+            found = {layer: np.concatenate([self._below[layer], found[layer]]) for layer in found}
+            for state in found.values():
+                self._ledger.hold(state, "hidden", state.nbytes)
+        self._peeked, self._below = peeked, found
+        return result
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``."""
+        self._forget_peeked()
+        super().rewind(length)
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """See ``Forward.keep_path``."""
+        self._forget_peeked()
+        super().keep_path(nodes)
+
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """See ``Forward.select``."""
+        self._forget_peeked()
+        super().select(first, end, kept)
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
         """See ``Forward.attention``; computes no logits."""
         if not self._caps.attention:
             return super().attention(tokens)
+        self._forget_peeked()
         planned, fed = self._planned(tokens, None, Rows(()))
         found = self._passes.attention(fed)
         self._book.append(planned)
         return found
+
+    def _forget_peeked(self) -> None:
+        self._peeked, self._below = NOTHING, {}
 
     def _planned(
         self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows
@@ -53,7 +145,14 @@ class OnnxForward(KvForward):
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         planned = self._plan(count, parents)
         chosen = rows.resolve(count)
-        lengths = (planned.start,)
-        return planned, Fed(
-            tokens, planned.positions, planned.parents, lengths, chosen, rows.full, rows.temperature
+        fed = Fed(
+            tokens,
+            planned.positions,
+            planned.parents,
+            (planned.start,),
+            chosen,
+            rows.full,
+            rows.temperature,
+            keep=rows.keep,
         )
+        return planned, fed

@@ -1,4 +1,4 @@
-"""Checks of ``model.onnx`` before ONNX Runtime opens it.
+"""Checks of a bundle's graph before ONNX Runtime opens it.
 
 Its weights must lie in the bundle, whole. All ops of a graph without EdgeDec's kernels must be standard ones.
 
@@ -51,18 +51,29 @@ def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> 
             data = stream.read(_MOST_BYTES + 1)
         size = (bundle / WEIGHTS).stat().st_size
     except OSError as error:
-        raise _broken(f"it cannot be read ({error.strerror})") from error
+        raise _refused(graph, f"it cannot be read ({error.strerror})") from error
     if len(data) > _MOST_BYTES:
-        raise _broken(f"it is larger than {_MOST_BYTES} bytes")
-    for kind, message in _parts("model", memoryview(data), 0):
+        raise _refused(graph, f"it is larger than {_MOST_BYTES} bytes")
+    try:
+        _check_parts(memoryview(data), size, standard)
+    except _BrokenError as error:
+        raise _refused(graph, str(error)) from error
+
+
+class _BrokenError(Exception):
+    """Says why a graph cannot be used; ``check_graph`` adds its name."""
+
+
+def _refused(graph: str, why: str) -> BadFileError:
+    return BadFileError(f"{graph} of the bundle is broken: {why}", hint=_AGAIN)
+
+
+def _check_parts(data: memoryview, size: int, standard: bool) -> None:
+    for kind, message in _parts("model", data, 0):
         if kind == "tensor":
             _check_tensor(message, size)
         elif standard and kind in _DOMAINS:
             _check_domain(kind, message)
-
-
-def _broken(why: str) -> BadFileError:
-    return BadFileError(f"{MODEL} of the bundle is broken: {why}", hint=_AGAIN)
 
 
 def _parts(kind: str, message: memoryview, depth: int) -> Iterator[tuple[str, memoryview]]:
@@ -71,7 +82,7 @@ def _parts(kind: str, message: memoryview, depth: int) -> Iterator[tuple[str, me
     if kind == "tensor":
         return
     if depth > _MOST_DEPTH:
-        raise _broken("its graphs are nested too deeply")
+        raise _BrokenError("its graphs are nested too deeply")
     children = _CHILDREN[kind]
     for number, value in _fields(message):
         if number in children and isinstance(value, memoryview):
@@ -83,7 +94,7 @@ def _check_domain(kind: str, message: memoryview) -> None:
         if number == _DOMAINS[kind] and isinstance(value, memoryview):
             domain = value if kind != "model" else _first_text(value)
             if (name := str(domain, "utf-8", "replace")) not in _STANDARD:
-                raise _broken(f"it has ops of the domain {name[:40]!r}")
+                raise _BrokenError(f"it has ops of the domain {name[:40]!r}")
 
 
 def _first_text(message: memoryview) -> memoryview:
@@ -112,19 +123,19 @@ def _check_place(entries: list[tuple[str, str]], wanted: int, size: int) -> None
     """A tensor of ``wanted`` bytes; 0 means that its type or shape is none that a weight has."""
     where = dict(entries)
     if len(where) != len(entries) or where.keys() != {"location", "offset", "length"}:
-        raise _broken("a weight does not say where it is")
+        raise _BrokenError("a weight does not say where it is")
     if where["location"] != WEIGHTS:
-        raise _broken(f"a weight is not in {WEIGHTS}")
+        raise _BrokenError(f"a weight is not in {WEIGHTS}")
     offset, length = _number(where["offset"]), _number(where["length"])
     if offset + length > size:
-        raise _broken(f"a weight lies outside {WEIGHTS}")
+        raise _BrokenError(f"a weight lies outside {WEIGHTS}")
     if length != wanted or not wanted:
-        raise _broken("a weight has another size than its shape")
+        raise _BrokenError("a weight has another size than its shape")
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise _broken("the place of a weight is not a number")
+        raise _BrokenError("the place of a weight is not a number")
     return int(text)
 
 
@@ -152,9 +163,9 @@ def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         elif wire in (_FIXED64, _FIXED32):
             length = 8 if wire == _FIXED64 else 4
         else:
-            raise _broken("it is no ONNX model")
+            raise _BrokenError("it is no ONNX model")
         if length > len(message) - at:
-            raise _broken("it is cut short")
+            raise _BrokenError("it is cut short")
         yield number, message[at : at + length]
         at += length
 
@@ -174,10 +185,10 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at == len(message):
-            raise _broken("it is cut short")
+            raise _BrokenError("it is cut short")
         byte = message[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & (2**64 - 1), at
-    raise _broken("it is no ONNX model")
+    raise _BrokenError("it is no ONNX model")

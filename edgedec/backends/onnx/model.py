@@ -8,6 +8,7 @@ from pathlib import Path
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
 from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.batcher import Batcher
+from edgedec.backends.onnx.exits import NO_EXITS, read_exits
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
@@ -16,7 +17,7 @@ from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Capabilities
 from edgedec.core.leasing import LeaseLike, LedgerLike
-from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa
 from edgedec.memory import ring_slots
@@ -35,19 +36,33 @@ class OnnxModel(BackendBase):
     """The ``Backend`` of a bundle with EdgeDec's kernels. Every forward over it shares the weights.
 
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
-    which is best when no one else needs the cores. Raises UsageError, BadFileError or BackendError when the
-    bundle or the library cannot be used (see ``open_session`` and ``check_shapes``).
+    which is best when no one else needs the cores. ``drafting``: open ``drafting.onnx`` in place of
+    ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
+    Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
+    ``open_session`` and ``check_shapes``).
     """
 
     def __init__(
-        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, spin: bool = True
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        *,
+        threads: int | None = None,
+        spin: bool = True,
+        drafting: bool = False,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
         before = mapped_bytes(bundle / WEIGHTS)
-        self._session = open_session(bundle, threads, spin=spin)
+        graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
+        self._session = open_session(bundle, threads, spin=spin, graph=graph)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
         self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
-        check_shapes(self._session, self._spec)
+        if graph == DRAFTING:
+            self._exits = read_exits(self._session, self._spec)
+            self._caps = replace(self._caps, hidden=self._exits.hidden, exits=self._exits.exits)
+        else:
+            self._exits = NO_EXITS
+            check_shapes(self._session, self._spec)
         self._scratch: dict[LedgerLike, LeaseLike] = {}
 
     @property
@@ -100,7 +115,8 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        shared = SequenceModel(self._spec, replace(caps, attention=False), self._weight_bytes)
+        caps = replace(caps, attention=False, hidden=0, exits=())
+        shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
     def _memory(
@@ -118,8 +134,9 @@ class OnnxModel(BackendBase):
         """
         if ledger not in self._scratch:
             self._scratch[ledger] = ledger.lease("scratch", 0)
-        self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity))
-        return OnnxPasses(self._session, self._spec, memory.arrays, ledger)
+        exits = len(self._caps.exits)
+        self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity, exits))
+        return OnnxPasses(self._session, self._spec, memory.arrays, ledger, self._exits)
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from edgedec.backends.backend import PassRequest, Submit
 from edgedec.backends.checks import check_tokens
+from edgedec.backends.onnx.bound_pass import Fed
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.passes import Fed, OnnxPasses
+from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows

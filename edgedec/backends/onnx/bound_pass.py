@@ -1,0 +1,209 @@
+"""One pass: its inputs, and the buffers of a shape of passes, bound to the session once and used again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from edgedec.backends.head_rows import check_finite
+from edgedec.backends.onnx.exits import Exits
+from edgedec.core import exits as names
+from edgedec.core.leasing import LedgerLike
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import FloatArray, HeadRows, Keep
+from edgedec.memory.ledger import SLACK
+
+_WITH_RESULTS = 2
+"""Head results are handed out as copies of the buffers that a pass keeps."""
+
+States = dict[int, FloatArray]
+"""Outputs of layers, f32[tokens, hidden size]: of those tokens of a pass that went through the layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Everything that decides the buffers of a pass; see ``Fed``."""
+
+    tokens: int
+    placed: int
+    """Tokens that have parents and positions: all of the pass."""
+    lengths: int
+    rows: int
+    full: bool
+    exit: int = 0
+    warm_exit: int = 0
+    states: tuple[int, ...] = ()
+
+    def tokens_through(self, layer: int) -> int:
+        """Tokens that go through a layer."""
+        if self.exit and layer >= self.exit:
+            return 0
+        return self.placed if self.warm_exit and layer >= self.warm_exit else self.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """The inputs of a pass. ``lengths``: the graph's input ``length``; one number, or several for several
+    sequences (``kernels/tree_attention/sequences.h``). ``rows``: indices whose head results are wanted.
+
+    The rest needs exits. ``tokens`` are then the last ones of those that have parents and positions.
+    """
+
+    tokens: Sequence[int]
+    positions: Sequence[int]
+    parents: Sequence[int]
+    lengths: Sequence[int]
+    rows: Sequence[int]
+    full: bool = False
+    temperature: float = 1.0
+    exit: int = 0
+    """Layers after which the pass ends, and ``rows`` are indices into ``tokens``; 0: after all layers."""
+    warm_exit: int = 0
+    """Layers that the tokens before ``tokens`` went through already."""
+    warm: FloatArray | None = None
+    """Their rows after these layers, f32[w, hidden size]."""
+    keep: Keep | None = None
+    states: tuple[int, ...] = ()
+    """Layers whose outputs to return."""
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(
+            len(self.tokens),
+            len(self.positions),
+            len(self.lengths),
+            len(self.rows),
+            self.full,
+            self.exit,
+            self.warm_exit,
+            self.states,
+        )
+
+
+class BoundPass:
+    """Inputs and outputs of passes of one shape.
+
+    ``caches``: keys and values, and other arrays that the kernels write, by the names of the graph's inputs.
+    """
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        caches: Mapping[str, NDArray[Any]],
+        spec: ModelSpec,
+        shape: Shape,
+        exits: Exits,
+        ledger: LedgerLike,
+    ) -> None:
+        self._session, self._shape, self._ledger = session, shape, ledger
+        self._binding = session.io_binding()
+        self._hidden_size = spec.hidden_size
+        rows = shape.rows
+        self._tokens = np.zeros(shape.tokens, dtype=np.int64)
+        self._positions, self._parents = (np.zeros(shape.placed, dtype=np.int64) for _ in range(2))
+        self._length = np.zeros(shape.lengths, dtype=np.int64)
+        self._rows = np.zeros(rows, dtype=np.int64)
+        self._want = np.array([int(shape.full)], dtype=np.int64)
+        self._values = np.empty((rows, spec.head_k), dtype=np.float32)
+        self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
+        self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
+        self._temperature = np.ones(1, dtype=np.float32)
+        self._logits_shape = (rows if shape.full else 0, spec.vocab_size)
+        self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
+        self._caches = caches  # the binding holds bare pointers: keep their owners
+        self._of_exits = self._exit_inputs(exits)
+        self._keep: Keep | None = None
+        self._bind()
+        if not shape.full:
+            self._bind_output("logits", self._no_logits)
+
+    def _exit_inputs(self, exits: Exits) -> dict[str, NDArray[Any]]:
+        """The inputs of exits: those that the shape decides; no warm rows, and no ids to keep."""
+        if not exits.exits:
+            return {}
+        nothing = np.empty(0, np.int64)
+        found: dict[str, NDArray[Any]] = {names.KEEP: nothing}
+        for exit in exits.exits:
+            found[names.warm(exit)] = np.empty((0, exits.hidden_size), np.float32)
+        for exit in exits.exits[:-1]:
+            below = self._shape.tokens_through(exit - 1)
+            going = 0 if exit == self._shape.exit else below
+            found[names.passing(exit)] = np.arange(going, dtype=np.int64)
+            found[names.rows(exit)] = nothing
+        if self._shape.exit in exits.exits[:-1]:
+            found |= {"rows": nothing, names.rows(self._shape.exit): self._rows}
+        return found
+
+    def _bind(self) -> None:
+        inputs: dict[str, NDArray[Any]] = {
+            "tokens": self._tokens,
+            "positions": self._positions,
+            "parents": self._parents,
+            "length": self._length,
+            "rows": self._rows,
+            "want_logits": self._want,
+            "temperature": self._temperature,
+            **self._of_exits,
+            **self._caches,
+        }
+        outputs: dict[str, NDArray[Any]] = {
+            "values": self._values,
+            "ids": self._ids,
+            "logsumexp": self._logsumexp,
+            "entropy": self._entropy,
+        }
+        own = [array for name, array in (inputs | outputs).items() if name not in self._caches]
+        self._ledger.hold(self, SLACK, _WITH_RESULTS * sum(array.nbytes for array in own))
+        for name, array in inputs.items():
+            self._bind_input(name, array)
+        for name, array in outputs.items():
+            self._bind_output(name, array)
+
+    def _bind_input(self, name: str, array: NDArray[Any]) -> None:
+        self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def _bind_output(self, name: str, array: NDArray[Any]) -> None:
+        self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def run(self, fed: Fed) -> tuple[HeadRows, States]:
+        """See ``OnnxPasses.run_with_states``."""
+        self._tokens[:] = fed.tokens
+        self._positions[:] = fed.positions
+        self._parents[:] = fed.parents
+        self._length[:] = fed.lengths
+        self._rows[:] = fed.rows
+        self._temperature[0] = fed.temperature
+        logits = None
+        if self._shape.full:
+            logits = np.empty(self._logits_shape, dtype=np.float32)
+            self._ledger.hold(logits, "rows", logits.nbytes)
+            self._bind_output("logits", logits)
+        if fed.warm is not None:
+            self._bind_input(names.warm(fed.warm_exit), fed.warm)
+        if fed.keep is not self._keep:
+            self._keep = fed.keep
+            self._bind_input(names.KEEP, np.empty(0, np.int64) if fed.keep is None else fed.keep)
+        states = {layer: self._bound_state(layer) for layer in fed.states}
+        self._session.run_with_iobinding(self._binding)
+        check_finite(self._logsumexp)
+        head = HeadRows(
+            self._values.copy(),
+            self._ids.copy(),
+            self._logsumexp.copy(),
+            self._entropy.copy(),
+            logits,
+            fed.temperature,
+        )
+        return head, states
+
+    def _bound_state(self, layer: int) -> FloatArray:
+        """A fresh array that the next run fills with the outputs of a layer."""
+        state = np.empty((self._shape.tokens_through(layer), self._hidden_size), np.float32)
+        self._ledger.hold(state, "hidden", state.nbytes)
+        self._bind_output(names.out(layer), state)
+        return state

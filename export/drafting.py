@@ -1,0 +1,121 @@
+"""Derives the graph for drafting from the finished graph of a model: the same ops, weights and results.
+
+It adds three things, so that a drafter of the target itself can work in the target's own session:
+
+- **Exits.** After the layers of an exit, the rows of ``rows.E`` skip the layers above and go to the model's
+  norm and head. The rows of ``passing.E`` enter the layers above: none in a run that ends at this exit.
+- **Warm rows.** At each exit, rows that an earlier run computed up to there (``warm.E``) come before those of
+  this run. ``parents`` and ``positions`` are those of all tokens of a pass; the layers below compute only the
+  tokens in ``tokens``, the last ones of them.
+- **Hidden states** of three layers are outputs, and the head takes the ids to ``keep``; none: all.
+
+``drafting.onnx`` has no bodies in standard ops and no output ``kv_new``: only EdgeDec's kernels run it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx
+from onnx import TensorProto, helper
+
+from edgedec.core import exits as names
+from edgedec.export.model import DOMAIN, ExportModel
+from edgedec.export.passes.infra import PassError, check_well_formed
+from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
+
+_BLOCK = "blk."
+_KEPT_INPUT = 3
+_ENDING = ["Gather", "RMSNorm", "HeadTopK"]
+
+
+def drafting_graph(model: ExportModel, layers: int, hidden: int) -> tuple[ExportModel, dict[str, str]]:
+    """Return the graph for drafting, which shares weights and placements with ``model``, and its metadata.
+
+    ``layers`` and ``hidden`` are sizes of the model. Raises PassError.
+    """
+    exits, taps = names.exits_of(layers), names.taps_of(layers)
+    nodes = [_copied(node) for node in model.nodes if NEW_KV not in node.output]
+    selected, norm, head = ending = nodes[-len(_ENDING) :]
+    if [node.op_type for node in ending] != _ENDING:
+        raise PassError("the graph does not end with the rows, the norm and the head")
+    rows = [*(names.shown(exit) for exit in exits[:-1]), selected.output[0]]
+    asked = helper.make_node("Concat", rows, ["asked"], "asked", axis=0)
+    selected.input[0], norm.input[0], head.input[_KEPT_INPUT] = names.joined(layers), "asked", names.KEEP
+    drafting = replace(
+        model,
+        inputs=[*model.inputs, *_inputs(exits, hidden)],
+        outputs=[*(value for value in model.outputs if value.name != NEW_KV), *_states(exits, taps, hidden)],
+        nodes=[*_with_exits(nodes[: -len(ending)], layers, exits), selected, asked, norm, head],
+        functions=[],
+    )
+    check_well_formed(drafting)
+    return drafting, {names.EXITS: ",".join(map(str, exits)), names.TAPS: ",".join(map(str, taps))}
+
+
+def _inputs(exits: tuple[int, ...], hidden: int) -> list[onnx.ValueInfoProto]:
+    found = [helper.make_tensor_value_info(names.KEEP, TensorProto.INT64, ["kept"])]
+    for exit in exits:
+        warm = names.warm(exit)
+        found.append(helper.make_tensor_value_info(warm, TensorProto.FLOAT, [warm, hidden]))
+    for name in (kind(exit) for exit in exits[:-1] for kind in (names.rows, names.passing)):
+        found.append(helper.make_tensor_value_info(name, TensorProto.INT64, [name]))
+    return found
+
+
+def _states(exits: tuple[int, ...], taps: tuple[int, ...], hidden: int) -> list[onnx.ValueInfoProto]:
+    layers = sorted({*taps, *(exit - 1 for exit in exits)})
+    return [
+        helper.make_tensor_value_info(names.out(layer), TensorProto.FLOAT, [f"tokens.{layer}", hidden])
+        for layer in layers
+    ]
+
+
+def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a copy of ``node`` that needs no body and returns no keys and values."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    if copy.domain == DOMAIN:
+        copy.ClearField("overload")
+    if copy.op_type == "TreeAttention":
+        del copy.output[1:]
+    return copy
+
+
+def _with_exits(nodes: list[onnx.NodeProto], layers: int, exits: tuple[int, ...]) -> list[onnx.NodeProto]:
+    """Return ``nodes``, and behind the layers of each exit those that let rows out and in."""
+    of_layer: list[list[onnx.NodeProto]] = [[] for _ in range(layers)]
+    made = []
+    for node in nodes:
+        if node.name.startswith(_BLOCK):
+            of_layer[int(node.name.split(".")[1])].append(node)
+        else:
+            made.append(node)
+    for layer, own in enumerate(of_layer):
+        if layer in exits:
+            for node in own:
+                _read(node, names.out(layer - 1), names.joined(layer))
+        made += own
+        if layer + 1 in exits:
+            made += _exit(layer + 1, last=layer + 1 == layers)
+    return made
+
+
+def _exit(exit: int, *, last: bool) -> list[onnx.NodeProto]:
+    above, going = names.out(exit - 1), f"going.{exit}"
+    joined = [names.warm(exit), above if last else going], [names.joined(exit)]
+    join = helper.make_node("Concat", *joined, names.joined(exit), axis=0)
+    if last:
+        return [join]
+    shown = names.shown(exit)
+    return [
+        helper.make_node("Gather", [above, names.rows(exit)], [shown], shown, axis=0),
+        helper.make_node("Gather", [above, names.passing(exit)], [going], going, axis=0),
+        join,
+    ]
+
+
+def _read(node: onnx.NodeProto, old: str, new: str) -> None:
+    for at, name in enumerate(node.input):
+        if name == old:
+            node.input[at] = new
