@@ -18,6 +18,7 @@ _SET: dict[str, Callable[[int | str], str]] = {
     "conversations": lambda most: f"use --batch with 1 to {most}",
     "model": lambda name: f"start with `edgedec chat -m {name}`",
     "pull": lambda name: f"edgedec pull {name}",
+    "rollouts": lambda name: f"start with `edgedec draft rollouts -m {name}`",
     "known_model": lambda names: f"did you mean {names}? {_KNOWN}",
 }
 """Wordings of the remedies that have a value."""

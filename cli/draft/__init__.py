@@ -9,6 +9,8 @@ from edgedec.cli.subcommands import Subcommand, SubcommandGroup
 
 MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
+    "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
+    "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
 """Subcommands by name. A new one is a module and a line here."""
 
@@ -21,6 +23,8 @@ MAKERS = {
     short_help="Make drafters for a model out of its own replies.",
     epilog=opt.examples(
         "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.jsonl --greedy",
+        "edgedec draft tables -m qwen2.5-coder-1.5b",
+        "edgedec draft list",
     ),
 )
 @click.pass_context

@@ -73,6 +73,9 @@ class DrafterManifest:
         manifest = cls.from_json(_FOLDER.read(directory))
         for name, entry in manifest.files.items():
             _FOLDER.check(directory, name, entry, verify=verify)
+        for path in directory.iterdir():
+            if path.name != DRAFTER and path.name not in manifest.files:
+                raise _FOLDER.broken(f"it does not list {path.name[:40]!r}")
         return manifest
 
     @classmethod

@@ -42,6 +42,7 @@ RemedyName = Literal[
     "raw",  # None: use no chat template
     "model",  # the model to open; None: a smaller one
     "pull",  # the model to pull
+    "rollouts",  # the model that has to answer prompts first
     "known_model",  # up to three names that are like it; None: see the list of models
     "export",  # None: export the model for EdgeDec's own kernels
     "without_bandwidth",  # None: do not measure the memory bandwidth

@@ -20,6 +20,7 @@ from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.drafting import AUTO, OFF, Drafting, can_draft, table_drafters
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pass_costs import known_costs
+from edgedec.runtime.prepared import prepare
 from edgedec.runtime.surroundings import Surroundings
 
 
@@ -87,16 +88,18 @@ class Batch:
                 longest=count * (1 + self.drafting.tokens),
             )
         self._costs = BatchCosts(costs.curve, count)
+        drafters = [table_drafters(self.drafting, self.ledger) for _ in self._costs.views]
+        prepare(self.model, [one for some in drafters for one in some], home, self.ledger, around.notice)
         return [
             Speculation(
-                table_drafters(self.drafting, self.ledger),
+                some,
                 view,
                 limit=self.drafting.tokens,
                 notice=around.notice,
                 clock=time.thread_time,
                 keep=costs.keep,
             )
-            for view in self._costs.views
+            for some, view in zip(drafters, self._costs.views, strict=True)
         ]
 
     def _passed(self, requests: Sequence[PassRequest], seconds: float) -> None:

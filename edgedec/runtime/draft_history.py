@@ -15,6 +15,7 @@ from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.history import read_history, write_history
 from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.runtime.prepared import prepare
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -28,21 +29,25 @@ def with_history(
 ) -> Callable[[], None]:
     """Give the drafters their saved knowledge of this model; returns a function that saves it again.
 
-    A damaged or foreign file costs a line to ``notice`` and is replaced at the end. Until then the process
-    has a share of the lock beside ``folder``: nobody removes the file only to see it written again.
+    Those without any get their prepared tables. A damaged or foreign file costs a line to ``notice`` and is
+    replaced at the end. Until then the process has a share of the lock beside ``folder``: nobody removes the
+    file only to see it written again.
     """
     share = _share(folder)
     vocab_size = model.spec.vocab_size
     key = hashlib.sha256(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode()).hexdigest()
     file = folder / f"{key[:24]}.drafts"
     knowledge: dict[str, bytes] = {}
+    new = speculation.remembering
     try:
         knowledge = read_history(file, key)
-        for name, drafter in speculation.remembering.items():
+        for name in [*new]:
             if name in knowledge:
-                drafter.restore(knowledge.pop(name), vocab_size)
+                new[name].restore(knowledge.pop(name), vocab_size)
+                del new[name]
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
+    prepare(model, [*new.values()], folder.parent, ledger, notice)
 
     def all_known() -> Iterator[tuple[str, bytes]]:
         sizes = speculation.nbytes()

@@ -24,6 +24,7 @@ from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import PassCosts, known_costs
+from edgedec.runtime.prepared import prepare
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.target_drafters import check_target_drafting, target_drafters
 from edgedec.sampling import SamplingParams
@@ -65,7 +66,7 @@ class Runner:
         return self.budget.choice.kv if self.budget else self.config.kv
 
     def engine_for(self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None) -> Engine:
-        """Make an engine over this KV cache, with drafters that have learned nothing yet.
+        """Make an engine over this KV cache, with drafters that know at most what was prepared for the model.
 
         Engines take turns on the cache: the one that generates finds what the last one fed.
         """
@@ -110,6 +111,8 @@ class Runner:
         if not can_draft(self.model, drafting, self._around.notice):
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
+        if not self._keeps_history(drafting):
+            prepare(self.model, drafters, self._around.home, self.ledger, self._around.notice)
         drafters += target_drafters(drafting, self.model, self.forward)
         drafters += [self._model_drafter(name) for name in drafting.models]
         costs = self._known_costs()
@@ -142,9 +145,13 @@ class Runner:
             self._costs = known_costs(self.forward, file, clock=around.clock, notice=around.notice)
         return self._costs
 
+    def _keeps_history(self, drafting: Drafting) -> bool:
+        """Return whether drafters begin with what the history has; else with what was prepared."""
+        return drafting.history and self._around.home is not None
+
     def _history(self) -> Callable[[], None]:
         home, speculation = self._around.home, self.engine.speculation
-        if not self.drafting.history or home is None or speculation is None:
+        if not self._keeps_history(self.drafting) or home is None or speculation is None:
             return _nothing_to_save
         return with_history(self.model, self.ledger, speculation, home / DRAFTS, self._around.notice)
 

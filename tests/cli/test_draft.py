@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.training.rollouts import RolloutStore
+from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
@@ -42,6 +42,39 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
     folder = Path(str(again["folder"]))
     assert folder.parent == home.path / "rollouts"
     assert sum(len(one.reply) for one in RolloutStore(folder)) == again["tokens"]
+
+
+def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp_path: Path) -> None:
+    home.path.mkdir()
+    refused = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1")
+    assert_one_line(refused, 3, "no replies of", "edgedec draft rollouts -m")
+
+    prompts = tmp_path / "prompts.txt"
+    texts = [f"Count to {number}" for number in range(40)]
+    prompts.write_text("\n".join(texts), encoding="utf-8")
+    assert any(map(held_out, texts))
+    given = ("--prompts", str(prompts), "--max-tokens", "12", "--context", "300", "--greedy")
+    assert run(real(home), "draft", "rollouts", "-m", str(bundle), *given).exit_code == 0
+    result = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1", "--json")
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["kept"]
+    assert made["facts"]["replies"] == sum(not held_out(text) for text in texts)
+
+    listed = run(real(home), "draft", "list", "-m", str(bundle), "--json")
+    (one,) = json.loads(listed.stdout)["drafters"]
+    assert (one["kind"], one["shipped"], one["facts"]) == ("tables", False, made["facts"])
+    (Path(one["path"]) / "recycling.table").write_bytes(b"damaged")
+    shown = run(real(home), "draft", "list", "-m", str(bundle))
+    assert shown.exit_code == 0
+    assert "not usable: recycling.table of the drafter has 7 bytes" in shown.stdout
+
+
+def test_a_model_without_drafters_has_an_empty_list(home: Home, bundle: Path) -> None:
+    home.path.mkdir()
+    assert "No drafter belongs to" in run(real(home), "draft", "list", "-m", str(bundle)).stdout
+    assert "No drafter belongs to an installed model." in run(real(home), "draft", "list").stdout
+    assert_one_line(run(real(home), "draft", "list", "-m", "smollm2-135m"), 3, "not installed")
 
 
 def test_prompts_that_cannot_be_read_are_one_line(home: Home, bundle: Path, tmp_path: Path) -> None:

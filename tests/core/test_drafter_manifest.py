@@ -124,6 +124,13 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
         DrafterManifest.load(tmp_path)
 
 
+def test_a_file_that_is_not_listed_is_refused(tmp_path: Path) -> None:
+    make_drafter(tmp_path)
+    (tmp_path / "more.bin").write_bytes(b"unchecked")
+    with pytest.raises(BadFileError, match=r"does not list 'more\.bin'"):
+        DrafterManifest.load(tmp_path)
+
+
 def test_a_file_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "drafter", tmp_path / "diary"
     make_drafter(folder)

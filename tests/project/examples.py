@@ -92,6 +92,11 @@ EXAMPLES = (
     Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
     Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
+    Example(
+        guide("drafting"),
+        "draft tables",
+        left_out="takes minutes to hours; tests/cli/test_draft.py runs it with a tiny model",
+    ),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(
         guide("exporting"),
