@@ -10,6 +10,7 @@ from edgedec.cli.subcommands import Subcommand, SubcommandGroup
 MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
+    "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
 """Subcommands by name. A new one is a module and a line here."""
@@ -23,6 +24,7 @@ MAKERS = {
     short_help="Make drafters for a model out of its own replies.",
     epilog=opt.examples(
         "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.jsonl --greedy",
+        "edgedec draft trim -m qwen2.5-coder-1.5b --plot trim.svg",
         "edgedec draft tables -m qwen2.5-coder-1.5b",
         "edgedec draft list",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _BATCH = 8
 _CONTEXT_TOKENS = 1024
 _REPLY_TOKENS = 256
+USUAL = {"batch": _BATCH, "context": _CONTEXT_TOKENS, "max_tokens": _REPLY_TOKENS}
+"""Options of ``answer`` that other commands leave as they are."""
 
 
 @click.command(
@@ -78,12 +81,26 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     goes on where it was stopped, by Ctrl-C or otherwise: prompts that have a reply are left out, and every
     reply that came to its end is kept.
     """
+    outcome, report, known = answer(ctx, options)
+    if options["as_json"]:
+        screen.show_json(report)
+    else:
+        _show(report, known)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+
+
+def answer(ctx: click.Context, options: Mapping[str, Any]) -> tuple[Gathered, dict[str, Any], int]:
+    """Gather replies as the options of this command say.
+
+    Returns the outcome, a report of it as JSON fields, and the number of prompts that had a reply before.
+    """
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.core.drafter_manifest import Target
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
     texts = read_prompts(options["prompts"]) if options["prompts"] else list(QUESTIONS)
-    model = open_model(ctx, options["model"], run_config(options, conversations=options["batch"]))
+    model = open_model(ctx, options["model"], run_config(dict(options), conversations=options["batch"]))
     target = Target.of(model.loaded.manifest)
     store = RolloutStore(rollouts_folder(services(ctx).store().home, target))
     raw, _ = without_template(model, {"raw": False, "system": None})
@@ -105,17 +122,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         "refused": outcome.refused,
         "seconds": round(time.monotonic() - began, 3),
     }
-    if options["as_json"]:
-        screen.show_json(report)
-    else:
-        _show(report, len(texts) - left)
     say_overrun(model)
-    if outcome.interrupted:
-        raise KeyboardInterrupt
+    return outcome, report, len(texts) - left
 
 
 def _gathered(
-    several: Conversations, texts: list[str], writer: RolloutWriter, raw: bool, options: dict[str, Any]
+    several: Conversations, texts: list[str], writer: RolloutWriter, raw: bool, options: Mapping[str, Any]
 ) -> tuple[int, Gathered]:
     """Answer the prompts that have no reply; returns their number too."""
     from edgedec.training.gather import gather, unanswered

@@ -60,7 +60,7 @@ class ModelDrafter(Drafter):
         held = forward.nbytes()
         self._weight_bytes = held.get("weights", 0)
         self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
-        self._bytes_read = 0
+        self._bytes_read = 0.0
         forward.rewind(0)
 
     def sampled(self, params: SamplingParams) -> None:
@@ -111,8 +111,8 @@ class ModelDrafter(Drafter):
 
     @property
     def bytes_read(self) -> int:
-        """All weights once per pass, also of a trimmed head, and the cache as far as it is filled."""
-        return self._bytes_read
+        """All weights that a pass reads, and the cache as far as it is filled."""
+        return int(self._bytes_read)
 
     def _drafted(self, rows: Rows) -> Rows:
         """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
@@ -147,7 +147,8 @@ class ModelDrafter(Drafter):
         return head
 
     def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> HeadRows:
-        self._bytes_read += self._weight_bytes + self._slot_bytes * self._forward.length
+        saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
+        self._bytes_read += (1.0 - saved) * self._weight_bytes + self._slot_bytes * self._forward.length
         return self._forward.extend(tokens, parents=parents, rows=rows)
 
     def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:

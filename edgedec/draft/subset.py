@@ -20,13 +20,19 @@ from numpy.typing import NDArray
 from edgedec.core.rows import Keep
 
 Counts = NDArray[np.int64]
+Frequencies = NDArray[np.float64] | Counts
 
 TILE = 16
 """Rows of the head's table that are computed together."""
 
-_QUOTES = ('"', "'", "`", "```", '"""', "'''")
-_CLOSERS = ("}", "]", ")", "}}", "]]", "))", "]}", "}]", ")}", "})", "])", ")]", "()", "[]", "{}", "{", "[")
-_FOLLOWERS = (",", ":", ";", ".", "\n", ",\n", ":\n", ";\n", ".\n", "\n\n")
+_CLOSING = (
+    *("\n", "\n\n", "    ", "```", "```\n", '"""', " {", " [", " (", ' "', "()", "[]", "{}"),
+    *('",', '":', '"}', '"]', '")', "',", "':", "')", "']", '";', '."', "`,", "`."),
+    *("},", "],", "),", "};", "];", ");", "):", "]:", "}}", "]]", "))", "]}", "})", "])", ").", "/>", "</"),
+)
+"""Common tokens that open or close JSON, code and fences, beside those of one byte."""
+_PRIOR_TOKENS = 10_000
+_PRIOR_FLAT_IDS = 1_000
 _UNUSED = re.compile(r"unused|reserved|extra_id", re.IGNORECASE)
 
 
@@ -53,39 +59,50 @@ def always_kept(tokenizer: Spelling, ends: Iterable[int]) -> Keep:
     """Return the ids that are kept however rare they are, ascending.
 
     ``ends``: tokens that begin and end a text. Beside them: control tokens except unused ones, the 256 single
-    bytes, spaces and newlines, and tokens that open or close JSON and code.
+    bytes, and tokens that open or close JSON and code.
     """
     controls = (token for text, token in tokenizer.control_ids().items() if not _UNUSED.search(text))
     bytes_ = (tokenizer.id_of(bytes([value])) for value in range(256))
-    found = {*ends, *controls, *bytes_, *(tokenizer.id_of(piece.encode()) for piece in _closing_pieces())}
+    found = {*ends, *controls, *bytes_, *(tokenizer.id_of(piece.encode()) for piece in _CLOSING)}
     return np.array(sorted(token for token in found if token is not None), dtype=np.int64)
 
 
-def best_ids(counts: Counts, always: Keep, size: int) -> Keep:
+def expected(counts: Counts) -> Frequencies:
+    """Return how frequent each id is probably: as counted, with a little of a general law.
+
+    Vocabularies list their tokens from frequent to rare, about as 1 / rank. A few thousand tokens of that law
+    rank the ids that the counted replies lack.
+    """
+    law = 1.0 / (_PRIOR_FLAT_IDS + np.arange(counts.size))
+    return counts.astype(np.float64) + _PRIOR_TOKENS / float(law.sum()) * law
+
+
+def best_ids(frequencies: Frequencies, always: Keep, size: int) -> Keep:
     """Return ``size`` ids, ascending: those of ``always``, then the most frequent (ties: the lower id).
 
     There are more where ``always`` has more, and fewer where the vocabulary has.
     """
-    rank = counts.copy()
-    rank[always] = np.iinfo(np.int64).max
+    rank = frequencies.astype(np.float64)
+    rank[always] = np.inf
     order = np.argsort(-rank, kind="stable")
     return np.sort(order[: max(size, always.size)])
 
 
-def best_tiles(counts: Counts, always: Keep, size: int) -> Keep:
+def best_tiles(frequencies: Frequencies, always: Keep, size: int) -> Keep:
     """Return the ids of about ``size / TILE`` whole tiles, ascending.
 
-    First come tiles with an id of ``always``, then those with the most frequent ids, by the sum of their
-    counts (ties: the lower tile). The last tile of a vocabulary may be a partial one.
+    First come tiles with an id of ``always``, then those with the greatest sum of frequencies (ties: the
+    lower tile). The last tile of a vocabulary may be a partial one.
     """
-    tiles = -(-counts.size // TILE)
-    sums = np.zeros(tiles * TILE, dtype=np.int64)
-    sums[: counts.size] = counts
+    count = frequencies.size
+    tiles = -(-count // TILE)
+    sums = np.zeros(tiles * TILE)
+    sums[:count] = frequencies
     forced = np.zeros(tiles, dtype=np.int64)
     forced[always // TILE] = 1
     chosen = best_ids(sums.reshape(tiles, TILE).sum(axis=1), np.flatnonzero(forced), size // TILE)
     ids = (chosen[:, None] * TILE + np.arange(TILE)).ravel()
-    return ids[ids < counts.size]
+    return ids[ids < count]
 
 
 def tiles_of(keep: Keep) -> int:
@@ -117,10 +134,3 @@ def fault_of(keep: Keep, vocab_size: int, ends: Iterable[int]) -> str | None:
         return f"it has ids outside a vocabulary of {vocab_size}"
     missing = sorted(set(ends) - set(keep.tolist()))
     return f"it lacks the end token {missing[0]}" if missing else None
-
-
-def _closing_pieces() -> Iterable[str]:
-    marks = (*_QUOTES, *_CLOSERS)
-    pairs = (first + second for first in marks for second in (*_FOLLOWERS, *_CLOSERS, '"', "'"))
-    bare = (*marks, *_FOLLOWERS, *pairs, " ", "  ", "    ", "\t", "<", ">", "</", "/>", "=", "-", "#")
-    return (*bare, *(f" {piece}" for piece in bare), *(f"\n{mark}" for mark in marks))

@@ -24,9 +24,13 @@ _ACCEPTANCE = 0.7
 
 
 class TrimmedHead:
-    """The ids that a head is trimmed to (ascending), and whether it is now."""
+    """The ids that a head is trimmed to (ascending), and whether it is now.
 
-    def __init__(self, ids: Keep, bound: float) -> None:
+    ``saved``: the part of a pass's bytes that the trimmed head leaves unread, 0 to 1.
+    """
+
+    def __init__(self, ids: Keep, bound: float, saved: float = 0.0) -> None:
+        self.saved = saved
         self._ids = ids
         self._bound = bound
         self._rate = 0.0

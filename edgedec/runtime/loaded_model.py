@@ -15,6 +15,7 @@ from edgedec.core.model_id import ModelId
 from edgedec.core.verification import Verifications
 from edgedec.memory.release import release_freed
 from edgedec.runtime.config import check_usable
+from edgedec.runtime.trim import is_trimmed
 from edgedec.telemetry.stats import Clock
 from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
@@ -79,8 +80,11 @@ class LoadedModels:
         return replace(self, target=replace(self.target, codec=replace(codec, template=template)))
 
 
-def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.perf_counter) -> LoadedModel:
-    """Open an exported bundle. ``threads``: None for one per physical core.
+def load_model(
+    bundle: Path, *, threads: int | None = None, drafting: bool = False, clock: Clock = time.perf_counter
+) -> LoadedModel:
+    """Open an exported bundle. ``threads``: None for one per physical core. ``drafting``: as
+    for ``open_backend``.
 
     Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
     threads than usable cores, BackendError when the runtime refuses.
@@ -90,7 +94,7 @@ def load_model(bundle: Path, *, threads: int | None = None, clock: Clock = time.
     manifest = Manifest.load(bundle)
     from edgedec.backends.open import open_backend
 
-    backend = open_backend(bundle, manifest, threads=threads)
+    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -113,12 +117,17 @@ def load_models(
     verified = Verifications((bundle, *drafts.values()), home) if home else None
     try:
         target = load_model(bundle, threads=threads)
-        found = {name: load_model(path, threads=target.threads) for name, path in drafts.items()}
+        found = {name: _load_draft(path, target.threads, home) for name, path in drafts.items()}
     except BaseException as error:
         if verified:
             verified.conclude(error)
         raise
     return LoadedModels(target, found, verified)
+
+
+def _load_draft(bundle: Path, threads: int, home: Path | None) -> LoadedModel:
+    """Open a draft model; with its graph for drafting if its head is trimmed."""
+    return load_model(bundle, threads=threads, drafting=is_trimmed(Manifest.load(bundle), home))
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

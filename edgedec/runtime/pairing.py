@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.draft import Bridge, ModelDrafter, SameVocabulary, TextBridge
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -97,8 +98,14 @@ def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
     return sum(_has(target, draft, token) for token in tokens) / max(len(tokens), 1)
 
 
-def model_drafter(name: str, target: LoadedModel, draft: LoadedModel, forward: Forward) -> ModelDrafter:
-    """Make a drafter for ``target`` of ``draft``, which runs in ``forward``.
+def model_drafter(
+    name: str,
+    target: LoadedModel,
+    draft: LoadedModel,
+    forward: Forward,
+    trimmed: TrimmedHead | None = None,
+) -> ModelDrafter:
+    """Make a drafter for ``target`` of ``draft``, which runs in ``forward``, with ``trimmed`` for its head.
 
     Raises UnsupportedError if the vocabularies share too little.
     """
@@ -107,7 +114,7 @@ def model_drafter(name: str, target: LoadedModel, draft: LoadedModel, forward: F
         pairing = paired(target.tokenizer, draft.tokenizer)
         require(pairing, target.manifest.name, name)
         same = pairing.same
-    return ModelDrafter(name, forward, bridge(target, draft, same=same))
+    return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed)
 
 
 def same_tokenizer(target: LoadedModel, draft: LoadedModel) -> bool:

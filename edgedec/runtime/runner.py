@@ -15,7 +15,7 @@ from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.eviction.policies import policy_for
-from edgedec.memory.ledger import Ledger
+from edgedec.memory.ledger import SLACK, Ledger
 from edgedec.runtime.budget import kv_of, within_budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
@@ -27,6 +27,7 @@ from edgedec.runtime.pass_costs import PassCosts, known_costs
 from edgedec.runtime.prepared import prepare
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.target_drafters import check_target_drafting, target_drafters
+from edgedec.runtime.trim import trimmed_head
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ class Runner:
         draft = self.models.drafts[name]
         if name not in self._drafts:
             self._drafts[name] = draft.backend.forward(*self._draft_cache(draft))
-        return model_drafter(name, self.model, draft, self._drafts[name])
+        trimmed = trimmed_head(draft, self.model, self._around.home, self._around.notice)
+        if trimmed:
+            self.ledger.hold(trimmed, SLACK, trimmed.nbytes())
+        return model_drafter(name, self.model, draft, self._drafts[name], trimmed)
 
     def _draft_cache(self, draft: LoadedModel) -> tuple[CacheConfig, Ledger]:
         if self.budget:

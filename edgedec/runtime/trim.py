@@ -55,6 +55,11 @@ def remove_trim(manifest: Manifest, home: Path) -> None:
                 shutil.rmtree(found.path)
 
 
+def is_trimmed(manifest: Manifest, home: Path | None) -> bool:
+    """Whether there is a trimmed head for a model; whether it is a good one is seen when it is read."""
+    return any(found.kind == TRIM for found in companions(Target.of(manifest), home))
+
+
 def kept_ids(manifest: Manifest, home: Path | None) -> Keep | None:
     """Return the ids that the model's head is trimmed to when it drafts; None where it is not.
 
@@ -83,7 +88,7 @@ def trimmed_head(
         return None
     ids, saved = found
     step = draft.backend.weight_bytes / max(target.backend.weight_bytes, 1)
-    return TrimmedHead(ids, break_even(step, step * (1.0 - saved)))
+    return TrimmedHead(ids, break_even(step, step * (1.0 - saved)), saved)
 
 
 def _found(manifest: Manifest, home: Path | None) -> tuple[Keep, float] | None:

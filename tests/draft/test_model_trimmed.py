@@ -90,5 +90,17 @@ def test_what_it_sees_ahead_does_not_depend_on_the_trim() -> None:
     assert drafter(TrimmedHead(EVEN, 0.1)).ahead(text, 12) == drafter().ahead(text, 12)
 
 
+def test_bytes_read_are_fewer_while_the_head_is_trimmed() -> None:
+    read = []
+    for head in (None, TrimmedHead(EVEN, 1.0, 0.25), TrimmedHead(EVEN, 1.0, 0.75)):
+        model = MarkovForward(capacity=256)
+        model.nbytes = lambda: {"weights": 1000}  # type: ignore[method-assign]
+        small = ModelDrafter("small", model, SameVocabulary(VOCAB), head)
+        small.begin([1, 2, 3], 0)
+        small.propose(1)
+        read.append(small.bytes_read / model.passes)
+    assert read == [1000, 750, 250]
+
+
 def test_its_memory_includes_the_kept_ids() -> None:
     assert drafter(TrimmedHead(EVEN, 0.1)).nbytes() == drafter().nbytes() + EVEN.nbytes

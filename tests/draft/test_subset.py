@@ -16,7 +16,7 @@ NONE = np.empty(0, np.int64)
 class Letters:
     """A tokenizer with a token for each byte, some longer ones, and control tokens behind them."""
 
-    pieces = (b'",', b"}\n", b"```", b" the", b"cat")
+    pieces = (b'",', b"},", b"```", b" the", b"cat")
     controls = ("<end>", "<unused0>", "<|reserved_special_token_7|>")
 
     @property
@@ -58,6 +58,18 @@ def test_tiles_are_ranked_by_the_sum_of_their_counts() -> None:
     assert subset.best_tiles(counts, NONE, 2 * TILE).tolist() == list(range(2 * TILE))
     last = subset.best_tiles(counts, np.array([3 * TILE]), TILE)
     assert last.tolist() == list(range(3 * TILE, 3 * TILE + 5))
+
+
+def test_what_was_counted_often_stays_above_what_was_not_and_the_rest_is_ranked_by_id() -> None:
+    counts = np.zeros(50_000, dtype=np.int64)
+    counts[[40_000, 45_000]] = 30
+    likely = subset.expected(counts)
+    assert likely.sum() == pytest.approx(10_060)
+    kept = subset.best_ids(likely, NONE, 100).tolist()
+    assert {40_000, 45_000} <= set(kept)
+    assert set(range(98)) <= set(kept)
+    tiles = subset.best_tiles(likely, NONE, 4096).tolist()
+    assert {40_000, 45_000} <= set(tiles)
 
 
 @given(

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
+from edgedec.draft import ModelDrafter
 from edgedec.runtime.companions import new_companion
-from edgedec.runtime.loaded_model import load_model
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.loaded_model import load_model, load_models
+from edgedec.runtime.pairing import model_drafter
+from edgedec.runtime.runner import Runner
+from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.trim import IDS, SAVED, ends_of, kept_ids, remove_trim, save_trim, trimmed_head
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -87,8 +93,40 @@ def test_a_file_that_is_no_trimmed_head_is_named(
     with pytest.raises(BadFileError, match=named):
         kept_ids(manifest, tmp_path)
     said: list[str] = []
-    model = load_model(bundle, threads=1)
-    if model.backend.caps.exits:
-        assert trimmed_head(model, model, tmp_path, said.append) is None
-        assert len(said) == 1
-        assert named in said[0]
+    model = load_model(bundle, threads=1, drafting=True)
+    assert trimmed_head(model, model, tmp_path, said.append) is None
+    assert len(said) == 1
+    assert named in said[0]
+
+
+def test_a_draft_model_drafts_with_its_trimmed_head(
+    manifest: Manifest, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ModelDrafter] = []
+
+    def noted(*given: Any) -> ModelDrafter:
+        made.append(model_drafter(*given))
+        return made[-1]
+
+    monkeypatch.setattr("edgedec.runtime.runner.model_drafter", noted)
+    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 9.0)  # random weights are sure of nothing
+    monkeypatch.setattr("edgedec.draft.model._LEAST_REACH", 1e-9)
+    config = RunConfig(threads=1, context=256, draft="small")
+
+    def drafted() -> set[int]:
+        models = load_models(bundle, {"small": bundle}, 1, home=tmp_path)
+        Runner(models, config, Surroundings(home=tmp_path))
+        small = made[-1]
+        found: set[int] = set()
+        for first in range(5, 45):
+            small.begin([first, 6, 7], 0)
+            found.update(small.propose(8).tokens)
+        return found
+
+    every = drafted()
+    keep = ids_of(manifest, *sorted(every)[::2])
+    assert not every <= set(keep.tolist())
+    save_trim(manifest, tmp_path, keep, {SAVED: 0.5})
+    trimmed = drafted()
+    assert trimmed
+    assert trimmed <= set(keep.tolist())

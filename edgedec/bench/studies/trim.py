@@ -22,7 +22,7 @@ from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Keep, Rows
-from edgedec.draft.subset import TILE, Counts, best_ids, best_tiles, coverage, coverages, tiles_of
+from edgedec.draft.subset import TILE, Counts, best_ids, best_tiles, coverage, coverages, expected, tiles_of
 from edgedec.telemetry.mbsu import Mbsu, chain_efficiency, mbsu
 
 SIZES = (2048, 4096, 8192, 16384, 32768)
@@ -62,10 +62,10 @@ def subsets(counts: Counts, always: Keep, sizes: Sequence[int] = SIZES) -> list[
 
     A size that reads as much as the whole vocabulary is left out.
     """
-    found = []
+    found, likely = [], expected(counts)
     for size in sorted(sizes):
         for choose, whole in ((best_tiles, True), (best_ids, False)):
-            subset = Subset(choose(counts, always, size), whole, counts.size)
+            subset = Subset(choose(likely, always, size), whole, counts.size)
             if subset.ids.size < counts.size:
                 found.append(subset)
     return [*found, Subset(np.arange(counts.size, dtype=np.int64), True, counts.size)]
