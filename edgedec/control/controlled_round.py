@@ -46,6 +46,10 @@ class RestingRound:
         """No draft."""
         return EMPTY
 
+    @property
+    def pass_s(self) -> float:
+        return self._control.costs.plain
+
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
         """Note a plain round."""
         self._control.rested(times.passing)
@@ -82,6 +86,13 @@ class ControlledRound:
             tree, plan = self._planned()
         self._fed = tree.first(plan.nodes)
         return self._fed
+
+    @property
+    def pass_s(self) -> float:
+        control, tokens = self._control, 1 + len(self._fed)
+        if self._peeked:
+            return control.reuse.expected(control.costs, tokens, self._reused(self._peeked))
+        return control.costs.seconds(tokens)
 
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
         """Score drafters by ``committed``, observe costs, and book the round on the credit."""

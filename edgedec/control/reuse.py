@@ -29,6 +29,11 @@ class Reuse:
     def __init__(self) -> None:
         self._shares: dict[tuple[int, int], tuple[float, int]] = {}
 
+    def expected(self, costs: Costs, tokens: int, reused: int) -> float:
+        """Seconds that a pass over ``tokens`` usually takes, ``reused`` of them computed in part."""
+        share, _ = self._shares.get((tokens, reused), (1.0, 0))
+        return share * costs.seconds(tokens)
+
     def passing(self, costs: Costs, tokens: int, reused: int, seconds: float | None) -> float:
         """Seconds to charge for a pass over ``tokens``, ``reused`` of them computed in part, and learn.
 

@@ -67,6 +67,11 @@ class Round(Protocol):
         """Query drafters and return the tree to feed behind the last committed token."""
         ...
 
+    @property
+    def pass_s(self) -> float:
+        """Seconds that the pass over the draft takes by the costs known before it; 0 without costs."""
+        ...
+
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
         """Note what was committed and how long it took."""
         ...

@@ -34,6 +34,7 @@ class UncontrolledRound:
 
     resting = False
     hopeless = False
+    pass_s = 0.0
 
     def __init__(self, makes: Uncontrolled, room: int) -> None:
         self._makes = makes

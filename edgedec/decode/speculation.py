@@ -171,10 +171,10 @@ class Speculation:
 
         self._each(tell, [drafter for drafter in self._drafters if drafter.caps.hidden])
 
-    def foresee(self, tokens: int, fed: int) -> None:
-        """Add a round, which committed ``tokens`` in a pass over ``fed``, to the forecast."""
+    def foresee(self, tokens: int, pass_s: float) -> None:
+        """Add a round, which committed ``tokens`` in a pass of ``pass_s`` seconds, to the forecast."""
         if self._costs and not self._costs.level_is_old:
-            self.tally.forecast.add(tokens, self._costs.seconds(fed), self._costs.plain)
+            self.tally.forecast.add(tokens, pass_s, self._costs.plain)
 
     def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
         """Note the lesson of a round, if it has one, and the tokens it committed."""
@@ -237,7 +237,7 @@ class SpeculationRound:
         speculation.note(Lesson(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
-        speculation.foresee(len(verdict.tokens), 1 + len(self.tree))
+        speculation.foresee(len(verdict.tokens), control.pass_s)
         times = RoundTimes(seconds)
         if self._drafts:
             drafting = self._ready - self._began + speculation.now() - verified

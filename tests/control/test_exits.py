@@ -68,8 +68,15 @@ class Exit(Guesser):
         return tree
 
 
-def ratio(target: Target, shape: str, exits: Sequence[int], length: int = 2000, **machine: object) -> float:
+def ratio(target: Target, shape: str, exits: Sequence[int], **machine: object) -> float:
     """Speed over plain decoding."""
+    return ratios(target, shape, exits, **machine)[0]
+
+
+def ratios(
+    target: Target, shape: str, exits: Sequence[int], length: int = 2000, **machine: object
+) -> tuple[float, float]:
+    """Speed over plain decoding, and the one that costs predict."""
     truth = text(length)
     plain = decode(truth, Device(curve(CURVES[shape]), **machine), None)  # type: ignore[arg-type]
     device = Device(curve(CURVES[shape]), **machine)  # type: ignore[arg-type]
@@ -93,7 +100,7 @@ def ratio(target: Target, shape: str, exits: Sequence[int], length: int = 2000, 
         verdict = following(round.tree, truth[at:])
         round.settle(NO_ROWS, verdict, seconds)
         at += len(verdict.tokens)
-    return plain / device.now
+    return plain / device.now, speculation.tally.predicted_speed_up or 0.0
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])
@@ -117,6 +124,12 @@ def test_a_large_head_makes_the_last_exit_pay(shape: str) -> None:
 def test_choosing_the_exit_is_nearly_as_good_as_the_best_one_alone(target: Target) -> None:
     alone = max(ratio(target, "vnni", (exit,)) for exit in target.right)
     assert ratio(target, "vnni", tuple(target.right)) >= 0.95 * alone
+
+
+@pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])
+def test_work_that_a_query_shares_with_the_pass_is_predicted_once(target: Target) -> None:
+    measured, predicted = ratios(target, "vnni", tuple(target.right))
+    assert predicted == pytest.approx(measured, rel=0.02)
 
 
 def test_a_share_is_charged_once_it_is_known_and_tells_how_quick_the_machine_is() -> None:
