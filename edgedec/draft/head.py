@@ -65,7 +65,6 @@ class HeadDrafter(Drafter):
         self._answer: tuple[HeadRows, FloatArray] | None = None
         """The head's prediction behind ``_cached``, and its state."""
         head.ledger.hold(self, "taps", self._taps.nbytes)
-        head.rewind(0)
 
     def sampled(self, params: SamplingParams) -> None:
         """Draw as the target does from now on."""

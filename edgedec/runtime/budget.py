@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from edgedec.backends.checks import checked_capacity
 from edgedec.core.cache_config import CacheConfig, KvType
@@ -17,7 +18,7 @@ from edgedec.core.progress import Notice
 from edgedec.core.units import size
 from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, longest_pass
+from edgedec.memory.footprint import HEAD_CONTEXT, MemoryChoice, MemoryFacts, ModelMemory, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import MemoryPlan, planned, with_drawing
 from edgedec.memory.release import release_freed
@@ -26,6 +27,9 @@ from edgedec.runtime.drafting import OFF, Drafting
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.sampling import SamplingParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+
+if TYPE_CHECKING:
+    from edgedec.backends.onnx.head_forward import HeadModel
 
 UNLIMITED_BYTES = 1 << 50
 """A budget in which nothing is given up."""
@@ -49,7 +53,7 @@ class Budget:
     def drafting(self, asked: Drafting) -> Drafting:
         """Return those of the drafters asked for that fit."""
         choice = self.choice
-        names = asked.names if choice.model_drafts or not asked.models else asked.without_models()
+        names = asked.names if choice.model_drafts or not asked.with_weights else asked.without_models()
         if not choice.drafted:
             names = OFF
         return replace(asked, names=names, tokens=max(choice.drafted, 1), tables=choice.tables)
@@ -113,8 +117,9 @@ def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
     plan = planned(facts, wanted, nbytes, elastic=config.context is None)
     ledger = Ledger(plan.parts)
     held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
-    if facts.drafter and plan.choice.model_drafts:
-        held.append(ledger.under("drafter").lease("weights", facts.drafter.weights))
+    for name, part in (("drafter", facts.drafter), ("head", facts.head)):
+        if part and plan.choice.model_drafts:
+            held.append(ledger.under(name).lease("weights", part.weights))
     for lease in held:
         lease.take()
     return Budget(facts, wanted, plan, ledger, tuple(held))
@@ -140,6 +145,7 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(models.target),
         drawing=drawing_bytes(config.sampling_for(models.target.manifest.preset)),
         drafter=_model_memory(draft) if draft else None,
+        head=_head_memory(models.head) if models.head else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
         sequences=config.sequences,
         speckv=config.when_full == SPECKV,
@@ -156,7 +162,7 @@ def wanted_choice(models: LoadedModels, config: RunConfig) -> MemoryChoice:
         prompt_pass=min(LONGEST_PASS, capacity),
         drafted=drafting.tokens if drafts else 0,
         tables=drafting.most_tables if drafts else 0,
-        model_drafts=bool(models.drafts),
+        model_drafts=bool(models.drafts or models.head),
     )
 
 
@@ -179,6 +185,10 @@ def _all(models: LoadedModels) -> list[LoadedModel]:
 def _template_bytes(model: LoadedModel) -> int:
     """Return the memory of the process that renders the model's chat template; 0 if it needs none."""
     return 0 if model.template is None else model.template.process_bytes
+
+
+def _head_memory(head: HeadModel) -> ModelMemory:
+    return ModelMemory(head.facts.spec(HEAD_CONTEXT), head.weight_bytes, head.threads)
 
 
 def _model_memory(model: LoadedModel) -> ModelMemory:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter, Lookup, Recycling
@@ -24,9 +25,9 @@ DRAFTERS: dict[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recyc
 
 EXIT = "exit"
 """Drafts with the target's own first layers; "exit-12" with the first 12, always."""
-OF_TARGET = (EXIT,)
+OF_TARGET = (EXIT, HEAD)
 """Drafters that run parts of the target; ``target_drafters`` makes them."""
-_OF_TARGET = re.compile(r"exit(-[1-9][0-9]{0,3})?")
+_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,14 @@ class Drafting:
         others = {OFF, *self.chosen, *self.of_target}
         return tuple(name for name in self._listed if name not in others)
 
+    @property
+    def with_weights(self) -> bool:
+        """Whether drafters with weights of their own were chosen: draft models, or a trained head."""
+        return bool(self.models) or HEAD in self.of_target
+
     def without_models(self) -> str:
-        """``names`` but for draft models."""
-        return ",".join((*self.chosen, *self.of_target)) or OFF
+        """``names`` but for draft models and trained heads."""
+        return ",".join((*self.chosen, *(name for name in self.of_target if name != HEAD))) or OFF
 
     @property
     def _listed(self) -> tuple[str, ...]:

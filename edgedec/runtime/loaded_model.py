@@ -21,6 +21,7 @@ from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from edgedec.backends.onnx.head_forward import HeadModel
     from edgedec.core.model_spec import ModelSpec
     from edgedec.text.template import ChatTemplate
 
@@ -33,6 +34,8 @@ class LoadedModel:
     codec: Codec
     manifest: Manifest
     load_s: float = 0.0
+    bundle: Path | None = None
+    """The folder that it was opened from."""
 
     @property
     def name(self) -> str:
@@ -68,6 +71,8 @@ class LoadedModels:
     drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
     verified: Verifications | None = None
     """The verifications of their bundles, which go on; None without."""
+    head: HeadModel | None = None
+    """The trained head that drafts for the target."""
 
     def with_template(self, source: str | None) -> LoadedModels:
         """Return them with another chat template for the target, as ``RunConfig.template`` says."""
@@ -103,7 +108,7 @@ def load_model(
         )
     release_freed()
     codec = Codec(tokenizer, load_template(bundle, tokenizer, manifest), ModelId.of(manifest))
-    return LoadedModel(backend, codec, manifest, clock() - started)
+    return LoadedModel(backend, codec, manifest, clock() - started, bundle)
 
 
 def load_models(

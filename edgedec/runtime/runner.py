@@ -6,6 +6,7 @@ A plan comes first, where there is a memory budget; then the KV cache is allocat
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import CacheConfig, KvType
@@ -20,7 +21,8 @@ from edgedec.runtime.budget import kv_of, within_budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.draft_history import with_history
-from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
+from edgedec.runtime.drafting import HEAD, Drafting, can_draft, table_drafters
+from edgedec.runtime.heads import head_drafter, open_head
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import PassCosts, known_costs
@@ -42,9 +44,10 @@ class Runner:
     """
 
     def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
-        self.models = models
         self.config = config
         self._around = around or Surroundings()
+        head = open_head(models.target, config.drafting, self._around.home, self._around.notice)
+        self.models = replace(models, head=head) if head else models
         self.budget = within_budget(models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
@@ -115,6 +118,7 @@ class Runner:
         if not self._keeps_history(drafting):
             prepare(self.model, drafters, self._around.home, self.ledger, self._around.notice)
         drafters += target_drafters(drafting, self.model, self.forward)
+        drafters += self._head_drafter(drafting)
         drafters += [self._model_drafter(name) for name in drafting.models]
         costs = self._known_costs()
         return Speculation(
@@ -125,6 +129,12 @@ class Runner:
             clock=self._around.clock,
             keep=costs.keep,
         )
+
+    def _head_drafter(self, drafting: Drafting) -> list[Drafter]:
+        if self.models.head is None or HEAD not in drafting.of_target:
+            return []
+        ledger = self.ledger.under("head") if self.budget else Ledger()
+        return [head_drafter(self.models.head, self.forward, ledger)]
 
     def _model_drafter(self, name: str) -> Drafter:
         """Make a drafter of a draft model. Its KV cache is allocated at the first use of its name."""

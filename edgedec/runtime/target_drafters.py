@@ -8,7 +8,7 @@ from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, exit_name
-from edgedec.runtime.drafting import EXIT, Drafting
+from edgedec.runtime.drafting import EXIT, HEAD, Drafting
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -20,6 +20,8 @@ def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
     Nothing is raised where ``drafting`` names no drafter of the target.
     """
     for name in drafting.of_target:
+        if name == HEAD:
+            continue
         if not model.backend.caps.exits:
             raise UnsupportedError(
                 f"{model.name} cannot draft with its own layers: its bundle has no early exits",
@@ -40,7 +42,9 @@ def target_drafters(drafting: Drafting, model: LoadedModel, forward: Forward) ->
 
 
 def _exits(name: str, model: str, caps: Capabilities) -> tuple[int, ...]:
-    """Return the layer counts that a name stands for."""
+    """Return the layer counts that a name stands for; none for the trained head."""
+    if name == HEAD:
+        return ()
     if name == EXIT:
         return caps.exits
     for exit in caps.exits:
