@@ -36,6 +36,10 @@ class HeadFacts:
     """Bytes before the table in the target's weights."""
     table_tiles: int
     table_tile_bytes: int
+    fc_bytes: int
+    """Bytes of the matrix that only passes over committed tokens read."""
+    head_bytes: int
+    """Bytes of the matrix that only passes that predict read."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

@@ -118,6 +118,11 @@ class HeadDrafter(Drafter):
         lists = len(self._tokens) + len(self._cached) + len(self._waiting)
         return sum(self._head.nbytes().values()) + self._taps.nbytes + 8 * lists
 
+    @property
+    def bytes_read(self) -> int:
+        """See ``Drafter.bytes_read``."""
+        return self._head.bytes_read
+
     def _catch_up(self) -> bool:
         """Feed what waits; return whether the cache has read all but the last committed token."""
         due = len(self._tokens) - 1

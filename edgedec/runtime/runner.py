@@ -48,7 +48,7 @@ class Runner:
         self._around = around or Surroundings()
         head = open_head(models.target, config.drafting, self._around.home, self._around.notice)
         self.models = replace(models, head=head) if head else models
-        self.budget = within_budget(models, config, self._around.notice)
+        self.budget = within_budget(self.models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
         self._drafts: dict[str, Forward] = {}
@@ -120,6 +120,8 @@ class Runner:
         drafters += target_drafters(drafting, self.model, self.forward)
         drafters += self._head_drafter(drafting)
         drafters += [self._model_drafter(name) for name in drafting.models]
+        if not drafters:
+            return None
         costs = self._known_costs()
         return Speculation(
             drafters,

@@ -19,6 +19,7 @@ from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, he
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.groups import parse_quant
+from edgedec.export.model import ExportModel
 from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
@@ -55,7 +56,7 @@ def export_head(
         graph = model.to_onnx(HEAD, {"format": "edgedec-drafter"})
         writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
         writer.weights(model, source, progress)
-        sizes = asdict(_facts(weights, table))
+        sizes = asdict(_facts(weights, table, model))
         made = DrafterManifest(
             HEAD, Target.of(manifest), writer.files, {**(facts or {}), "quant": quant, **sizes}
         )
@@ -64,7 +65,7 @@ def export_head(
     return made
 
 
-def _facts(weights: HeadWeights, table: EmbeddingTable) -> HeadFacts:
+def _facts(weights: HeadWeights, table: EmbeddingTable, model: ExportModel) -> HeadFacts:
     ids = int(weights.keep.size)
     return HeadFacts(
         hidden=weights.hidden,
@@ -77,6 +78,8 @@ def _facts(weights: HeadWeights, table: EmbeddingTable) -> HeadFacts:
         table_offset=table.offset,
         table_tiles=table.tiles,
         table_tile_bytes=table.tile_bytes,
+        fc_bytes=model.weights["fc"].nbytes,
+        head_bytes=model.weights["head"].nbytes,
     )
 
 

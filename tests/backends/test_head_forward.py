@@ -188,6 +188,17 @@ def test_all_its_memory_is_leased(exact: Setting) -> None:
         exact.model().forward(32, Ledger({"scratch": 10}))
 
 
+def test_it_counts_the_bytes_that_its_passes_read(exact: Setting) -> None:
+    model = exact.model()
+    head, (tokens, taps) = model.forward(32), inputs(exact, 3)
+    head.step(tokens, taps=taps)
+    slot = 2 * 2 * 16 * 2
+    read = model.weight_bytes - model.facts.head_bytes + 3 * slot
+    assert head.bytes_read == read
+    head.step([1], states=np.ones((1, exact.weights.hidden), np.float32), rows=[0])
+    assert head.bytes_read == read + model.weight_bytes - model.facts.fc_bytes + 4 * slot
+
+
 def test_a_head_for_another_target_or_with_other_sizes_is_refused(exact: Setting, tmp_path: Path) -> None:
     facts = HeadFacts.of(DrafterManifest.load(exact.folder).facts)
     for change in ({"hidden": 32}, {"head_k": 3}, {"kv_heads": 4}, {"table_tiles": 3}):
