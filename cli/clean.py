@@ -27,6 +27,7 @@ _KINDS = {
     "records": "Remove records of checked hashes and of local models; the next start checks again.",
     "drafters": "Remove drafters that `edgedec draft` made; those shipped with EdgeDec stay.",
     "rollouts": "Remove models' replies that `edgedec draft rollouts` kept.",
+    "training": "Remove features and checkpoints that `edgedec draft train` kept.",
     "peers": "Remove models in the form of other runtimes, which bench makes again.",
 }
 

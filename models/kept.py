@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.files import TRANSIENT, storage_errors
-from edgedec.core.home import COMPANIONS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TYPED
+from edgedec.core.home import COMPANIONS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
 from edgedec.core.locks import free, held
 from edgedec.models.layout import Layout
 
@@ -43,6 +43,7 @@ KINDS = {
         Kind("records", "hashes that were checked, and paths of local models"),
         Kind("drafters", "drafters made for one model each"),
         Kind("rollouts", "models' replies that drafters are made of", text=True),
+        Kind("training", "features and checkpoints of heads in training", text=True),
         Kind("peers", "models in the form of other runtimes, for the bench"),
     )
 }
@@ -106,7 +107,7 @@ def nbytes(path: Path) -> int:
 
 _FOLDERS = (
     *("models", "downloads", "gguf", "costs", "verified", "llama.cpp", "peers"),
-    *(DRAFTS, COMPANIONS, ROLLOUTS),
+    *(DRAFTS, COMPANIONS, ROLLOUTS, TRAINING),
 )
 _Place = tuple[str, Path, tuple[Path, ...]]
 
@@ -132,8 +133,8 @@ def _places(layout: Layout) -> Iterator[_Place]:
         yield from (("records", path, ()) for path in _in(home / name))
     yield from (("records", path, ()) for path in _in(home) if path.name.startswith(layout.local_index.name))
     yield from (("drafters", path, ()) for path in _in(home / COMPANIONS))
-    for path in _in(home / ROLLOUTS):
-        yield "rollouts", path, tuple(path.glob("*.lock"))
+    for kind in (ROLLOUTS, TRAINING):
+        yield from ((kind, path, tuple(path.glob("*.lock"))) for path in _in(home / kind))
     yield from (("peers", path, tuple(path.glob("*.lock"))) for path in _in(home / "peers"))
 
 

@@ -10,6 +10,7 @@ verified/                 which files of which bundle had their hashes, and when
 local-files.json          which bundle a local GGUF was exported to
 drafters/<hash>/          drafters made for one model, by the hash of its weights
 rollouts/<hash>/          replies of a model that drafters are made of
+training/<hash>/          features and checkpoints of heads in training, with text of prompts and replies
 chat_history, drafts/     text of prompts and replies, on request; history.lock is held while they are in use
 """
 

@@ -11,6 +11,7 @@ MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
+    "train": Subcommand("edgedec.cli.draft.train", "Train a head that drafts for a model."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
 """Subcommands by name. A new one is a module and a line here."""
@@ -26,6 +27,7 @@ MAKERS = {
         "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.jsonl --greedy",
         "edgedec draft trim -m qwen2.5-coder-1.5b --plot trim.svg",
         "edgedec draft tables -m qwen2.5-coder-1.5b",
+        "edgedec draft train -m qwen2.5-coder-1.5b --minutes 60",
         "edgedec draft list",
     ),
 )

@@ -16,6 +16,8 @@ COMPANIONS = "drafters"
 """The folder of drafters that belong to a model, in the home; see ``runtime.companions``."""
 ROLLOUTS = "rollouts"
 """The folder with models' own replies to given prompts, in the home; see ``training.rollouts``."""
+TRAINING = "training"
+"""The folder with features and checkpoints of drafters in training, in the home; see ``training``."""
 HISTORY_LOCK = "history.lock"
 """The lock of both, in the home: a process that keeps them has a share of it."""
 

@@ -1,0 +1,90 @@
+"""``edgedec draft train``, on a model of random weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from edgedec.cli.draft import train
+from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.training.rollouts import RolloutStore, held_out
+from tests.cli.support import Home, assert_one_line, run
+from tests.cli.test_generate_batch import real
+from tests.fixtures.tiny_models import tiny_bundle
+
+PROMPTS = [f"Once upon a time there were {number} cats" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def prompts(home: Home, tmp_path: Path) -> Path:
+    home.path.mkdir()
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(PROMPTS), encoding="utf-8")
+    return file
+
+
+def test_without_torch_one_line_names_the_extra(
+    home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "edgedec.cli.draft.train.find_spec", lambda name: None if name == "torch" else found(name)
+    )
+    result = run(real(home), "draft", "train", "-m", str(bundle))
+    assert_one_line(result, 2, "training needs torch", "pip install 'edgedec[train]'")
+
+
+def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path) -> None:
+    result = run(real(home), "draft", "train", "-m", str(bundle), "--minutes", "1", "--steps", "5")
+    assert_one_line(result, 2, "--minutes and --steps", "leave out one")
+
+
+def test_the_command_gathers_trains_measures_exports_and_goes_on(
+    home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(train._ROLLOUTS, "max_tokens", 12)
+    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "1200")
+    arguments += ("--ids", "256", "--threads", "1", "--json")
+    result = run(real(home), *arguments, "--steps", "4")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert len(report["agreement"]) == 5
+    manifest = DrafterManifest.load(Path(report["folder"]))
+    assert manifest.facts["steps"] == 4
+    training = Path(report["training"])
+    assert "# Drafting head for" in (training / "card.md").read_text()
+    again = run(real(home), *arguments, "--steps", "3")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["facts"]["steps"] == 7
+
+
+def test_held_out_prompts_are_not_in_the_training_data(home: Home, prompts: Path, bundle: Path) -> None:
+    pytest.importorskip("torch")
+    from edgedec.training.head_training import HeadSettings, HeadTraining
+
+    arguments = ("--prompts", str(prompts), "--greedy", "--max-tokens", "8", "--context", "300")
+    assert run(real(home), "draft", "rollouts", "-m", str(bundle), *arguments).exit_code == 0
+    job = HeadTraining(bundle, home.path, HeadSettings())
+    replies = job.replies()
+    texts = {key: text for text in PROMPTS for key in [_key(text)]}
+    trained, measured = ({texts[one.key] for one in part} for part in (replies.train, replies.held_out))
+    assert trained | measured == set(PROMPTS)
+    assert not trained & measured
+    assert not any(held_out(text) for text in trained)
+    assert not {tuple(one.prompt) for one in replies.train} & {tuple(one.prompt) for one in replies.held_out}
+    assert len(list(RolloutStore(job.store.folder))) == len(PROMPTS)
+
+
+def _key(text: str) -> str:
+    from edgedec.training.rollouts import key_of
+
+    return key_of(text)
