@@ -15,7 +15,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle, steps
-from edgedec.cli.draft.rollouts import answer
+from edgedec.cli.draft.rollouts import USUAL, answer
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.rare import Command
 from edgedec.cli.services import services
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MINUTES = 30.0
 _LEAST_TOKENS = 20_000
 _TEXT_TOKENS = 1024
-_ROLLOUTS: dict[str, Any] = {"greedy": True, "seed": None, "max_tokens": 256, "batch": 8, "memory": None}
+_ROLLOUTS: dict[str, Any] = {**USUAL, "greedy": True, "seed": None, "memory": None}
 """Settings of ``edgedec draft rollouts`` for replies that are missing."""
 
 

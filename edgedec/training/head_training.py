@@ -177,8 +177,8 @@ def card(manifest: Manifest, recipe: TrainingRecipe, facts: Mapping[str, Scalar]
         "",
         f"- Weights of the model: sha256 {Target.of(manifest).sha256}",
         f"- Data: {facts['replies']} replies of the model itself, {facts['reply tokens']} tokens",
-        f"- Recipe: EAGLE-3, {recipe.depths} steps over the head's own outputs with weights {recipe.decay:g}^i; "
-        f"AdamW, peak rate {recipe.peak_rate:g}, cosine; batches of {recipe.batch_tokens} tokens",
+        f"- Recipe: EAGLE-3, {recipe.depths} steps over its own outputs, weights {recipe.decay:g}^i; AdamW"
+        f", peak rate {recipe.peak_rate:g}, cosine; batches of {recipe.batch_tokens} tokens",
         f"- Licence: {licence}",
         "",
         "| measured | value |",
