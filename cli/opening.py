@@ -65,8 +65,10 @@ def prepare_model(
     given = services(ctx)
     bundles = fetch_bundles(ctx, name, config)
 
-    def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
-        models = given.load(bundle, drafts, threads)
+    def load(
+        bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
+    ) -> LoadedModels:
+        models = given.load(bundle, drafts, threads, drafting)
         if to_chat and models.target.template is None and config.template is None:
             raise UsageError(
                 f"{models.target.name} is a base model: it continues text, and has no chat template",

@@ -92,7 +92,8 @@ def command(
         check_plot(plot)
     config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
     bundles = fetch_bundles(ctx, model, config)
-    models = services(ctx).load(bundles.target, bundles.drafts, config.threads)
+    drafting = bool(config.drafting.of_target)
+    models = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
     if batch > 1:
         check_batch(models.target, batch, config.drafting)
     budget = plan_memory(models, config)

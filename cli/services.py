@@ -16,7 +16,7 @@ from edgedec.cli import progress
 if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
     from edgedec.models import Store
-    from edgedec.runtime.loaded_model import LoadedModels
+    from edgedec.runtime.loaded_model import LoadedModels, Loader
     from edgedec.telemetry.stats import Clock
 
 
@@ -49,12 +49,15 @@ def _store() -> Store:
     return Store(notice=progress.notice, apart=True)
 
 
-def _load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
+def _load(
+    bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
+) -> LoadedModels:
     from edgedec.cli.verification import conclude_with
     from edgedec.runtime.loaded_model import load_models
 
     ctx = click.get_current_context(silent=True)
-    models = load_models(bundle, drafts, threads, home=services(ctx).store().home if ctx else None)
+    home = services(ctx).store().home if ctx else None
+    models = load_models(bundle, drafts, threads, drafting, home=home)
     if ctx and models.verified:
         conclude_with(ctx, models.verified)
     return models
@@ -96,7 +99,7 @@ class Services:
     """Each field is imported only when it is called."""
 
     store: Callable[[], Store] = _store
-    load: Callable[[Path, Mapping[str, Path], int | None], LoadedModels] = _load
+    load: Loader = _load
     export: Exporter = _export
     kernels: Callable[[], Kernels] = _kernels
     bandwidth: Callable[[int, int], float] = _bandwidth

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,16 +20,13 @@ from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import no_drafter
-from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, load_models
+from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Reply, Settings
-
-Loader = Callable[[Path, Mapping[str, Path], int | None], LoadedModels]
-"""Loads the bundles of a target and its draft models with a number of threads; see ``load_models``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,8 @@ def open(
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_models, home=store.home)
-    models = load(bundles.target, bundles.drafts, config.threads).with_template(config.template)
+    drafting = bool(config.drafting.of_target)
+    models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
     return Model(models, config, Surroundings(store.home, notice))
 
 

@@ -76,6 +76,13 @@ class DraftOptions(PeerOptions):
         return [way for way in dict.fromkeys(self.drafts or ("auto",)) if way != "off" or self.levels]
 
     @property
+    def drafts_itself(self) -> bool:
+        """Whether a way to draft runs parts of the target."""
+        from edgedec.runtime.drafting import Drafting
+
+        return any(Drafting(way).of_target for way in self.ways)
+
+    @property
     def all_levels(self) -> list[Level]:
         """No limit, then the memory levels asked for; empty without any."""
         return list(dict.fromkeys((FULL, *self.levels))) if self.levels else []
@@ -174,7 +181,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
     study, longest = _study(bundle, manifest, questions, options)
-    run = OwnRun(options.chosen_threads, inputs.home(ctx), longest, options.kv, draft_models=models)
+    run = OwnRun(
+        options.chosen_threads,
+        inputs.home(ctx),
+        longest,
+        options.kv,
+        draft_models=models,
+        drafting=options.drafts_itself,
+    )
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     conditions = _conditions(options, manifest, longest)
     journal = Journal.resume(conditions, options.save)

@@ -80,8 +80,8 @@ class ControlledRound:
             self._heard(query.name, ask(query))
         tree, plan = self._planned()
         if (costly := control.costly_query(plan, self._room, self._queried)) is not None:
-            exploring = control.records[costly.name].value <= plan.gain
-            self._trial = _Trial(costly.name, plan.gain, exploring)
+            without = control.gain_without(costly.name, plan)
+            self._trial = _Trial(costly.name, without, control.records[costly.name].value <= without)
             self._heard(costly.name, ask(costly))
             tree, plan = self._planned()
         self._fed = tree.first(plan.nodes)

@@ -139,7 +139,8 @@ class Controller:
             if name not in self.costly or name in queried or record.levels(spare) < 1:
                 continue
             hope = record.hope(self.exploration.rounds)
-            if hope > best and (record.value > plan.gain or self.exploration.allowed):
+            known = record.value > self.gain_without(name, plan)
+            if hope > best and (known or self.exploration.allowed):
                 best, chosen = hope, name
         if chosen is None:
             return None
@@ -149,6 +150,11 @@ class Controller:
         limit = min(limit, record.levels(spare))
         depth = record.depth(limit, partial(self._price, record))
         return Query(chosen, min(2 * depth, limit), min(self._price(record, depth), 1.0))
+
+    def gain_without(self, name: str, plan: FeedPlan) -> float:
+        """The gain of ``plan``, or of the query of another costly drafter than ``name`` that gains more."""
+        values = (self.records[other].value for other in self.costly if other != name)
+        return max((plan.gain, *values))
 
     def plan(self, tree: DraftTree) -> FeedPlan:
         """Choose how much of a merged draft to feed."""

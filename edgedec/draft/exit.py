@@ -5,13 +5,14 @@ E, are those of the pass that verifies, which goes on from there: nothing is com
 Elhoushi et al. 2024). With all layers and a trimmed head, only the whole head is left to the pass: that
 drafts well without any training, and pays where the head is a large part of a pass.
 
-A draft is a chain. It ends where the head is unsure (AdaEDL, Agrawal et al. 2024), and where its path is less
-probable than a further step is worth. A head's probabilities understate how often an exit is right, or
+A draft is a chain. It ends where an early head is unsure (AdaEDL, Agrawal et al. 2024), and where its path is
+less probable than a further step is worth. A head's probabilities understate how often an exit is right, or
 overstate it; so each exit measures that and states measured ones (the confidence of DEL, Zarch et al. 2025).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -19,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.forward import Forward
-from edgedec.core.rows import LAST_ROW, Keep
+from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.sampling import Occurred, SamplingParams
 
 _UNSURE_NATS = 4.0
@@ -48,27 +50,32 @@ class _Stated:
 class ExitDrafter(Drafter):
     """Drafts after the first ``exit`` layers of ``forward``, the target's own.
 
-    ``keep``: ids that the head computes, ascending; None for all. ``ends``: tokens that nothing follows.
+    ``trimmed``: ids that the head computes while the text consists of them. ``ends``: tokens that nothing
+    follows.
     """
 
     caps = DrafterCapabilities(peeks=True)
 
     def __init__(
-        self, forward: Forward, exit: int, keep: Keep | None = None, ends: Collection[int] = ()
+        self, forward: Forward, exit: int, trimmed: TrimmedHead | None = None, ends: Collection[int] = ()
     ) -> None:
         self.name = exit_name(exit)
         self._forward = forward
         self._exit = exit
-        self._keep = keep
+        self._trimmed = trimmed
         self._ends = frozenset(ends)
         self._params = SamplingParams()
-        self._last = 0
-        self._position = 0
+        self._text: list[int] = []
         self._occurred = Occurred()
         """Ids of the committed tokens, if a repetition penalty needs them."""
-        self._sure = _Sureness(_LAST_IS_RIGHT if exit == forward.caps.exits[-1] else None)
+        last = exit == forward.caps.exits[-1]
+        self._sure = _Sureness(_LAST_IS_RIGHT if last else None)
+        self._unsure_nats = math.inf if last else _UNSURE_NATS
+        """After all layers the head's doubts are the target's own."""
         self._stated: _Stated | None = None
         self._peeked = 0
+        self._layer_bytes, self._head_bytes = _read_bytes(forward, exit)
+        self._bytes_read = 0.0
 
     @property
     def peeked(self) -> int:
@@ -80,8 +87,10 @@ class ExitDrafter(Drafter):
         self._params = params
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._position = len(tokens)
-        self._last = tokens[-1] if tokens else 0
+        self._text = list(tokens)
+        if self._trimmed:
+            self._trimmed.begin()
+            self._trimmed.follow(self._text)
         self._occurred = Occurred(tokens if self._params.repetition_penalty != 1.0 else ())
         self._stated = None
 
@@ -90,35 +99,44 @@ class ExitDrafter(Drafter):
         if self._params.repetition_penalty != 1.0:
             for token in tokens:
                 self._occurred.add(token)
-        self._position += len(tokens)
-        self._last = tokens[-1]
+        self._text += tokens
+        if self._trimmed:
+            self._trimmed.follow(self._text)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         """See ``Drafter.propose``. Nothing where the cache lacks more than the last committed token."""
         self._peeked, self._stated = 0, None
-        if limit < 1 or self._forward.length != self._position - 1:
+        if limit < 1 or self._forward.length != len(self._text) - 1:
             return EMPTY
         if self._forward.peeked:  # of a draft that no pass followed
             self._forward.rewind(self._forward.length)
         tokens, raw = self._chain(limit, floor)
-        self._stated = _Stated(self._position, tokens, raw)
+        self._stated = _Stated(len(self._text), tokens, raw)
         return chain(tokens, [self._sure.of(prob) for prob in raw], self.name)
 
     def nbytes(self) -> int:
-        return 0 if self._keep is None else self._keep.nbytes
+        return 8 * len(self._text) + (self._trimmed.nbytes() if self._trimmed else 0)
+
+    @property
+    def bytes_read(self) -> int:
+        """About those of the layers and of the kept rows of the head, once per token drafted."""
+        return int(self._bytes_read)
 
     def _chain(self, limit: int, floor: float) -> tuple[list[int], list[float]]:
         """Tokens to follow the last committed one, with the head's own probabilities."""
         tokens: list[int] = []
         raw: list[float] = []
-        reach, token = 1.0, self._last
+        keep = self._trimmed.keep if self._trimmed else None
+        reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
-            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=self._keep)
+            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep)
             self._peeked += 1
-            if head.entropy[0] > _UNSURE_NATS:
+            kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size
+            self._bytes_read += self._layer_bytes + kept * self._head_bytes
+            if head.entropy[0] > self._unsure_nats:
                 break
             history = self._occurred.after(tokens)
-            found = choices(head, 0, self._params, self._position + len(tokens), history, _known)
+            found = choices(head, 0, self._params, len(self._text) + len(tokens), history, _known)
             if not found or found[0][1] <= 0.0:
                 break
             token, prob = found[0]
@@ -132,7 +150,7 @@ class ExitDrafter(Drafter):
     def _score(self, committed: Sequence[int]) -> None:
         """Compare the last draft with the tokens that came; those behind the first wrong one do not count."""
         stated, self._stated = self._stated, None
-        if stated is None or stated.position != self._position:
+        if stated is None or stated.position != len(self._text):
             return
         for token, prob, came in zip(stated.tokens, stated.probs, committed, strict=False):
             self._sure.count(prob, token == came)
@@ -160,6 +178,19 @@ class _Sureness:
         fade = 0.5 if self._seen[step] >= _MEMORY else 1.0
         self._seen[step] = fade * self._seen[step] + 1.0
         self._right[step] = fade * self._right[step] + right
+
+
+def _read_bytes(forward: Forward, exit: int) -> tuple[float, float]:
+    """Bytes of the first ``exit`` layers with their part of the KV cache, and of the head.
+
+    Weights are split by their numbers of elements, as if all took as many bytes.
+    """
+    spec, held = forward.spec, forward.nbytes()
+    heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads)
+    layer, head = spec.hidden_size * (heads + 3 * spec.ffn_size), spec.hidden_size * spec.vocab_size
+    each = (held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
+    cache = held.get("kv_cache", 0) / 2 / spec.n_layers  # half full, on average
+    return exit * (each * layer + cache), each * head
 
 
 def exit_name(exit: int) -> str:

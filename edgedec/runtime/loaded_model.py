@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgedec.backends.backend import Backend
 from edgedec.core.errors import BadFileError
@@ -85,12 +85,24 @@ class LoadedModels:
         return replace(self, target=replace(self.target, codec=replace(codec, template=template)))
 
 
-def load_model(
-    bundle: Path, *, threads: int | None = None, drafting: bool = False, clock: Clock = time.perf_counter
-) -> LoadedModel:
-    """Open an exported bundle. ``threads``: None for one per physical core. ``drafting``: as
-    for ``open_backend``.
+class Loader(Protocol):
+    """Loads the bundles of a target and its draft models; see ``load_models``."""
 
+    def __call__(
+        self, bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False, /
+    ) -> LoadedModels: ...
+
+
+def load_model(
+    bundle: Path,
+    *,
+    threads: int | None = None,
+    drafting: bool = False,
+    clock: Clock = time.perf_counter,
+) -> LoadedModel:
+    """Open an exported bundle. ``threads``: None for one per physical core.
+
+    ``drafting``: with what drafters of the model itself need, where the bundle has it.
     Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
     threads than usable cores, BackendError when the runtime refuses.
     """
@@ -112,16 +124,23 @@ def load_model(
 
 
 def load_models(
-    bundle: Path, drafts: Mapping[str, Path], threads: int | None = None, *, home: Path | None = None
+    bundle: Path,
+    drafts: Mapping[str, Path],
+    threads: int | None = None,
+    drafting: bool = False,
+    *,
+    home: Path | None = None,
 ) -> LoadedModels:
     """Open a target and its draft models, all with the same number of threads.
+
+    ``drafting``: as in ``load_model``, for the target.
 
     With ``home``, which holds records of that, files that changed are verified meanwhile and afterwards.
     Raises as ``load_model``; then BadFileError comes first for a file that fails its hash.
     """
     verified = Verifications((bundle, *drafts.values()), home) if home else None
     try:
-        target = load_model(bundle, threads=threads)
+        target = load_model(bundle, threads=threads, drafting=drafting)
         found = {name: _load_draft(path, target.threads, home) for name, path in drafts.items()}
     except BaseException as error:
         if verified:

@@ -115,9 +115,10 @@ class Runner:
         if not can_draft(self.model, drafting, self._around.notice):
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
+        home, notice = self._around.home, self._around.notice
         if not self._keeps_history(drafting):
-            prepare(self.model, drafters, self._around.home, self.ledger, self._around.notice)
-        drafters += target_drafters(drafting, self.model, self.forward)
+            prepare(self.model, drafters, home, self.ledger, notice)
+        drafters += target_drafters(drafting, self.model, self.forward, home, notice)
         drafters += self._head_drafter(drafting)
         drafters += [self._model_drafter(name) for name in drafting.models]
         if not drafters:

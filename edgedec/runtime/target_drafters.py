@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
+from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, exit_name
 from edgedec.runtime.drafting import EXIT, HEAD, Drafting
+from edgedec.runtime.trim import trimmed_head
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -31,14 +34,21 @@ def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
         _exits(name, model.name, model.backend.caps)
 
 
-def target_drafters(drafting: Drafting, model: LoadedModel, forward: Forward) -> list[Drafter]:
+def target_drafters(
+    drafting: Drafting, model: LoadedModel, forward: Forward, home: Path | None, notice: Notice
+) -> list[Drafter]:
     """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
 
     "exit" is a drafter for each exit: which of them drafts, and how far, the control over drafters measures.
+    It tries them in this order: the last one needs no training to be right.
+    All have the trimmed head that belongs to the model, in ``home`` or with the package; ``notice`` says why
+    one cannot be used.
     """
     exits = [one for name in drafting.of_target for one in _exits(name, model.name, forward.caps)]
-    ends = model.tokenizer.info.eos_ids
-    return [ExitDrafter(forward, exit, ends=ends) for exit in dict.fromkeys(exits)]
+    if not exits:
+        return []
+    trimmed, ends = trimmed_head(model, model, home, notice), model.tokenizer.info.eos_ids
+    return [ExitDrafter(forward, exit, trimmed, ends) for exit in dict.fromkeys(exits)]
 
 
 def _exits(name: str, model: str, caps: Capabilities) -> tuple[int, ...]:
@@ -46,7 +56,7 @@ def _exits(name: str, model: str, caps: Capabilities) -> tuple[int, ...]:
     if name == HEAD:
         return ()
     if name == EXIT:
-        return caps.exits
+        return caps.exits[::-1]
     for exit in caps.exits:
         if exit_name(exit) == name:
             return (exit,)

@@ -33,7 +33,9 @@ class Home:
         return bundle
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
-        def load(bundle: Path, drafts: Mapping[str, Path], threads: int | None) -> LoadedModels:
+        def load(
+            bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
+        ) -> LoadedModels:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
             return model.models

@@ -37,13 +37,17 @@ class Target:
         return self.share * exit / self.layers * (costs.seconds(tokens) - left)
 
 
-SMALL_HEAD = Target(30, 0.92, 0.01, {8: 0.06, 16: 0.15, 24: 0.46, 30: 0.97})
+SMALL_HEAD = Target(
+    30, 0.92, 0.01, {30: 0.97, 28: 0.64, 24: 0.46, 20: 0.22, 16: 0.15, 12: 0.11, 8: 0.06, 4: 0.06}
+)
 """As measured on a model of 30 layers with a small vocabulary."""
-LARGE_HEAD = Target(18, 0.4, 0.04, {6: 0.05, 12: 0.2, 18: 0.97})
-"""As a model of 18 layers with a large vocabulary."""
-GOOD_EXIT = Target(24, 0.9, 0.02, {4: 0.3, 8: 0.8, 16: 0.85, 24: 0.98})
+LARGE_HEAD = Target(
+    18, 0.35, 0.03, {18: 0.95, 16: 0.58, 14: 0.43, 11: 0.07, 9: 0.03, 7: 0.03, 4: 0.0, 2: 0.0}
+)
+"""As measured on a model of 18 layers with a large vocabulary."""
+GOOD_EXIT = Target(24, 0.9, 0.02, {24: 0.98, 16: 0.85, 8: 0.8, 4: 0.3})
 """Trained to draft after a third of its layers."""
-HOPELESS = Target(30, 0.92, 0.07, {8: 0.0, 16: 0.0, 24: 0.1, 30: 0.5})
+HOPELESS = Target(30, 0.92, 0.07, {30: 0.5, 24: 0.1, 16: 0.0, 8: 0.0})
 
 
 class Exit(Guesser):
@@ -123,7 +127,7 @@ def test_a_large_head_makes_the_last_exit_pay(shape: str) -> None:
 @pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])
 def test_choosing_the_exit_is_nearly_as_good_as_the_best_one_alone(target: Target) -> None:
     alone = max(ratio(target, "vnni", (exit,)) for exit in target.right)
-    assert ratio(target, "vnni", tuple(target.right)) >= 0.95 * alone
+    assert ratio(target, "vnni", tuple(target.right)) >= 0.97 * alone
 
 
 @pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])

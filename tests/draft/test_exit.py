@@ -21,6 +21,7 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.eviction.sliding import Sliding
 from edgedec.runtime.batch import check_batch_drafting
 from edgedec.runtime.config import RunConfig
@@ -37,7 +38,8 @@ CHEAP = {1: 0.01, 16: 0.012}
 
 
 def exits(forward: Forward, *chosen: int, keep: Keep | None = None) -> list[Drafter]:
-    return [ExitDrafter(forward, exit, keep) for exit in chosen or forward.caps.exits]
+    trimmed = None if keep is None else TrimmedHead(keep, bound=0.5)
+    return [ExitDrafter(forward, exit, trimmed) for exit in chosen or forward.caps.exits]
 
 
 def kept(seed: int, count: int) -> Keep:
@@ -188,8 +190,8 @@ def test_exit_stands_for_every_exit(tmp_path: Path) -> None:
         assert speculation is not None
         return speculation.drafters
 
-    assert drafters("exit") == ("exit-1", "exit-2", "exit-4")
-    assert drafters("lookup,exit-2,exit") == ("lookup", "exit-2", "exit-1", "exit-4")
+    assert drafters("exit") == ("exit-4", "exit-2", "exit-1")
+    assert drafters("lookup,exit-2,exit") == ("lookup", "exit-2", "exit-4", "exit-1")
     with pytest.raises(UsageError, match="no drafter exit-3") as caught:
         drafters("exit-3")
     assert caught.value.hint == "there are exit, exit-1, exit-2, exit-4"

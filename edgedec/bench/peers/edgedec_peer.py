@@ -67,7 +67,7 @@ class Peer:
         drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
         home = Path(self.run.home) if self.run.home else None
         around = Surroundings(home, self._notices.append, observe=self._records.append)
-        models = load_models(Path(model), drafts, self.run.threads)
+        models = load_models(Path(model), drafts, self.run.threads, self.run.drafting)
         facts: dict[str, Any] = {"version": __version__, "isa": models.target.isa}
         try:
             self.model = Model(models, self.run.config, around)
