@@ -22,6 +22,7 @@ from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 
 _MASK = (1 << 64) - 1
+_EXITS = (1, 2, 4)
 _TAPS = 3
 """Layers whose outputs are the hidden states; each is one number wide here."""
 
@@ -110,8 +111,8 @@ class MarkovForward(_Fake):
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
     holds the hash of its path, as a key-value cache holds state: a token kept in the wrong slot shows. Where
     tokens were evicted, it is a hash of those that stay, and of how many are missing. ``context``: positions
-    it was made for, by default as many as there are slots. After exit E of ``exits``, the last of them N, the
-    logits are those of the whole model at a share E / N of all tokens, and others elsewhere.
+    it was made for, by default as many as there are slots. It pretends to have four layers: after exit E
+    the logits are those of the whole model for a share E / 4 of all tokens, and others elsewhere.
     """
 
     def __init__(
@@ -123,7 +124,6 @@ class MarkovForward(_Fake):
         sharpness: float = 4.0,
         seed: int = 0,
         context: int | None = None,
-        exits: tuple[int, ...] = (1, 2, 4),
     ) -> None:
         caps = Capabilities(
             max_pass=max_pass,
@@ -133,7 +133,7 @@ class MarkovForward(_Fake):
             evicts=True,
             attention=True,
             hidden=_TAPS,
-            exits=exits,
+            exits=_EXITS,
         )
         super().__init__(vocab_size, capacity, caps, context)
         self._slots = [0] * capacity
@@ -268,6 +268,12 @@ class MarkovForward(_Fake):
         x ^= x >> np.uint64(32)
         unit = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return np.asarray(np.rint((2.0 * unit - 1.0) * self._sharpness * 8.0) / 8.0, dtype=np.float32)
+
+
+def without_exits(forward: MarkovForward) -> MarkovForward:
+    """Return ``forward``, which has no exits and no hidden states from now on."""
+    forward._caps = replace(forward.caps, exits=(), hidden=0)
+    return forward
 
 
 def _hidden(states: Sequence[int]) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.fake import MarkovForward
+from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.open import open_backend
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
@@ -30,7 +32,7 @@ EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gem
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
 "drafting-", the graph is that for drafting.
 """
-PEEKS = ("markov", *DRAFTING, "drafting-qwen2", "drafting-deep.gemma3", "drafting-int8-deep.llama")
+PEEKS = ("markov", "drafting-qwen2", "drafting-deep.gemma3", *DRAFTING[1:], "drafting-int8-deep.llama")
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -143,6 +145,12 @@ def decoder_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_decoder_bundle(tmp_path_factory.mktemp("decoder") / "bundle")
 
 
+@cache
+def _drafting(bundle: Path) -> OnnxModel:
+    """Its graph for drafting, opened once."""
+    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, drafting=True)
+
+
 def _make(request: pytest.FixtureRequest) -> Make:
     kind = request.param
     if kind == "markov":
@@ -164,7 +172,8 @@ def _make(request: pytest.FixtureRequest) -> Make:
     def fresh(capacity: int) -> Forward:
         if kind.startswith("shared-"):
             return shared_cache(bundle, 3, piece=128, most=160, capacity=capacity, kv=kv).forwards[1]
-        drafting = kind.startswith("drafting-")
-        return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv, drafting=drafting)
+        if kind.startswith("drafting-"):
+            return _drafting(bundle).forward(CacheConfig(capacity, kv))
+        return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv)
 
     return Make(fresh, kv=kv)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.backends.fake import MarkovForward
+from edgedec.backends.fake import MarkovForward, without_exits
 from edgedec.bench.studies.trim import STEPS, StepTimes, Subset, TrimReport, subsets, time_steps
 from edgedec.bench.studies.weights import PassWeights
 from edgedec.core.errors import UnsupportedError
@@ -115,7 +115,7 @@ def test_a_head_that_loses_more_than_it_saves_is_not_chosen() -> None:
 
 
 def test_a_model_whose_head_cannot_be_trimmed_is_refused() -> None:
-    forward = MarkovForward(exits=())
+    forward = without_exits(MarkovForward())
     with pytest.raises(UnsupportedError, match="cannot be trimmed"):
         time_steps(forward, [Subset(np.arange(24), True, 24)], repeat=1, progress=lambda *_: None)
 

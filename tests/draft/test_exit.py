@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgedec.backends.fake import MarkovForward
+from edgedec.backends.fake import MarkovForward, without_exits
 from edgedec.control import CostCurve
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.forward import Forward
@@ -199,7 +199,7 @@ def test_exit_stands_for_every_exit(tmp_path: Path) -> None:
 
 def test_a_model_without_exits_says_so(tmp_path: Path) -> None:
     codec = load_parrot(tmp_path).codec
-    model = ready_of(MarkovForward(vocab_size=codec.tokenizer.size, exits=()), codec)
+    model = ready_of(without_exits(MarkovForward(vocab_size=codec.tokenizer.size)), codec)
     with pytest.raises(UnsupportedError, match="no early exits"):
         Runner(model.models, RunConfig(draft="exit"))
 

@@ -26,7 +26,7 @@ States = dict[int, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PassShape:
     """Everything that decides the buffers of a pass; see ``Fed``."""
 
     tokens: int
@@ -72,8 +72,8 @@ class Fed:
     """Layers whose outputs to return."""
 
     @property
-    def shape(self) -> Shape:
-        return Shape(
+    def shape(self) -> PassShape:
+        return PassShape(
             len(self.tokens),
             len(self.positions),
             len(self.lengths),
@@ -96,7 +96,7 @@ class BoundPass:
         session: ort.InferenceSession,
         caches: Mapping[str, NDArray[Any]],
         spec: ModelSpec,
-        shape: Shape,
+        shape: PassShape,
         exits: Exits,
         ledger: LedgerLike,
     ) -> None:
@@ -188,7 +188,7 @@ class BoundPass:
         if fed.keep is not self._keep:
             self._keep = fed.keep
             self._bind_input(names.KEEP, np.empty(0, np.int64) if fed.keep is None else fed.keep)
-        states = {layer: self._bound_state(layer) for layer in fed.states}
+        states = self._bound_states() if fed.states else {}
         self._session.run_with_iobinding(self._binding)
         check_finite(self._logsumexp)
         head = HeadRows(
@@ -201,9 +201,14 @@ class BoundPass:
         )
         return head, states
 
-    def _bound_state(self, layer: int) -> FloatArray:
-        """A fresh array that the next run fills with the outputs of a layer."""
-        state = np.empty((self._shape.tokens_through(layer), self._hidden_size), np.float32)
-        self._ledger.hold(state, "hidden", state.nbytes)
-        self._bind_output(names.out(layer), state)
-        return state
+    def _bound_states(self) -> States:
+        """Fresh arrays, in one piece of memory, that the next run fills with the outputs of layers."""
+        counts = {layer: self._shape.tokens_through(layer) for layer in self._shape.states}
+        room = np.empty((sum(counts.values()), self._hidden_size), np.float32)
+        self._ledger.hold(room, "hidden", room.nbytes)
+        states, first = {}, 0
+        for layer, count in counts.items():
+            states[layer] = room[first : first + count]
+            self._bind_output(names.out(layer), states[layer])
+            first += count
+        return states

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.bound_pass import BoundPass, Fed, Shape, States
+from edgedec.backends.onnx.bound_pass import BoundPass, Fed, PassShape, States
 from edgedec.backends.onnx.exits import NO_EXITS, Exits
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.leasing import LedgerLike
@@ -40,7 +40,7 @@ class OnnxPasses:
     ) -> None:
         self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger
         self.exits = exits
-        self._bound: dict[Shape, BoundPass] = {}
+        self._bound: dict[PassShape, BoundPass] = {}
 
     def run(self, fed: Fed) -> HeadRows:
         """Compute a pass; keys and values go into the cache, head results into fresh arrays.
@@ -69,7 +69,7 @@ class OnnxPasses:
             self._bind(fed.shape, caches).run(fed)
         return found
 
-    def _bound_for(self, shape: Shape) -> BoundPass:
+    def _bound_for(self, shape: PassShape) -> BoundPass:
         bound = self._bound.get(shape)
         if bound is None:
             bound = self._bind(shape, self._caches)
@@ -79,5 +79,5 @@ class OnnxPasses:
                 self._bound[shape] = bound
         return bound
 
-    def _bind(self, shape: Shape, caches: Mapping[str, NDArray[Any]]) -> BoundPass:
+    def _bind(self, shape: PassShape, caches: Mapping[str, NDArray[Any]]) -> BoundPass:
         return BoundPass(self._session, caches, self._spec, shape, self.exits, self._ledger)
