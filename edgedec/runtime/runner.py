@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.home import DRAFTS
 from edgedec.core.units import size
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
@@ -21,7 +22,7 @@ from edgedec.runtime.budget import kv_of, within_budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.draft_history import with_history
-from edgedec.runtime.drafting import HEAD, Drafting, can_draft, table_drafters
+from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
 from edgedec.runtime.heads import head_drafter, open_head
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter

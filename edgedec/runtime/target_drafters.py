@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, exit_name
-from edgedec.runtime.drafting import EXIT, HEAD, Drafting
+from edgedec.runtime.drafting import EXIT, Drafting
 from edgedec.runtime.trim import trimmed_head
 
 if TYPE_CHECKING:
