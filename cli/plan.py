@@ -86,14 +86,18 @@ def command(
     from edgedec.bench.plots.figure import check_plot
     from edgedec.runtime.batch import check_batch
     from edgedec.runtime.budget import plan_memory
+    from edgedec.runtime.heads import with_head, with_installed_head
     from edgedec.runtime.speeds import PredictedSpeeds
 
     if plot:
         check_plot(plot)
     config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
     bundles = fetch_bundles(ctx, model, config)
+    home = services(ctx).store().home
+    config = with_installed_head(config, bundles.target, home)
     drafting = bool(config.drafting.of_target)
-    models = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
+    loaded = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
+    models = with_head(loaded, config.drafting, home, notice)
     if batch > 1:
         check_batch(models.target, batch, config.drafting)
     budget = plan_memory(models, config)

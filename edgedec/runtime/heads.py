@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest
+from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
 from edgedec.core.head_facts import TAPS, HeadFacts
+from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Notice
 from edgedec.memory.footprint import HEAD_CONTEXT
-from edgedec.runtime.companions import companion
+from edgedec.runtime.companions import companion, companions
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import AUTO, Drafting
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadModel
     from edgedec.core.forward import Forward
     from edgedec.draft.head import HeadDrafter
     from edgedec.memory.ledger import Ledger
-    from edgedec.runtime.drafting import Drafting
-    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 
 
-def open_head(model: LoadedModel, drafting: Drafting, home: Path | None, notice: Notice) -> HeadModel | None:
-    """Open the head of ``model``, if ``drafting`` names it.
+def with_installed_head(config: RunConfig, bundle: Path, home: Path | None) -> RunConfig:
+    """Return ``config`` with the head that belongs to the model at ``bundle``, where "auto" can have one.
+
+    Conversations in a batch draft without it. A bundle that cannot be read has none: loading it says why.
+    """
+    if AUTO not in config.draft.split(",") or HEAD in config.drafting.of_target or config.conversations:
+        return config
+    try:
+        manifest = Manifest.load(bundle)
+    except EdgeDecError:
+        return config
+    if DRAFTING not in manifest.files:
+        return config
+    found = any(one.kind == HEAD for one in companions(Target.of(manifest), home))
+    return replace(config, draft=f"{config.draft},{HEAD}") if found else config
+
+
+def with_head(models: LoadedModels, drafting: Drafting, home: Path | None, notice: Notice) -> LoadedModels:
+    """Return ``models`` with the head of the target opened, if ``drafting`` names it.
 
     One that cannot be used is left out, and ``notice`` says why. Raises NotFoundError where there is none.
     """
+    model = models.target
     if HEAD not in drafting.of_target:
-        return None
+        return models
     try:
         folder = companion(model.manifest, HEAD, home)
         if folder and model.bundle:
-            return _opened(folder, model.bundle, model)
+            return replace(models, head=_opened(folder, model.bundle, model))
     except EdgeDecError as error:
         notice(f"{model.name} runs without its trained head: {error.message}")
-        return None
+        return models
     raise NotFoundError(f"{model.name} has no trained head", hint="train one, or use other drafters")
 
 

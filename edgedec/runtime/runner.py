@@ -6,7 +6,6 @@ A plan comes first, where there is a memory budget; then the KV cache is allocat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import CacheConfig, KvType
@@ -23,7 +22,7 @@ from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.draft_history import with_history
 from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
-from edgedec.runtime.heads import head_drafter, open_head
+from edgedec.runtime.heads import head_drafter, with_head
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import PassCosts, known_costs
@@ -47,8 +46,7 @@ class Runner:
     def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
         self.config = config
         self._around = around or Surroundings()
-        head = open_head(models.target, config.drafting, self._around.home, self._around.notice)
-        self.models = replace(models, head=head) if head else models
+        self.models = with_head(models, config.drafting, self._around.home, self._around.notice)
         self.budget = within_budget(self.models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
