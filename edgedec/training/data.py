@@ -43,4 +43,4 @@ class TrainingData:
 
     def batch(self, indices: Sequence[int]) -> TextBatch:
         """Return the batch of these training texts."""
-        return batch_of([self.train[index] for index in indices], self.vocabulary)
+        return batch_of([self.train[index].end_of_prompt() for index in indices], self.vocabulary)

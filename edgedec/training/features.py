@@ -28,6 +28,8 @@ SHARD_ROLLOUTS = 32
 LONGEST_TOKENS = 1024
 """Tokens of prompt and reply that are used; the rest of longer ones is not."""
 DEFAULT_CACHE_BYTES = 4_000_000_000
+CONTEXT_TOKENS = 128
+"""Tokens before the last one of a prompt that training sees; each costs as much as one of a reply."""
 _PIECE_TOKENS = 128
 _OPEN_SHARDS = 64
 _LARGEST_F16 = 65504.0
@@ -63,6 +65,11 @@ class Features:
     def first(self) -> int:
         return len(self.tokens) - len(self.ids)
 
+    def end_of_prompt(self) -> Features:
+        """Return the same without the tokens further than ``CONTEXT_TOKENS`` before the taught ones."""
+        cut = max(self.first - CONTEXT_TOKENS, 0)
+        return Features(self.tokens[cut:], self.hidden[cut:], self.ids, self.logp)
+
 
 def bytes_a_token(width: int) -> int:
     """Return the bytes on disk of one token with hidden states of ``width`` elements."""
@@ -70,8 +77,14 @@ def bytes_a_token(width: int) -> int:
 
 
 def used_tokens(text: TextLike) -> list[int]:
-    """Return the tokens of a rollout that training uses."""
+    """Return the tokens of a rollout that the target reads."""
     return [*text.prompt, *text.reply][:LONGEST_TOKENS]
+
+
+def trained_length(text: TextLike) -> int:
+    """Return how many of them training uses; see ``Features.end_of_prompt``."""
+    used = len(used_tokens(text))
+    return used - max(min(len(text.prompt), used) - 1 - CONTEXT_TOKENS, 0)
 
 
 class Teacher:

@@ -20,7 +20,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.draft.subset import Spelling, always_kept, best_ids, counted, coverage
 from edgedec.training.batch import KeptIds
 from edgedec.training.data import TrainingData
-from edgedec.training.features import FeatureCache, Teacher, used_tokens
+from edgedec.training.features import FeatureCache, Teacher, trained_length
 from edgedec.training.initial import initial_head
 from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
 from edgedec.training.target_weights import KnownRows, TargetWeights
@@ -121,7 +121,7 @@ class HeadTraining:
             left -= cache.fill(progress)
             parts.append(cache)
         weights = TargetWeights(self._bundle, self.manifest)
-        lengths = [len(used_tokens(one)) for one in replies.train]
+        lengths = [trained_length(one) for one in replies.train]
         vocabulary = KeptIds(keep, self.manifest.spec.vocab_size)
         rows = weights.head.gather(keep)
         return TrainingData(parts[1], lengths, parts[0], vocabulary, KnownRows(weights.embedding), rows)

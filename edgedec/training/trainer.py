@@ -141,7 +141,7 @@ class Trainer:
         """Return how chains of the head agree with the target on held-out replies."""
         found = no_agreement(depths)
         for index in range(len(self._data.held_out)):
-            text = self._data.held_out[index]
+            text = self._data.held_out[index].end_of_prompt()
             found += agreement(self._hits(text, depths))
         return found
 

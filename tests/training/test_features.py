@@ -13,7 +13,7 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.training import features
-from edgedec.training.features import FeatureCache, Features, Teacher, bytes_a_token
+from edgedec.training.features import FeatureCache, Features, Teacher, bytes_a_token, trained_length
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,18 @@ def test_a_damaged_shard_is_computed_again(tmp_path: Path, name: str) -> None:
     cache.fill()
     assert teacher.computed == 10
     assert equal(cache[3], Counting()(given[3]))
+
+
+def test_training_sees_the_reply_and_the_end_of_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "CONTEXT_TOKENS", 8)
+    for text in (Text(range(20), [5, 3, 8]), Text(range(6), [5, 3, 8]), Text([], [5, 3]), Text([1], [2])):
+        whole = Teacher(MarkovForward()).features(text)
+        found = whole.end_of_prompt()
+        assert len(found.tokens) == trained_length(text)
+        assert found.tokens.tolist() == [*text.prompt, *text.reply][-len(found.tokens) :]
+        assert found.first == min(whole.first, 8)
+        np.testing.assert_array_equal(found.hidden[-2:], whole.hidden[-2:])
+        np.testing.assert_array_equal(found.ids, whole.ids)
 
 
 def test_long_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
