@@ -94,6 +94,11 @@ EXAMPLES = (
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
     Example(
         guide("drafting"),
+        "draft trim",
+        left_out="takes minutes to hours; tests/cli/test_draft_trim.py runs it with a tiny model",
+    ),
+    Example(
+        guide("drafting"),
         "draft tables",
         left_out="takes minutes to hours; tests/cli/test_draft.py runs it with a tiny model",
     ),

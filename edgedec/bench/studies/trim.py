@@ -30,8 +30,10 @@ STEPS = 4
 ACCEPTANCE = 0.7
 _RESIDENT = 64
 LEAST_COVERAGE = 0.95
-"""Of held-out tokens. Texts differ more from each other than replies to prompts of one file do, and drafters
-with more layers behind the head lose more by a token that is missing.
+"""Share of held-out tokens that a head must cover to be chosen.
+
+Texts differ more from each other than replies to prompts of one file do, and drafters with more layers lose
+more by a token that is missing.
 """
 _WORTH = 0.01
 """A larger head has to gain this share of the tokens per second: timings differ by as much."""
@@ -79,8 +81,8 @@ def subsets(counts: Counts, always: Keep, sizes: Sequence[int] = SIZES) -> list[
 class StepTimes:
     """Times in s: of a pass over one token with each subset, and of one that verifies a chain.
 
-    That of the last subset is a median. The others follow from the median ratio to its pass in the same round,
-    so that other load slows all alike.
+    That of the last subset is a median. The others follow from the median ratio to its pass in the same
+    round, so that other load slows all alike.
     """
 
     steps: Sequence[float]
@@ -217,8 +219,8 @@ class TrimReport:
             return f"{chosen.subset.ids.size:,} ids, as asked"
         if chosen.subset.full:
             return (
-                f"the full head: no trimmed one covers {LEAST_COVERAGE:.0%} of held-out tokens and saves more "
-                "time than it loses drafts"
+                f"the full head: no trimmed one covers {LEAST_COVERAGE:.0%} of held-out tokens and saves "
+                "more time than it loses drafts"
             )
         kind = "in whole tiles" if chosen.subset.whole else "one by one"
         return (
