@@ -44,7 +44,9 @@ class RunConfig:
     memory: int | str | MemoryRule | None = None
     """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
     draft: str = AUTO
-    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", and draft models by name or path."""
+    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", and draft models by name or
+    path.
+    """
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""
     history: bool = False
