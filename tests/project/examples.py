@@ -92,6 +92,7 @@ EXAMPLES = (
     Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
     Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
+    Example(guide("drafting"), "--draft auto,exit", models=("gemma3-270m",)),
     Example(
         guide("drafting"),
         "draft trim",
