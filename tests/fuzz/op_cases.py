@@ -54,6 +54,8 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=4, kv_heads=2, looked=(2, 2, 25)),
         _attention(heads=26, kv_heads=1, row=9, looked=(2, 1, 26)),
         _attention(heads=4, kv_heads=2, length=(5, 1, 2, 4, 3, 0, 2, 1, 4, 0)),
+        _attention(heads=4, kv_heads=2, computed=2),
+        _attention(heads=2, kv_heads=1, row=9, computed=1, window=3, ring=1, capacity=7),
         _attention(heads=4, kv_heads=2, window=3, ring=1, capacity=7),
         _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8),
     ]
@@ -70,11 +72,12 @@ def _attention(
     length: tuple[float, ...] = (20,),
     capacity: int = 25,
     looked: tuple[int, ...] = (),
+    computed: int = 5,
     **more: float,
 ) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
     inputs: list[Tensor | None] = [
-        tensor("f32", 5, (heads + 2 * kv_heads) * 16),
+        tensor("f32", computed, (heads + 2 * kv_heads) * 16),
         tensor("f32", 5, 16),
         tensor("i64", 5, values=[-1, 0, 1, 1, 3] if len(length) == 1 else [-1]),
         tensor("i64", len(length), values=list(length)),
