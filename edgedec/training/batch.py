@@ -43,6 +43,9 @@ class TextBatch:
     taught: NDArray[np.bool_]
     """[B, T]: rows of the reply whose best token is kept."""
 
+    first: int
+    """The first row of which any text needs an output: that of the last token of a prompt."""
+
     @property
     def size(self) -> int:
         """Tokens with padding."""
@@ -58,6 +61,7 @@ def batch_of(texts: Sequence[Features], vocabulary: KeptIds) -> TextBatch:
         np.zeros((count, longest, BEST), dtype=np.int64),
         np.zeros((count, longest, BEST), dtype=np.float32),
         np.zeros((count, longest), dtype=np.bool_),
+        min(text.first for text in texts),
     )
     for row, text in enumerate(texts):
         end, first = len(text.tokens), text.first

@@ -41,22 +41,25 @@ class DraftHead(nn.Module):
         arrays = {name: value.detach().cpu().numpy().copy() for name, value in self.named_parameters()}
         return HeadWeights(**self.facts, **arrays)
 
-    def unrolled(self, embedded: Tensor, taps: Tensor, steps: int) -> Iterator[Tensor]:
-        """Yield the outputs [B, T, d] of each of ``steps`` steps; see ``training.unrolling`` for the rows.
+    def unrolled(self, embedded: Tensor, taps: Tensor, steps: int, first: int = 0) -> Iterator[Tensor]:
+        """Yield the outputs [B, T - first, d] of each step for the rows from ``first`` on.
 
         ``embedded`` [B, T, d] are the embeddings of the tokens, ``taps`` [B, T, 3 d] their hidden states.
+        Rows before ``first`` are only attended to. See ``training.unrolling`` for rows and steps.
         """
-        count = embedded.shape[1]
-        state = functional.linear(taps, self.fc)
+        state, start = functional.linear(taps, self.fc), 0
         keys: list[Tensor] = []
         values: list[Tensor] = []
         for step in range(steps):
-            ahead = functional.pad(embedded[:, 1 + step :], (0, 0, 0, min(1 + step, count)))
+            count = state.shape[1]
+            ahead = functional.pad(embedded[:, 1 + step + start :], (0, 0, 0, min(1 + step, count)))
             x = torch.cat([self._norm(ahead, self.norm_embed), self._norm(state, self.norm_state)], dim=-1)
-            cos, sin = self._angles(count, step, x)
-            queries = _turned(self._heads(x, self.attn_q), cos, sin)
+            cos, sin = self._angles(count, start + step, x)
             keys.append(_turned(self._heads(x, self.attn_k), cos, sin))
             values.append(self._heads(x, self.attn_v))
+            asked = slice(first - start, None)
+            queries = _turned(self._heads(x[:, asked], self.attn_q), cos[asked], sin[asked])
+            state, start = state[:, asked], first
             state = state + functional.linear(self._attend(queries, keys, values), self.attn_output)
             n = self._norm(state, self.ffn_norm)
             gated = functional.silu(functional.linear(n, self.ffn_gate)) * functional.linear(n, self.ffn_up)
@@ -82,11 +85,15 @@ class DraftHead(nn.Module):
         return cos[:, None].to(like.device), sin[:, None].to(like.device)
 
     def _attend(self, queries: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-        """Attend to step 0 of the rows up to each one's own, and to its own later steps."""
-        count, dim = queries.shape[1], queries.shape[-1]
+        """Attend to step 0 of the rows up to each one's own, and to its own later steps.
+
+        Queries are of the last rows, as later steps are.
+        """
+        count, dim = keys[0].shape[1], queries.shape[-1]
         q = queries.unflatten(2, (self.facts["kv_heads"], -1)) * dim**-0.5
         scores = torch.einsum("btgsd,bugd->bgstu", q, keys[0])
-        scores = scores.masked_fill(~torch.from_numpy(visible(count)).to(q.device), float("-inf"))
+        sees = torch.from_numpy(visible(count)[count - q.shape[1] :]).to(q.device)
+        scores = scores.masked_fill(~sees, float("-inf"))
         own = [torch.einsum("btgsd,btgd->bgst", q, key)[..., None] for key in keys[1:]]
         shares = torch.cat([scores, *own], dim=-1).float().softmax(dim=-1).to(values[0].dtype)
         out = torch.einsum("bgstu,bugd->btgsd", shares[..., :count], values[0])

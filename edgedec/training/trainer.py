@@ -184,11 +184,13 @@ class Trainer:
         total = torch.zeros((), device=self._device)
         losses, right = [], []
         with self._autocast():
-            for step, outputs in enumerate(self._outputs(batch.tokens, batch.hidden, self.recipe.depths)):
-                rows = taught[:, 1 + step :]
+            first = batch.first
+            for step, outputs in enumerate(self._outputs(batch, self.recipe.depths, first)):
+                answers = slice(first + 1 + step, None)
+                rows = taught[:, answers]
                 asked = self._head.normed(outputs[:, : rows.shape[1]][rows])
-                at = places[:, 1 + step :][rows]
-                loss, guesses = cross_entropy(asked, self._matrix(), at, probs[:, 1 + step :][rows])
+                at = places[:, answers][rows]
+                loss, guesses = cross_entropy(asked, self._matrix(), at, probs[:, answers][rows])
                 loss = loss / max(len(asked), 1)
                 total = total + self.recipe.decay**step * loss
                 losses.append(float(loss.detach()))
@@ -199,10 +201,10 @@ class Trainer:
         self._optimizer.step()
         return {"loss": losses, "right": right, "rate": learning_rate, "tokens": batch.size}
 
-    def _outputs(self, tokens: Any, hidden: Any, depths: int) -> Any:
-        embedded = torch.from_numpy(self._data.embedding.gather(tokens)).to(self._device)
-        taps = torch.from_numpy(np.asarray(hidden)).to(self._device).float()
-        return self._head.unrolled(embedded, taps, depths)
+    def _outputs(self, batch: TextBatch, depths: int, first: int) -> Any:
+        embedded = torch.from_numpy(self._data.embedding.gather(batch.tokens)).to(self._device)
+        taps = torch.from_numpy(batch.hidden).to(self._device).float()
+        return self._head.unrolled(embedded, taps, depths, first)
 
     def _hits(self, text: Features, depths: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return bool[rows, depths] for the rows of the reply whose guesses are all within it."""
@@ -211,10 +213,9 @@ class Trainer:
         found = np.zeros((len(rows), depths), dtype=np.bool_)
         if not rows:
             return found
-        part = slice(rows.start, rows.stop)
         with torch.no_grad(), self._autocast():
-            for step, outputs in enumerate(self._outputs(batch.tokens, batch.hidden, depths)):
-                normed = self._head.normed(outputs[0, part])
+            for step, outputs in enumerate(self._outputs(batch, depths, rows.start)):
+                normed = self._head.normed(outputs[0, : len(rows)])
                 logits = normed.to(self._matrix().dtype) @ self._matrix().T
                 said = self._data.vocabulary.keep[logits.argmax(dim=1).cpu().numpy()]
                 found[:, step] = said == batch.tokens[0, rows.start + 2 + step : rows.stop + 2 + step]

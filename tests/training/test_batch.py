@@ -41,3 +41,4 @@ def test_rows_whose_best_token_is_not_kept_are_masked_and_so_are_prompts_and_pad
     assert batch.hidden[1, :2].tolist() == [[2.0] * 6] * 2
     assert not batch.hidden[1, 2:].any()
     assert batch.size == 8
+    assert batch.first == 1

@@ -113,6 +113,16 @@ def test_a_chain_does_not_depend_on_padding_behind_it(texts: tuple[np.ndarray, n
         np.testing.assert_allclose(short, long, atol=1e-6)
 
 
+def test_rows_that_are_only_attended_to_change_nothing(texts: tuple[np.ndarray, np.ndarray]) -> None:
+    from edgedec.training.head_model import DraftHead
+
+    given = [torch.from_numpy(part[None]) for part in texts]
+    head = DraftHead(random_head(), np.zeros((len(KEEP), D), dtype=np.float32))
+    with torch.no_grad():
+        for all_rows, last in zip(head.unrolled(*given, STEPS), head.unrolled(*given, STEPS, 5), strict=True):
+            np.testing.assert_allclose(all_rows[:, 5:].numpy(), last.numpy(), atol=1e-6)
+
+
 def test_outputs_of_steps_differ() -> None:
     from edgedec.training.head_model import DraftHead
 
