@@ -32,6 +32,7 @@ TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=
 # Folders of the checkout that a source distribution has, and the only compiled file that a wheel has.
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
+DRAFTERS = "edgedec/models/drafters/"
 LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -120,9 +121,9 @@ def faults_of_wheel(wheel: Path) -> list[str]:
 
 
 def unwanted(name: str) -> bool:
-    """Say whether a wheel should not have this file or folder: all but the sources and the one library."""
+    """Say whether a wheel should not have this file: all but sources, the one library and drafters."""
     return not name.startswith("edgedec/") or (
-        name != LIBRARY and not name.endswith((".py", "/py.typed", "/"))
+        name != LIBRARY and not name.endswith((".py", "/py.typed", "/")) and not name.startswith(DRAFTERS)
     )
 
 

@@ -123,7 +123,9 @@ def test_a_wheel_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_whole_wheel_is_taken(tmp_path: Path) -> None:
-    assert wheels.faults_of_wheel(a_wheel(tmp_path, [wheels.LIBRARY, LICENCE, "edgedec/kernels/"])) == []
+    drafter = f"{wheels.DRAFTERS}0123456789abcdef/tables/recycling.table"
+    whole = [wheels.LIBRARY, LICENCE, "edgedec/kernels/", drafter]
+    assert wheels.faults_of_wheel(a_wheel(tmp_path, whole)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""Drafters that are shipped with the package: whole, found by their models, small, and with a licence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgedec.core.drafter_manifest import TABLES, DrafterManifest
+from edgedec.draft import Recycling
+from edgedec.runtime.companions import companions
+from edgedec.runtime.prepared import MOST_BYTES, SUFFIX
+from tests.conftest import ROOT
+
+MOST_IN_ALL_BYTES = 40_000_000
+SHIPPED = sorted(ROOT.glob("models/drafters/*/*"))
+
+
+def names(folders: list[Path]) -> list[str]:
+    return [f"{folder.parent.name}-{folder.name}" for folder in folders]
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=names(SHIPPED))
+def test_a_shipped_drafter_is_whole_and_found_by_its_model(folder: Path) -> None:
+    manifest = DrafterManifest.load(folder)
+    assert folder.name == manifest.kind
+    assert folder.parent.name == manifest.target.short_hash
+    assert manifest.facts["licence"]
+    (found,) = (one for one in companions(manifest.target, None) if one.kind == manifest.kind)
+    assert found.shipped
+    assert found.checked(manifest.target) == manifest
+
+
+@pytest.mark.parametrize("folder", [one for one in SHIPPED if one.name == TABLES])
+def test_shipped_tables_can_be_restored(folder: Path) -> None:
+    manifest = DrafterManifest.load(folder)
+    assert manifest.total_bytes <= MOST_BYTES
+    table = (folder / f"{Recycling.name}{SUFFIX}").read_bytes()
+    Recycling.within(Recycling.useful_bytes).restore(table, manifest.target.vocab_size)
+
+
+def test_all_of_them_are_small() -> None:
+    assert sum(DrafterManifest.load(one).total_bytes for one in SHIPPED) <= MOST_IN_ALL_BYTES
+
+
+def test_there_is_one_for_the_default_model() -> None:
+    assert "smollm2-135m" in {DrafterManifest.load(one).target.name for one in SHIPPED}
