@@ -8,6 +8,7 @@ drafts well without any training, and pays where the head is a large part of a p
 A draft is a chain. It ends where an early head is unsure (AdaEDL, Agrawal et al. 2024), and where its path is
 less probable than a further step is worth. A head's probabilities understate how often an exit is right, or
 overstate it; so each exit measures that and states measured ones (the confidence of DEL, Zarch et al. 2025).
+An early exit errs in the same way again and again, so its head is corrected (``adapted``).
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.forward import Forward
-from edgedec.core.rows import LAST_ROW
+from edgedec.core.rows import LAST_ROW, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree, chain
+from edgedec.draft.adapted import Adapted
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.trimmed import TrimmedHead
+from edgedec.memory.ledger import SLACK
 from edgedec.sampling import Occurred, SamplingParams
 
 _UNSURE_NATS = 4.0
@@ -40,11 +43,15 @@ _LAST_IS_RIGHT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """A draft, and the head's own probabilities of its tokens; it followed ``position`` committed tokens."""
+    """A draft, and the head's own probabilities of its tokens; it followed ``position`` committed tokens.
+
+    ``rows``: the head's answers, one for each token, and perhaps one to the last of them.
+    """
 
     position: int
     tokens: list[int]
     probs: list[float]
+    rows: list[HeadRows]
 
 
 class ExitDrafter(Drafter):
@@ -72,6 +79,9 @@ class ExitDrafter(Drafter):
         self._sure = _Sureness(_LAST_IS_RIGHT if last else None)
         self._unsure_nats = math.inf if last else _UNSURE_NATS
         """After all layers the head's doubts are the target's own."""
+        self._adapted = None if last else Adapted()
+        if self._adapted:
+            forward.ledger.hold(self, SLACK, self._adapted.nbytes())
         self._stated: _Stated | None = None
         self._peeked = 0
         self._layer_bytes, self._head_bytes = _read_bytes(forward, exit)
@@ -110,31 +120,34 @@ class ExitDrafter(Drafter):
             return EMPTY
         if self._forward.peeked:  # of a draft that no pass followed
             self._forward.rewind(self._forward.length)
-        tokens, raw = self._chain(limit, floor)
-        self._stated = _Stated(len(self._text), tokens, raw)
-        return chain(tokens, [self._sure.of(prob) for prob in raw], self.name)
+        self._stated = made = self._chain(limit, floor)
+        return chain(made.tokens, [self._sure.of(prob) for prob in made.probs], self.name)
 
     def nbytes(self) -> int:
-        return 8 * len(self._text) + (self._trimmed.nbytes() if self._trimmed else 0)
+        parts = (part.nbytes() for part in (self._trimmed, self._adapted) if part)
+        return 8 * len(self._text) + sum(parts)
 
     @property
     def bytes_read(self) -> int:
         """About those of the layers and of the kept rows of the head, once per token drafted."""
         return int(self._bytes_read)
 
-    def _chain(self, limit: int, floor: float) -> tuple[list[int], list[float]]:
-        """Tokens to follow the last committed one, with the head's own probabilities."""
+    def _chain(self, limit: int, floor: float) -> _Stated:
+        """Tokens to follow the last committed one."""
         tokens: list[int] = []
         raw: list[float] = []
+        rows: list[HeadRows] = []
         keep = self._trimmed.keep if self._trimmed else None
         reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
             head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep)
             self._peeked += 1
+            rows.append(head)
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size
             self._bytes_read += self._layer_bytes + kept * self._head_bytes
             if head.entropy[0] > self._unsure_nats:
                 break
+            head = self._adapted.corrected(head) if self._adapted else head
             history = self._occurred.after(tokens)
             found = choices(head, 0, self._params, len(self._text) + len(tokens), history, _known)
             if not found or found[0][1] <= 0.0:
@@ -145,16 +158,20 @@ class ExitDrafter(Drafter):
             reach *= self._sure.of(prob)
             if reach < floor:
                 break
-        return tokens, raw
+        return _Stated(len(self._text), tokens, raw, rows)
 
     def _score(self, committed: Sequence[int]) -> None:
         """Compare the last draft with the tokens that came; those behind the first wrong one do not count."""
         stated, self._stated = self._stated, None
         if stated is None or stated.position != len(self._text):
             return
-        for token, prob, came in zip(stated.tokens, stated.probs, committed, strict=False):
-            self._sure.count(prob, token == came)
-            if token != came:
+        for depth, (row, came) in enumerate(zip(stated.rows, committed, strict=False)):
+            if self._adapted:
+                self._adapted.learn(row, 0, came)
+            if depth == len(stated.tokens):
+                return
+            self._sure.count(stated.probs[depth], stated.tokens[depth] == came)
+            if stated.tokens[depth] != came:
                 return
 
 
