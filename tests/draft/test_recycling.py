@@ -160,6 +160,25 @@ def test_what_was_saved_is_known_again() -> None:
     assert set(after(other.propose(1))) == {2}
 
 
+@pytest.mark.parametrize("memory", [1 << 13, 1 << 10, 32])
+def test_a_smaller_table_takes_the_surest_answers_of_a_larger_one(memory: int) -> None:
+    large, small, empty = (Recycling(memory=size) for size in (1 << 14, memory, memory))
+    for token in range(10, 400):
+        large.begin([token], 1)
+        large.learn(DraftTree(), answers({token + 1: 0.9 if token % 10 == 0 else 0.3}))
+        large.commit([])
+    small.restore(large.saved(), 500)
+    assert len(small.saved()) == len(empty.saved())
+    sure = unsure = 0
+    for token in range(10, 400):
+        small.begin([token], 1)
+        first = small.propose(1).tokens
+        assert first in ((), (token + 1,))
+        sure, unsure = sure + (bool(first) and token % 10 == 0), unsure + (bool(first) and token % 10 != 0)
+    assert 1 <= sure + unsure <= memory // 32
+    assert sure / 39 > unsure / 351
+
+
 @pytest.mark.parametrize("change", ["shorter", "longer", "other size", "vocabulary", "level"])
 def test_what_another_saved_is_refused(change: str) -> None:
     drafter = taught([1], ({2: 0.9}, 2), ({1: 0.9}, 1))

@@ -13,10 +13,11 @@ from edgedec.api import Model
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.home import DRAFTS
 from edgedec.draft import Recycling
+from edgedec.memory.ledger import Ledger
 from edgedec.runtime.companions import new_companion
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.prepared import MOST_BYTES
+from edgedec.runtime.prepared import MOST_BYTES, prepare
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 from edgedec.training.rollouts import Rollout, key_of
@@ -117,6 +118,20 @@ def test_they_take_no_memory_of_their_own(bundle: Path, tmp_path: Path) -> None:
         assert first_draft(model, alone)[0] == alone.reply[0]
         assert model.budget is not None
         assert model.budget.ledger.most()["tables"] == before
+
+
+def test_a_budget_with_smaller_tables_takes_the_best_of_them(bundle: Path, tmp_path: Path) -> None:
+    with opened(bundle, None, draft="off") as plain:
+        alone = said(plain)
+    prepared(bundle, tmp_path, alone)
+    told = Told()
+    with opened(bundle, tmp_path, told) as model:
+        loaded = model.loaded
+        small = Recycling.within(Recycling.useful_bytes // 3)
+        prepare(loaded, [small], tmp_path, Ledger(), told)
+    small.begin(alone.prompt, 0)
+    assert small.propose(1).tokens == (alone.reply[0],)
+    assert told == []
 
 
 def test_what_this_user_s_history_knows_comes_before_them(bundle: Path, tmp_path: Path) -> None:
