@@ -122,7 +122,8 @@ class Engine(CachedSequence):
         if draft:
             draft.settle(head, verdict, None if last else seconds)
         if read and head.hidden is not None:
-            read(position - last - 1, head.hidden[list(kept)])
+            every = len(kept) == len(head.hidden)  # as of a prompt, which is too large to copy
+            read(position - last - 1, head.hidden if every else head.hidden[list(kept)])
         fed = len(waiting) + len(tree)
         self._passes.record(
             PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)

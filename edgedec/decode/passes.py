@@ -50,6 +50,7 @@ class Passes:
             head, seconds = self.run(list(committed[start : start + most]), EMPTY, rows)
             if read and head.hidden is not None:
                 read(start, head.hidden)
+            del head  # the next pass has hidden states of its own
             self.report(progress, committed)
             self.record(PassRecord(start, most, 0, seconds))
         return list(committed[self._forward.length :]), most

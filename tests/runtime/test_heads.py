@@ -164,6 +164,15 @@ def test_its_memory_is_planned_leased_and_given_up(place: Place) -> None:
     assert HEAD not in tight.drafting.names
 
 
+def test_a_prompt_in_several_pieces_stays_within_the_plan(place: Place) -> None:
+    runner = place.runner(memory="500MB", context=512)
+    assert runner.budget
+    prompt = [index % 200 for index in range(500)]
+    with always(runner.engine):
+        reply(runner.engine, prompt, GREEDY, 8)
+    assert runner.ledger.most()["hidden"] <= runner.budget.plan.parts["hidden"]
+
+
 def damage(folder: Path, name: str) -> None:
     data = bytearray((folder / name).read_bytes())
     data[len(data) // 2] ^= 1
