@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         data = _data(job, bundle, replies, options, progress)
         trainer = job.trainer(data, _recipe())
         if not _train(trainer, options, progress):
-            notice(f"stopped after {trainer.step} steps; the same command goes on")
+            notice(f"stopped at step {trainer.step}; the same command goes on")
             raise KeyboardInterrupt
         found = trainer.agreement()
         facts = job.facts(trainer, replies, found)

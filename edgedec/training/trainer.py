@@ -40,7 +40,7 @@ class TrainingRecipe:
     """Settings of training that a checkpoint cannot change."""
 
     peak_rate: float = 1e-3
-    batch_tokens: int = 2048
+    batch_tokens: int = 1024
     depths: int = 4
     """Draft steps that each row is unrolled over."""
     decay: float = 0.8

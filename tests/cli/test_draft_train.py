@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,44 @@ def test_the_command_gathers_trains_measures_exports_and_goes_on(
     again = run(real(home), *arguments, "--steps", "3")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["facts"]["steps"] == 7
+
+
+def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
+    home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(train._ROLLOUTS, "max_tokens", 12)
+    interrupts = [True]
+
+    @contextmanager
+    def interrupting() -> Iterator[Callable[[str, int, int], None]]:
+        def step(stage: str, done: int, total: int) -> None:
+            if stage == "training" and interrupts:
+                interrupts.pop()
+                signal.raise_signal(signal.SIGINT)
+
+        yield step
+
+    monkeypatch.setattr(train, "steps", interrupting)
+    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "300")
+    arguments += ("--ids", "256", "--threads", "1", "--json", "--steps", "3")
+    first = run(real(home), *arguments)
+    assert first.exit_code == 130
+    assert "stopped at step 1; the same command goes on" in first.stderr
+    assert not (home.path / "drafters").exists()
+    second = run(real(home), *arguments)
+    assert second.exit_code == 0, second.output
+    assert "going on after step 1" in second.stderr
+    assert json.loads(second.stdout)["facts"]["steps"] == 3
+
+
+def test_a_second_interrupt_ends_at_once() -> None:
+    with train._stop_at_interrupt() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGINT)
+        assert stopped()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_held_out_prompts_are_not_in_the_training_data(home: Home, prompts: Path, bundle: Path) -> None:
