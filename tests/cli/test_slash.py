@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from edgedec.backends.fake import MarkovForward
 from edgedec.cli.slash import table
 from edgedec.cli.terminal import unquoted
 from tests.cli.support import Home, run
+from tests.fixtures.ready import ready_of
 
 
 def said(
@@ -76,6 +79,20 @@ def test_retry_answers_again_and_draws_another_seed(home: Home) -> None:
     assert shown.startswith("One.\nOne.\n--")
     assert "seed 3\n" in shown.split("--\n")[1]
     assert "temperature 0.9, seed 3\n" not in shown
+
+
+def test_stats_have_a_line_for_each_drafter_and_the_predicted_speed(home: Home) -> None:
+    home.install()
+    parrot = home.parrot()
+    model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400), parrot.codec)
+    lines = "Hi\nWhy?\n/stats"
+    shown = run(home.services(model), "chat", "--greedy", "--max-tokens", "60", stdin=lines).stderr
+    lookup = re.search(r"^ {10}lookup: (\d+) queries, [\d.]+ ms \([\d.]+% of the time\)", shown, re.M)
+    assert lookup
+    assert int(lookup[1]) > 0
+    assert re.search(r"^ {10}recycling: .* fed, \d+ right$", shown, re.M)
+    predicted = r"^ {10}predicted [\d.]+ tok/s, [\d.]+ times plain decoding; measured [\d.]+ tok/s$"
+    assert re.search(predicted, shown, re.M)
 
 
 @pytest.mark.parametrize("name", ["/exit", "/bye", "/quit"])
