@@ -18,6 +18,7 @@ from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from edgedec.backends.backend import Backend
     from edgedec.bench.studies.trim import TrimPoint, TrimReport
     from edgedec.core.manifest import Manifest
     from edgedec.draft.subset import Counts
@@ -67,8 +68,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     tokens outside are never drafted, and a step reads fewer bytes. They are measured on replies that were not
     counted. A drafter with this model's head uses the result from the next start on; replies stay the same.
     """
+    from edgedec.backends.open import open_backend
     from edgedec.bench.plots.figure import check_plot
     from edgedec.bench.plots.trim import draw_trims
+    from edgedec.bench.studies.trim import require_trims
     from edgedec.cli.bench import inputs
     from edgedec.core.manifest import Manifest
     from edgedec.runtime.trim import remove_trim, save_trim
@@ -77,8 +80,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         check_plot(options["plot"])
     bundle = inputs.find_bundle(ctx, options["model"])
     manifest = Manifest.load(bundle)
+    backend = open_backend(bundle, manifest, threads=options["threads"], drafting=True)
+    require_trims(manifest.name, backend.caps)
     replies = _replies(ctx, manifest, options)
-    report = _measure(bundle, manifest, replies, options)
+    report = _measure(bundle, manifest, backend, replies, options)
     home, chosen = services(ctx).store().home, report.chosen
     if chosen.subset.full:
         remove_trim(manifest, home)
@@ -128,8 +133,9 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
     return _Replies(counts, {name: counted(some, vocab_size) for name, some in sorted(held_out.items())})
 
 
-def _measure(bundle: Path, manifest: Manifest, replies: _Replies, options: dict[str, Any]) -> TrimReport:
-    from edgedec.backends.open import open_backend
+def _measure(
+    bundle: Path, manifest: Manifest, backend: Backend, replies: _Replies, options: dict[str, Any]
+) -> TrimReport:
     from edgedec.bench.studies import trim
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench import inputs
@@ -141,7 +147,6 @@ def _measure(bundle: Path, manifest: Manifest, replies: _Replies, options: dict[
     always = always_kept(Tokenizer.load(bundle, manifest.tokenizer), ends_of(manifest))
     sizes = trim.SIZES if options["ids"] is None else (options["ids"],)
     heads = trim.subsets(replies.counts, always, sizes)
-    backend = open_backend(bundle, manifest, threads=options["threads"], drafting=True)
     forward = backend.forward(CacheConfig(_CONTEXT_TOKENS))
     with inputs.steps() as progress:
         times = trim.time_steps(forward, heads, repeat=options["repeat"], progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,21 @@ def test_without_held_out_replies_nothing_can_be_chosen(home: Home, bundle: Path
         writer.add(Rollout([5], [7] * 50, key_of(COUNTED), greedy=True))
     result = run(real(home), "draft", "trim", "-m", str(bundle), "--tokens", "50")
     assert_one_line(result, 2, "too few replies", "draft rollouts")
+
+
+def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gathered(
+    home: Home, bundle: Path, tmp_path: Path
+) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(bundle, older)
+    (older / "drafting.onnx").unlink()
+    manifest = json.loads((older / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["files"]["drafting.onnx"]
+    (older / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    home.path.mkdir()
+    result = run(real(home), "draft", "trim", "-m", str(older))
+    assert_one_line(result, 5, "cannot be trimmed", "export or pull the model again")
+    assert not (home.path / "rollouts").exists()
 
 
 def test_a_picture_is_drawn_or_refused_first(

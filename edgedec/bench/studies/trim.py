@@ -18,8 +18,8 @@ import numpy as np
 
 from edgedec.bench.harness.pairing import pair_ratios, rotated, rounded
 from edgedec.bench.studies.weights import PassWeights
-from edgedec.core.errors import Remedy, UnsupportedError
-from edgedec.core.forward import Forward
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Progress
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Keep, Rows
 from edgedec.draft.subset import TILE, Counts, best_ids, best_tiles, coverage, coverages, expected, tiles_of
@@ -101,7 +101,7 @@ def time_steps(
 
     Raises UnsupportedError for a model whose head cannot be trimmed.
     """
-    require_trims(forward)
+    require_trims(forward.spec.name, forward.caps)
     kinds = [LAST_ROW if head.full else Rows(last=True, keep=head.ids) for head in heads]
     tokens = np.random.default_rng(0).integers(0, forward.spec.vocab_size, _RESIDENT + 1 + STEPS).tolist()
     resident, new = tokens[:_RESIDENT], tokens[_RESIDENT:]
@@ -125,13 +125,12 @@ def time_steps(
     return StepTimes(steps, base * float(np.median(pair_ratios(verify, full))))
 
 
-def require_trims(forward: Forward) -> None:
+def require_trims(model: str, caps: Capabilities) -> None:
     """Raise UnsupportedError unless the head can compute some of its ids only."""
-    if not forward.caps.exits:
+    if not caps.exits:
         raise UnsupportedError(
-            f"the head of {forward.spec.name} cannot be trimmed: its bundle has no graph for drafting",
+            f"the head of {model} cannot be trimmed: its bundle has no graph for drafting",
             hint="export or pull the model again",
-            remedy=Remedy("export"),
         )
 
 
