@@ -31,10 +31,10 @@ MOST_WAITING = HEAD_WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
 there.
 """
-_LEAST_REACH = 0.03
-"""Paths less probable than this are never followed."""
-_UNSURE_NATS = 4.0
-"""Entropy above which nothing is drafted, as in ``draft.model``."""
+_LEAST_REACH = 0.1
+"""Paths less probable than this are never followed: a step takes some hundredths of a pass of the target.
+Entropy does not count. A head that has not learned much is unsure nearly everywhere, and often right.
+"""
 _BEAM = 3
 """Most nodes that share a pass."""
 _CLOSE = 0.4
@@ -225,8 +225,6 @@ class _Growth:
 
     def _grow(self, node: int, rows: HeadRows, row: int) -> None:
         """Add tokens that may follow ``node``."""
-        if rows.entropy[row] > _UNSURE_NATS:
-            return
         said = [self._sketch.tokens[above] for above in self._sketch.path(node)]
         history: Container[int] = self._occurred.after(said)
         reach = 1.0 if node == ROOT else self._sketch.reach[node]
