@@ -31,7 +31,7 @@ _OPEN_EVERY_ROUNDS = 16
 _PLAIN_EVERY_ROUNDS = 128
 """Rounds after which one goes without drafts, to measure plain decoding."""
 _TRY_DEPTH = 4
-_FIRST_LEVELS = 2
+_FIRST_LEVELS = 1
 """Levels of the first draft of a drafter that is costly for sure."""
 _NAP_ROUNDS = 4
 """Rounds until it is checked again whether a query can be afforded."""

@@ -46,13 +46,17 @@ def target_drafters(
     """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
 
     "exit" is a drafter for each late exit: which of them drafts, and how far, the control over drafters
-    measures. It tries them in this order: the last one needs no training to be right. All have the trimmed
+    measures. It tries them in this order: the last one needs no training to be right, and is left out without
+    a trimmed head, because a step would then take as long as a pass. All have the trimmed
     head that belongs to the model, in ``home`` or with the package; ``notice`` says why one cannot be used.
     """
     exits = [one for name in drafting.of_target for one in _exits(name, model.name, forward.caps)]
     if not exits:
         return []
     trimmed, ends = trimmed_head(model, model, home, notice), model.tokenizer.info.eos_ids
+    last = forward.caps.exits[-1]
+    if trimmed is None and exit_name(last) not in drafting.of_target:
+        exits = [exit for exit in exits if exit != last]
     return [ExitDrafter(forward, exit, trimmed, ends) for exit in dict.fromkeys(exits)]
 
 

@@ -30,7 +30,6 @@ from edgedec.runtime.runner import Runner
 from edgedec.sampling import SamplingParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.fixtures.ready import ready_of
-from tests.runtime.test_drafting import markov
 from tests.session.parrot import load_parrot
 
 VOCAB = 24
@@ -183,18 +182,22 @@ def test_it_states_how_often_it_was_right_and_stops_where_that_is_too_little() -
 
 
 def test_exit_stands_for_every_late_exit(tmp_path: Path) -> None:
-    model = markov(tmp_path / "model")
+    codec = load_parrot(tmp_path).codec
+    forward = MarkovForward(vocab_size=codec.tokenizer.size)
+    forward._caps = replace(forward.caps, exits=(1, 3, 4))
+    model = ready_of(forward, codec)
 
     def drafters(names: str) -> tuple[str, ...]:
         speculation = Runner(model.models, RunConfig(draft=names)).engine.speculation
         assert speculation is not None
         return speculation.drafters
 
-    assert drafters("exit") == ("exit-4",)
-    assert drafters("lookup,exit-2,exit") == ("lookup", "exit-2", "exit-4")
-    with pytest.raises(UsageError, match="no drafter exit-3") as caught:
-        drafters("exit-3")
-    assert caught.value.hint == "there are exit, exit-1, exit-2, exit-4"
+    assert drafters("exit") == ("exit-3",)  # the last one pays with a trimmed head only
+    assert drafters("lookup,exit-1,exit") == ("lookup", "exit-1", "exit-3")
+    assert drafters("exit-4,exit") == ("exit-4", "exit-3")
+    with pytest.raises(UsageError, match="no drafter exit-2") as caught:
+        drafters("exit-2")
+    assert caught.value.hint == "there are exit, exit-1, exit-3, exit-4"
 
 
 def test_a_model_without_exits_says_so(tmp_path: Path) -> None:
