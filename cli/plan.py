@@ -32,9 +32,11 @@ WHY = {
     "kv_cache": "keys and values of {context} tokens in {kv}",
     "scratch": "passes over up to {longest} tokens",
     "rows": "whole rows of logits, for sampling, of up to {rows} tokens",
+    "hidden": "what a pass hands to drafters that run parts of the model",
     "attention": "what attention falls on, and what of it stays in a full cache",
     "tables": "what drafters learn",
     "drafter": "weights, cache and scratch of the model that drafts",
+    "head": "weights, cache and buffers of the trained head that drafts",
     "slack": "what a session comes to need besides",
 }
 
@@ -86,7 +88,8 @@ def command(
     from edgedec.bench.plots.figure import check_plot
     from edgedec.runtime.batch import check_batch
     from edgedec.runtime.budget import plan_memory
-    from edgedec.runtime.heads import with_head, with_installed_head
+    from edgedec.runtime.heads import with_head
+    from edgedec.runtime.installed import with_installed
     from edgedec.runtime.speeds import PredictedSpeeds
 
     if plot:
@@ -94,7 +97,7 @@ def command(
     config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
     bundles = fetch_bundles(ctx, model, config)
     home = services(ctx).store().home
-    config = with_installed_head(config, bundles.target, home)
+    config = with_installed(config, bundles.target, home)
     drafting = bool(config.drafting.of_target)
     loaded = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
     models = with_head(loaded, config.drafting, home, notice)

@@ -20,7 +20,7 @@ from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import no_drafter
-from edgedec.runtime.heads import with_installed_head
+from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
@@ -63,7 +63,7 @@ def open(
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_models, home=store.home)
-    config = with_installed_head(config, bundles.target, store.home)
+    config = with_installed(config, bundles.target, store.home)
     drafting = bool(config.drafting.of_target)
     models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
     return Model(models, config, Surroundings(store.home, notice))

@@ -71,9 +71,7 @@ def companions(target: Target, home: Path | None) -> Iterator[Companion]:
 
 
 @contextmanager
-def new_companion(
-    manifest: Manifest, kind: str, home: Path, facts: Mapping[str, Scalar]
-) -> Iterator[Path]:
+def new_companion(manifest: Manifest, kind: str, home: Path, facts: Mapping[str, Scalar]) -> Iterator[Path]:
     """Yield an empty folder for the files of a drafter; it takes its place when the block ends.
 
     ``facts`` are read then; the block may add to them. On an exception the drafter that was there stays.

@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.core.drafter_manifest import HEAD, DrafterManifest
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
 from edgedec.core.head_facts import TAPS, HeadFacts
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Notice
 from edgedec.memory.footprint import HEAD_CONTEXT
-from edgedec.runtime.companions import companion, companions
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.drafting import AUTO, Drafting
+from edgedec.runtime.companions import companion
+from edgedec.runtime.drafting import Drafting
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadModel
@@ -22,23 +20,6 @@ if TYPE_CHECKING:
     from edgedec.draft.head import HeadDrafter
     from edgedec.memory.ledger import Ledger
     from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
-
-
-def with_installed_head(config: RunConfig, bundle: Path, home: Path | None) -> RunConfig:
-    """Return ``config`` with the head that belongs to the model at ``bundle``, where "auto" can have one.
-
-    Conversations in a batch draft without it. A bundle that cannot be read has none: loading it says why.
-    """
-    if AUTO not in config.draft.split(",") or HEAD in config.drafting.of_target or config.conversations:
-        return config
-    try:
-        manifest = Manifest.load(bundle)
-    except EdgeDecError:
-        return config
-    if DRAFTING not in manifest.files:
-        return config
-    found = any(one.kind == HEAD for one in companions(Target.of(manifest), home))
-    return replace(config, draft=f"{config.draft},{HEAD}") if found else config
 
 
 def with_head(models: LoadedModels, drafting: Drafting, home: Path | None, notice: Notice) -> LoadedModels:

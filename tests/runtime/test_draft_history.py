@@ -43,9 +43,7 @@ def test_the_next_session_knows_what_this_one_learned(model: Ready, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"edgedec drafts 1\n", b"something else"])
-def test_a_damaged_file_costs_one_line_and_is_replaced(
-    model: Ready, tmp_path: Path, content: bytes
-) -> None:
+def test_a_damaged_file_costs_one_line_and_is_replaced(model: Ready, tmp_path: Path, content: bytes) -> None:
     said: list[str] = []
     used(model, tmp_path / "drafts", said)
     (file,) = (tmp_path / "drafts").iterdir()

@@ -215,6 +215,7 @@ class Told(Drafter):
         following = self._tokens[self._at : self._at + limit]
         return chain(following, [1.0] * len(following), self.name)
 
+
 def test_a_stop_string_inside_a_draft_ends_the_reply_there(model: Ready, tmp_path: Path) -> None:
     plain = chat_of(model, Settings(max_tokens=60))
     text = "".join(plain.reply("Hi"))

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import edgedec
-from edgedec.api import Bundles
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, Target
 from edgedec.core.errors import NotFoundError
 from edgedec.core.head_facts import GRAPH
@@ -21,9 +19,7 @@ from edgedec.decode.engine import Engine
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
-from edgedec.models import Store
 from edgedec.runtime.config import RunConfig
-from edgedec.runtime.heads import with_installed_head
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
@@ -216,24 +212,6 @@ def test_a_model_whose_bundle_hands_out_no_hidden_states_runs_without(tmp_path: 
     assert manifest.name == "Tiny llama"
     assert place.runner().models.head is None
     assert place.said == ["Tiny llama runs without its trained head: its bundle hands out no hidden states"]
-
-
-def test_an_installed_head_drafts_without_being_named(place: Place) -> None:
-    def draft(config: RunConfig) -> str:
-        return with_installed_head(config, place.bundle, place.home).draft
-
-    assert draft(RunConfig()) == "auto,head"
-    assert draft(RunConfig(draft="auto,exit")) == "auto,exit,head"
-    for other in ("off", "lookup", "head", "auto,head"):
-        assert draft(RunConfig(draft=other)) == other
-    assert draft(RunConfig(conversations=4)) == "auto"
-    config = RunConfig()
-    assert with_installed_head(config, place.bundle, None) is config
-    place.said.clear()
-    with edgedec.open(Bundles(place.bundle), RunConfig(threads=1), store=Store(place.home)) as model:
-        assert isinstance(model.runner, Runner)
-        assert model.runner.engine.speculation
-        assert HEAD in model.runner.engine.speculation.drafters
 
 
 def test_a_model_without_a_head_says_so(tmp_path: Path) -> None:
