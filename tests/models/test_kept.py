@@ -26,6 +26,7 @@ FILES = {
     "local-files.json": "records",
     "drafters/abc/tables/drafter.json": "drafters",
     "rollouts/abc/rollouts.jsonl": "rollouts",
+    "training/abc/checkpoint.pt": "training",
     "peers/abc/model.bin": "peers",
 }
 OLD = time.time() - 3600
