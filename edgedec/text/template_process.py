@@ -45,7 +45,7 @@ class TemplateProcess:
         """Render to at most ``max_chars`` characters.
 
         Raises TemplateError, naming the line, when the template fails, refuses the messages (in its own
-        words), or takes too long or too much memory.
+        words), or takes too long or too much memory. The line is missing where no memory is left to find it.
         """
         if self._process is None:
             self._start()

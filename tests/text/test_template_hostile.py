@@ -92,7 +92,8 @@ def outcome(source: str) -> str:
 def test_a_hostile_rendering_ends(name: str) -> None:
     source = (LARGE | SLOW)[name]
     error = outcome(source)
-    assert "failed in line" in error
+    # Where no memory is left for the traceback of a MemoryError, nobody knows the line.
+    assert "failed in line" in error or "failed: it takes too much memory" in error
     if _NESTED in source:
         assert "line 3" in error
 
