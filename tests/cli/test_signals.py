@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from edgedec.cli import errors, main
+from edgedec.export import export_gguf
 from tests.cli.support import Home, run
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 
@@ -32,6 +34,15 @@ main.main()
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose replies neither end by themselves nor fill its context soon."""
+    directory = tmp_path_factory.mktemp("endless")
+    source = write_tiny(directory / "tiny.gguf", shape=TinyShape(context=65536), mute=(0, 1, 2))
+    export_gguf(source, directory / "bundle")
+    return directory / "bundle"
 
 
 def started(
@@ -66,8 +77,8 @@ def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) 
 
 
 @pytest.mark.parametrize("delay_s", [0.05 * step for step in range(12)])
-def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, bundle: Path, delay_s: float) -> None:
-    arguments = ("generate", "-p", "Hi", *long_reply(bundle), "--when-full", "slide")
+def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, endless: Path, delay_s: float) -> None:
+    arguments = ("generate", "-p", "Hi", *long_reply(endless), "--context", "60000", "--greedy")
     done = started(home, *arguments, program=("-c", START))
     assert done.stdout is not None
     assert done.stdout.readline() == "up\n"

@@ -66,5 +66,6 @@ def test_memory_is_what_it_says_stays_that_and_is_given_back(name: str) -> None:
         grown = pool.submit(growth, name).result()
     assert grown["size"] == grown["size after use"] == pytest.approx(8 << 20, rel=0.05)
     assert grown["three more"] == pytest.approx(3, rel=0.25)
-    assert grown["used"] < 3.5
-    assert grown["replaced"] < 3.5
+    # The allocator may keep the buffer of one restore.
+    assert grown["used"] < 4.5
+    assert grown["replaced"] < 4.5
