@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli.draft import train
+from edgedec.cli.draft import train_head, training
 from edgedec.core.drafter_manifest import DrafterManifest
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
@@ -39,7 +39,7 @@ def test_without_torch_one_line_names_the_extra(
 ) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        "edgedec.cli.draft.train.find_spec", lambda name: None if name == "torch" else found(name)
+        "edgedec.cli.draft.training.find_spec", lambda name: None if name == "torch" else found(name)
     )
     result = run(real(home), "draft", "train", "-m", str(bundle))
     assert_one_line(result, 2, "training needs torch", "pip install 'edgedec[train]'")
@@ -54,7 +54,7 @@ def test_the_command_gathers_trains_measures_exports_and_goes_on(
     home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setitem(train._ROLLOUTS, "max_tokens", 12)
+    monkeypatch.setitem(training.ROLLOUTS, "max_tokens", 12)
     arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "1200")
     arguments += ("--ids", "256", "--threads", "1", "--json")
     result = run(real(home), *arguments, "--steps", "4")
@@ -63,8 +63,8 @@ def test_the_command_gathers_trains_measures_exports_and_goes_on(
     assert len(report["agreement"]) == 5
     manifest = DrafterManifest.load(Path(report["folder"]))
     assert manifest.facts["steps"] == 4
-    training = Path(report["training"])
-    assert "# Drafting head for" in (training / "card.md").read_text()
+    folder = Path(report["training"])
+    assert "# Drafting head for" in (folder / "card.md").read_text()
     again = run(real(home), *arguments, "--steps", "3")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["facts"]["steps"] == 7
@@ -74,7 +74,7 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
     home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setitem(train._ROLLOUTS, "max_tokens", 12)
+    monkeypatch.setitem(training.ROLLOUTS, "max_tokens", 12)
     interrupts = [True]
 
     @contextmanager
@@ -86,7 +86,7 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
 
         yield step
 
-    monkeypatch.setattr(train, "steps", interrupting)
+    monkeypatch.setattr(train_head, "steps", interrupting)
     arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "300")
     arguments += ("--ids", "256", "--threads", "1", "--json", "--steps", "3")
     first = run(real(home), *arguments)
@@ -100,7 +100,7 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
 
 
 def test_a_second_interrupt_ends_at_once() -> None:
-    with train._stop_at_interrupt() as stopped:
+    with training.stop_at_interrupt() as stopped:
         assert not stopped()
         signal.raise_signal(signal.SIGINT)
         assert stopped()

@@ -1,0 +1,96 @@
+"""``edgedec draft train --kind head``: one decoder layer that drafts from the target's hidden states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import screen
+from edgedec.cli.bench.inputs import find_bundle, steps
+from edgedec.cli.draft import training
+from edgedec.cli.progress import notice, reporter
+from edgedec.cli.services import services
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.listed_files import Scalar
+    from edgedec.core.progress import Progress
+    from edgedec.training.data import TrainingData
+    from edgedec.training.head_training import HeadTraining, Replies
+    from edgedec.training.trainer import Trainer
+    from edgedec.training.unrolling import Agreement
+
+
+def train(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Train a head and install it."""
+    bundle = find_bundle(ctx, options["model"])
+    job = _job(ctx, bundle, options)
+    replies = training.gathered(ctx, job.manifest, job.store, options)
+    with training.alone(job.folder), steps() as progress:
+        data = _data(job, bundle, replies, options, progress)
+        trainer = job.trainer(data, _recipe())
+        if not training.trained(trainer, options, progress):
+            notice(f"stopped at step {trainer.step}; the same command goes on")
+            raise KeyboardInterrupt
+        found = trainer.agreement()
+        facts = job.facts(trainer, replies, found)
+    _finish(job, trainer, facts, found, options)
+
+
+def _job(ctx: click.Context, bundle: Path, options: dict[str, Any]) -> HeadTraining:
+    from edgedec.training.head_training import HeadSettings, HeadTraining
+
+    settings = HeadSettings(ids=options["ids"], cache_bytes=options["cache"], device=options["device"])
+    return HeadTraining(bundle, services(ctx).store().home, settings)
+
+
+def _recipe() -> Any:
+    from edgedec.training.trainer import TrainingRecipe
+
+    return TrainingRecipe()
+
+
+def _data(
+    job: HeadTraining, bundle: Path, replies: Replies, options: dict[str, Any], progress: Progress
+) -> TrainingData:
+    """Open the target, and compute what is missing of its features."""
+    from edgedec.backends.open import open_backend
+    from edgedec.core.cache_config import CacheConfig
+    from edgedec.text.tokenizer import Tokenizer
+    from edgedec.training.features import Teacher
+
+    keep = job.kept_ids(replies, Tokenizer.load(bundle, job.manifest.tokenizer))
+    backend = open_backend(bundle, job.manifest, threads=options["threads"], drafting=True)
+    context = min(training.TEXT_TOKENS, job.manifest.spec.context_length)
+    return job.data(replies, keep, Teacher(backend.forward(CacheConfig(context))), progress)
+
+
+def _finish(
+    job: HeadTraining, trainer: Trainer, facts: dict[str, Scalar], found: Agreement, options: dict[str, Any]
+) -> None:
+    """Install the head, draw the picture, and report."""
+    from edgedec.training.log import TrainingLog
+
+    with reporter() as progress:
+        place = job.export(trainer, facts, options["quant"], progress)
+    if options["plot"]:
+        TrainingLog(job.folder).draw(options["plot"], title=f"head of {job.manifest.name}")
+    nbytes = sum(file.stat().st_size for file in place.iterdir())
+    if options["as_json"]:
+        screen.show_json(
+            {
+                "model": job.manifest.name,
+                "folder": str(place),
+                "bytes": nbytes,
+                "training": str(job.folder),
+                "agreement": [round(rate, 4) for rate in found.rates],
+                "tokens_a_pass": round(found.tokens_a_pass, 4),
+                "facts": facts,
+            }
+        )
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<24} {value}")
+    click.echo(f"{size(nbytes)} in {place}: the head drafts for {job.manifest.name} from now on")

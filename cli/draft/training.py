@@ -1,0 +1,116 @@
+"""Parts of ``edgedec draft train`` that every kind of drafter shares."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli.draft.rollouts import USUAL, answer
+from edgedec.cli.progress import notice
+from edgedec.core.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from edgedec.core.manifest import Manifest
+    from edgedec.core.progress import Progress
+    from edgedec.training.head_training import Replies
+    from edgedec.training.rollouts import RolloutStore
+    from edgedec.training.trainer import Trainer
+    from edgedec.training.unrolling import Agreement
+
+MINUTES = 30.0
+"""How long a training lasts that is not told."""
+TEXT_TOKENS = 1024
+"""Context of the target while it writes replies, and while it reads them again."""
+ROLLOUTS: dict[str, Any] = {**USUAL, "greedy": True, "seed": None, "memory": None}
+"""Settings of ``edgedec draft rollouts`` for replies that are missing."""
+
+
+def check(options: dict[str, Any]) -> None:
+    """Raise UsageError for options that contradict each other, and without torch."""
+    if options["minutes"] and options["steps"]:
+        raise UsageError("--minutes and --steps are two ways to say how long", hint="leave out one of them")
+    if find_spec("torch") is None:
+        raise UsageError("training needs torch", hint="install it with `pip install 'edgedec[train]'`")
+    if options["plot"]:
+        from edgedec.bench.plots.figure import check_plot
+
+        check_plot(options["plot"])
+    import torch
+
+    if options["device"] == "cuda" and not torch.cuda.is_available():
+        raise UsageError("torch finds no CUDA device here", hint="leave out --device")
+    if options["threads"]:
+        torch.set_num_threads(options["threads"])
+
+
+def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, options: dict[str, Any]) -> Replies:
+    """Return the replies in ``store``; gather some first while there are fewer tokens than asked for."""
+    from edgedec.training.head_training import Replies
+
+    have = sum(len(one.reply) for one in store)
+    if have < options["tokens"]:
+        notice(f"{manifest.name} has {have} tokens of replies: it answers more prompts first")
+        wanted = {"model", "prompts", "tokens", "threads"}
+        given = {name: options[name] for name in wanted}
+        given["context"] = min(TEXT_TOKENS, manifest.spec.context_length)
+        outcome, report, _ = answer(ctx, {**ROLLOUTS, **given})
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        if report["tokens"] < options["tokens"]:
+            notice(f"all prompts have a reply: {report['tokens']} tokens; --prompts FILE can ask more")
+    try:
+        return Replies.of(store, manifest.name)
+    except NotFoundError as error:
+        raise NotFoundError(error.message, hint="--prompts FILE asks more") from error
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder of a training alone."""
+    from edgedec.core.locks import exclusive
+
+    def waiting() -> None:
+        notice(f"waiting: another process uses {folder}")
+
+    with exclusive(folder / "training.lock", waiting):
+        yield
+
+
+@contextmanager
+def stop_at_interrupt() -> Iterator[Callable[[], bool]]:
+    """Yield whether Ctrl-C came. A second one raises KeyboardInterrupt at once."""
+    came = False
+
+    def first(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield lambda: came
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def trained(trainer: Trainer, options: dict[str, Any], progress: Progress) -> bool:
+    """Train until the end of the run or Ctrl-C; return whether it came to its end."""
+    from edgedec.training.trainer import Watch
+
+    def measured(step: int, found: Agreement) -> None:
+        rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
+        notice(f"step {step}: agreement {rates} by depth, {found.tokens_a_pass:.2f} tokens a pass")
+
+    if trainer.unfinished:
+        notice(f"going on after step {trainer.step} with the run that was not finished")
+    seconds = None if options["steps"] else 60 * (options["minutes"] or MINUTES)
+    with stop_at_interrupt() as stopped:
+        watch = Watch(progress=progress, stop=stopped, measured=measured)
+        return trainer.run(steps=options["steps"], seconds=seconds, watch=watch)
