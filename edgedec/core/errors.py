@@ -10,7 +10,8 @@ EdgeDecError                  exit code 1
 ├── StorageError              7   disk full, no permission
 ├── ContextFullError          8   prompt or reply does not fit the context
 ├── BackendError              9   the runtime or the kernel library refused to work
-└── MemoryBudgetError         10  it does not fit the memory that it may take
+├── MemoryBudgetError         10  it does not fit the memory that it may take
+└── SideLost                  11  a model elsewhere is lost
 
 An error has a message of one line, which says what is wrong, and a hint, which says how to mend it.
 Both name settings in plain words, because a library does not know which options its program has.
@@ -136,3 +137,9 @@ class BackendError(EdgeDecError):
 
 class MemoryBudgetError(EdgeDecError):
     exit_code = 10
+
+
+class SideLost(EdgeDecError):  # noqa: N818 - its holder goes on without the side
+    """A model elsewhere that cannot be reached, is too slow, or answers nonsense; the message says which."""
+
+    exit_code = 11

@@ -83,7 +83,9 @@ EXPORTED = {
         "needs_logits",
     ],
 }
-DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>\w+Error)\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE)
+DRAWN = re.compile(
+    r"^(?P<indent>[│├└─ ]*)(?P<name>\w+(?:Error|Lost))\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE
+)
 
 
 def drawn_tree() -> list[tuple[str, str, int]]:

@@ -1,0 +1,171 @@
+"""Which of two models writes the next token: Entropy Adaptive Decoding.
+
+The rule reads the entropy of the law that each token was drawn from, in bits, at temperature 1, of the model
+that wrote it. Its mean over the last tokens says how hard the text is here. Above ``high_bits`` the small
+model hands over to the large one, below ``low_bits`` the large one hands back. Entropies of two models are
+not calibrated to each other, so there are two thresholds. A run of one model has at least ``least_run``
+tokens, because the other one has to read what it missed.
+
+Source: Simonds, "Entropy Adaptive Decoding: Dynamic Model Switching for Efficient Inference", 2025, which
+has one threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from edgedec.core.errors import UsageError
+
+WINDOW_TOKENS = 5
+LEAST_RUN_TOKENS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRule:
+    """Thresholds in bits, and numbers of tokens.
+
+    ``high_bits`` of infinity: the small model writes everything. Both thresholds below 0: the large one does.
+    Raises UsageError for thresholds that are no numbers or in the wrong order, and for counts below 1.
+
+    >>> SwitchRule(low_bits=0.4, high_bits=0.8)
+    SwitchRule(low_bits=0.4, high_bits=0.8, window=5, least_run=10)
+    """
+
+    low_bits: float
+    """The large model hands back where the mean entropy of its last tokens is below this."""
+    high_bits: float
+    """The small model hands over where the mean entropy of its last tokens is above this."""
+    window: int = WINDOW_TOKENS
+    """Tokens whose mean entropy counts."""
+    least_run: int = LEAST_RUN_TOKENS
+    """Fewest tokens that one model writes in a row."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.low_bits) or math.isnan(self.high_bits) or self.low_bits > self.high_bits:
+            raise UsageError(
+                f"thresholds of {self.low_bits} and {self.high_bits} bits are not possible",
+                hint="give the lower one first, for example 0.4 and 0.8",
+            )
+        if self.window < 1 or self.least_run < 1:
+            raise UsageError(
+                f"a window of {self.window} and runs of {self.least_run} tokens are not possible",
+                hint="use 1 or more",
+            )
+
+
+class Switching(Protocol):
+    """Decides token by token. One object decides for one reply."""
+
+    @property
+    def large(self) -> bool:
+        """Whether the large model writes now."""
+        ...
+
+    def add(self, entropy_bits: float | None) -> bool:
+        """Count a token, and return whether the other model should write the next one.
+
+        ``entropy_bits``: of the law that the token was drawn from; None where it is unknown.
+        """
+        ...
+
+    def switch(self) -> None:
+        """The other model writes from now on."""
+        ...
+
+
+class EntropySwitching:
+    """Switches as ``rule`` says.
+
+    The mean over no tokens counts as 0: the small model begins, unless ``high_bits`` is below 0. A large
+    model whose entropies are unknown hands back after the least run.
+    """
+
+    def __init__(self, rule: SwitchRule) -> None:
+        self._rule = rule
+        self._large = rule.high_bits < 0.0
+        self._last: deque[float] = deque(maxlen=rule.window)
+        self._run = 0
+
+    @property
+    def large(self) -> bool:
+        """Whether the large model writes now."""
+        return self._large
+
+    def add(self, entropy_bits: float | None) -> bool:
+        """See ``Switching.add``."""
+        self._run += 1
+        if entropy_bits is not None:
+            self._last.append(entropy_bits)
+        if self._run < self._rule.least_run:
+            return False
+        if not self._last:
+            return self._large
+        mean = math.fsum(self._last) / len(self._last)
+        return mean < self._rule.low_bits if self._large else mean > self._rule.high_bits
+
+    def switch(self) -> None:
+        """See ``Switching.switch``. Entropies of the other model do not count."""
+        self._large = not self._large
+        self._last.clear()
+        self._run = 0
+
+
+class RandomSwitching:
+    """Lets the large model write a given share of all runs, chosen at random: the rule to beat.
+
+    Each piece of ``least_run`` tokens is the large model's with probability ``share``.
+    """
+
+    def __init__(self, share: float, least_run: int = LEAST_RUN_TOKENS, seed: int = 0) -> None:
+        self._share = share
+        self._least_run = least_run
+        self._random = np.random.default_rng(seed)
+        self._run = 0
+        self._large = self._wanted = self._drawn()
+
+    @property
+    def large(self) -> bool:
+        """Whether the large model writes now."""
+        return self._large
+
+    def add(self, entropy_bits: float | None) -> bool:
+        """See ``Switching.add``; the entropy does not count."""
+        self._run += 1
+        if self._run < self._least_run:
+            return False
+        if self._run % self._least_run == 0:
+            self._wanted = self._drawn()
+        return self._wanted != self._large
+
+    def switch(self) -> None:
+        """See ``Switching.switch``."""
+        self._large = not self._large
+        self._run = 0
+
+    def _drawn(self) -> bool:
+        return bool(self._random.random() < self._share)
+
+
+def share_of_large(rule: SwitchRule, small_bits: list[float], large_bits: list[float]) -> float:
+    """Share of tokens that the large model would write, 0 to 1, where both models' entropies are known.
+
+    ``small_bits`` and ``large_bits`` have the entropies at the same tokens.
+    """
+    chosen = chosen_models(rule, small_bits, large_bits)
+    return sum(chosen) / max(len(chosen), 1)
+
+
+def chosen_models(rule: SwitchRule, small_bits: list[float], large_bits: list[float]) -> list[bool]:
+    """For each token whether the large model would write it; see ``share_of_large``."""
+    switching = EntropySwitching(rule)
+    chosen = []
+    for small, large in zip(small_bits, large_bits, strict=True):
+        chosen.append(switching.large)
+        if switching.add(large if switching.large else small):
+            switching.switch()
+    return chosen

@@ -1,0 +1,130 @@
+"""The rule that switches between a small and a large model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from edgedec.control.switching import (
+    EntropySwitching,
+    RandomSwitching,
+    Switching,
+    SwitchRule,
+    chosen_models,
+    share_of_large,
+)
+from edgedec.core.errors import UsageError
+
+
+def run(switching: Switching, bits: list[float | None]) -> str:
+    """The model of each token, L or S, where switches happen as soon as they are wanted."""
+    written = ""
+    for entropy in bits:
+        written += "L" if switching.large else "S"
+        if switching.add(entropy):
+            switching.switch()
+    return written
+
+
+def rising(rule: SwitchRule, bits: list[float]) -> str:
+    return run(EntropySwitching(rule), [*bits])
+
+
+def test_an_infinite_threshold_leaves_everything_to_the_small_model():
+    assert rising(SwitchRule(0.5, math.inf), [9.0] * 40) == "S" * 40
+
+
+def test_thresholds_below_zero_leave_everything_to_the_large_model():
+    assert rising(SwitchRule(-1.0, -1.0), [0.0] * 40) == "L" * 40
+    assert rising(SwitchRule(-math.inf, -1e-9), [0.0] * 40) == "L" * 40
+
+
+def test_the_mean_of_the_window_counts_and_not_a_single_token():
+    rule = SwitchRule(0.0, 1.0, window=4, least_run=1)
+    assert rising(rule, [0.0, 0.0, 0.0, 3.9, 0.0, 0.0, 0.0]) == "S" * 7
+    assert rising(rule, [0.0, 0.0, 0.0, 4.1, 0.5]) == "SSSSL"
+
+
+def test_a_mean_at_the_threshold_does_not_switch():
+    assert rising(SwitchRule(1.0, 1.0, window=1, least_run=1), [1.0, 1.0]) == "SS"
+    assert rising(SwitchRule(1.0, 1.0, window=1, least_run=1), [1.1, 1.0, 1.0]) == "SLL"
+
+
+def test_between_the_thresholds_the_running_model_goes_on():
+    rule = SwitchRule(1.0, 2.0, window=1, least_run=1)
+    assert rising(rule, [1.5, 1.5, 2.5, 1.5, 1.5, 0.5, 1.5]) == "SSSLLLS"
+
+
+@pytest.mark.parametrize("least_run", [1, 3, 10])
+def test_no_run_is_shorter_than_the_least_run(least_run):
+    bits = np.random.default_rng(least_run).exponential(1.0, 400).tolist()
+    written = rising(SwitchRule(0.9, 1.0, window=2, least_run=least_run), bits)
+    runs = [len(list(same)) for _, same in itertools.groupby(written)]
+    assert len(runs) > 3
+    assert min(runs[:-1]) >= least_run
+
+
+def test_entropies_of_the_other_model_do_not_count_after_a_switch():
+    rule = SwitchRule(1.0, 1.0, window=5, least_run=2)
+    assert rising(rule, [9.0, 9.0, 0.0, 0.0, 0.0]) == "SSLLS"
+
+
+def test_a_large_model_of_unknown_entropy_hands_back_after_the_least_run():
+    rule = SwitchRule(0.0, 1.0, window=1, least_run=3)
+    assert run(EntropySwitching(rule), [0.0, 0.0, 5.0, None, None, None, 0.0]) == "SSSLLLS"
+
+
+def test_a_higher_threshold_never_gives_the_large_model_more_where_both_are_as_unsure():
+    bits = np.random.default_rng(1).exponential(1.0, 1000).tolist()
+    for least_run, window in ((1, 1), (1, 5)):
+        levels = np.linspace(-0.1, 4.0, 16)
+        shares = [share_of_large(SwitchRule(at, at, window, least_run), bits, bits) for at in levels]
+        assert shares[0] == 1.0
+        assert shares[-1] < 0.05
+        assert shares == sorted(shares, reverse=True)
+
+
+def test_usage_falls_with_the_threshold_also_with_least_runs():
+    rng = np.random.default_rng(2)
+    hard = np.repeat(rng.random(200) < 0.4, 25)
+    small, large = (rng.exponential(np.where(hard, 2.0, 0.3) * scale).tolist() for scale in (1.0, 0.8))
+    shares = [share_of_large(SwitchRule(0.7 * at, at), small, large) for at in np.linspace(0.0, 4.0, 9)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.95
+    assert shares[-1] < 0.05
+
+
+def test_the_chosen_models_are_those_of_the_rule_token_by_token():
+    rule = SwitchRule(1.0, 1.0, window=1, least_run=1)
+    assert chosen_models(rule, [0.0, 2.0, 9.0, 9.0], [0.0, 0.0, 2.0, 0.0]) == [False, False, True, True]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
+def test_random_switching_gives_the_large_model_its_share(share):
+    written = run(RandomSwitching(share, 10, seed=3), [None] * 10_000)
+    assert written.count("L") / len(written) == pytest.approx(share, abs=0.05)
+    runs = [len(list(same)) for _, same in itertools.groupby(written)]
+    assert min(runs) >= 10
+
+
+def test_random_switching_is_the_same_for_the_same_seed():
+    bits: list[float | None] = [0.0] * 300
+    assert run(RandomSwitching(0.5, seed=7), bits) == run(RandomSwitching(0.5, seed=7), bits)
+    assert run(RandomSwitching(0.5, seed=7), bits) != run(RandomSwitching(0.5, seed=8), bits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"low_bits": 2.0, "high_bits": 1.0}, "thresholds of 2.0 and 1.0"),
+        ({"low_bits": math.nan, "high_bits": 1.0}, "thresholds of nan"),
+        ({"low_bits": 1.0, "high_bits": 1.0, "window": 0}, "window of 0"),
+        ({"low_bits": 1.0, "high_bits": 1.0, "least_run": 0}, "runs of 0"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_refused(settings, told):
+    with pytest.raises(UsageError, match=told):
+        SwitchRule(**settings)
