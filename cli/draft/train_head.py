@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgedec.core.progress import Progress
     from edgedec.training.data import TrainingData
     from edgedec.training.head_training import HeadTraining, Replies
+    from edgedec.training.learner import HeadLearner
     from edgedec.training.trainer import Trainer
     from edgedec.training.unrolling import Agreement
 
@@ -47,7 +48,7 @@ def _job(ctx: click.Context, bundle: Path, options: dict[str, Any]) -> HeadTrain
 
 
 def _recipe() -> Any:
-    from edgedec.training.trainer import TrainingRecipe
+    from edgedec.training.recipe import TrainingRecipe
 
     return TrainingRecipe()
 
@@ -68,7 +69,11 @@ def _data(
 
 
 def _finish(
-    job: HeadTraining, trainer: Trainer, facts: dict[str, Scalar], found: Agreement, options: dict[str, Any]
+    job: HeadTraining,
+    trainer: Trainer[HeadLearner],
+    facts: dict[str, Scalar],
+    found: Agreement,
+    options: dict[str, Any],
 ) -> None:
     """Install the head, draw the picture, and report."""
     from edgedec.training.log import TrainingLog

@@ -100,7 +100,7 @@ def stop_at_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def trained(trainer: Trainer, options: dict[str, Any], progress: Progress) -> bool:
+def trained(trainer: Trainer[Any], options: dict[str, Any], progress: Progress) -> bool:
     """Train until the end of the run or Ctrl-C; return whether it came to its end."""
     from edgedec.training.trainer import Watch
 

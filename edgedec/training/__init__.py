@@ -7,5 +7,6 @@ replay       tokens that a round would have committed, had it been drafted other
 make_tables  from replies to prepared tables
 features     the target's hidden states and best tokens over these replies, kept on disk
 order        the order of the data; schedule has the learning rate; unrolling the rows of a step and agreement
-trainer      trains a head; it, checkpoint and head_model import torch, so they are imported inside functions
+learner      a drafter as the trainer sees it; recipe has the settings of a run
+trainer      trains a learner; it and others that import torch are to be imported inside functions
 """

@@ -26,7 +26,9 @@ from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
 from edgedec.training.target_weights import KnownRows, TargetWeights
 
 if TYPE_CHECKING:
-    from edgedec.training.trainer import Trainer, TrainingRecipe
+    from edgedec.training.learner import HeadLearner
+    from edgedec.training.recipe import TrainingRecipe
+    from edgedec.training.trainer import Trainer
     from edgedec.training.unrolling import Agreement
 
 DEFAULT_IDS = 16384
@@ -126,18 +128,20 @@ class HeadTraining:
         rows = weights.head.gather(keep)
         return TrainingData(parts[1], lengths, parts[0], vocabulary, KnownRows(weights.embedding), rows)
 
-    def trainer(self, data: TrainingData, recipe: TrainingRecipe) -> Trainer:
+    def trainer(self, data: TrainingData, recipe: TrainingRecipe) -> Trainer[HeadLearner]:
         """Return the trainer, which goes on from the last checkpoint. Raises BadFileError."""
+        from edgedec.training.learner import HeadLearner
         from edgedec.training.trainer import Trainer
 
         weights = TargetWeights(self._bundle, self.manifest)
         keep = data.vocabulary.keep
         start = initial_head(weights, self.manifest.spec, keep, own_head=self._settings.own_head)
-        return Trainer(start, data, recipe, self.folder, self._settings.device)
+        learner = HeadLearner(start, data, recipe, self._settings.device)
+        return Trainer(learner, data, recipe, self.folder)
 
-    def facts(self, trainer: Trainer, replies: Replies, found: Agreement) -> dict[str, Scalar]:
+    def facts(self, trainer: Trainer[HeadLearner], replies: Replies, found: Agreement) -> dict[str, Scalar]:
         """Return what is known about a trained head, for its manifest and its card."""
-        keep = trainer.weights().keep
+        keep = trainer.learner.weights().keep
         measured = counted((one.reply for one in replies.held_out), self.manifest.spec.vocab_size)
         return {
             "replies": len(replies.train),
@@ -152,7 +156,9 @@ class HeadTraining:
             **{f"agreement at depth {depth}": round(rate, 4) for depth, rate in enumerate(found.rates, 1)},
         }
 
-    def export(self, trainer: Trainer, facts: Mapping[str, Scalar], quant: str, progress: Progress) -> Path:
+    def export(
+        self, trainer: Trainer[HeadLearner], facts: Mapping[str, Scalar], quant: str, progress: Progress
+    ) -> Path:
         """Write the drafter where the model finds it from the next start on, and the card; return its folder.
 
         Raises the errors of ``export_head``.
@@ -160,7 +166,9 @@ class HeadTraining:
         from edgedec.export.draft_head.bundle import export_head
 
         place = self._home / COMPANIONS / self.target.short_hash / HEAD
-        export_head(trainer.weights(), self._bundle, place, quant=quant, facts=facts, progress=progress)
+        export_head(
+            trainer.learner.weights(), self._bundle, place, quant=quant, facts=facts, progress=progress
+        )
         with atomic_path(self.folder / CARD) as temporary:
             temporary.write_text(card(self.manifest, trainer.recipe, facts), encoding="utf-8")
         return place

@@ -23,28 +23,32 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from edgedec.training import trainer
-from tests.training.toy import random_head, toy_data
+from tests.training.test_trainer import new_run
 trainer.SAVE_EVERY_S = 0.0
-recipe = trainer.TrainingRecipe(batch_tokens=200)
-run = trainer.Trainer(random_head(), toy_data(), recipe, Path(sys.argv[1]))
+run = new_run(Path(sys.argv[1]))
 print("begins", flush=True)
 run.run(steps=int(sys.argv[2]), watch=trainer.Watch(progress=lambda *_: print(run.step, flush=True)))
 """
 
 
-def trained(folder: Path, steps: int, **recipe: object):  # type: ignore[no-untyped-def]
-    from edgedec.training.trainer import Trainer, TrainingRecipe
+def new_run(folder: Path, **settings: object):  # type: ignore[no-untyped-def]
+    from edgedec.training.learner import HeadLearner
+    from edgedec.training.recipe import TrainingRecipe
+    from edgedec.training.trainer import Trainer
 
+    data, recipe = toy_data(), TrainingRecipe(**{"batch_tokens": 200, **settings})  # type: ignore[arg-type]
+    return Trainer(HeadLearner(random_head(), data, recipe), data, recipe, folder)
+
+
+def trained(folder: Path, steps: int, **recipe: object):  # type: ignore[no-untyped-def]
     torch.set_num_threads(1)
-    run = Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200, **recipe), folder)  # type: ignore[arg-type]
+    run = new_run(folder, **recipe)
     run.run(steps=steps)
     return run
 
 
 def test_loss_falls_and_agreement_rises_on_a_target_that_can_be_learned(tmp_path: Path) -> None:
-    from edgedec.training.trainer import Trainer, TrainingRecipe
-
-    before = Trainer(random_head(), toy_data(), TrainingRecipe(), tmp_path / "none").agreement()
+    before = new_run(tmp_path / "none").agreement()
     run = trained(tmp_path, 60, peak_rate=6e-3)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
@@ -65,7 +69,7 @@ def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_pat
                 child.send_signal(signal.SIGKILL)
                 break
     resumed = trained(tmp_path / "killed", 24)
-    assert same(whole.weights(), resumed.weights())
+    assert same(whole.learner.weights(), resumed.learner.weights())
     assert resumed.step == 24
     logs = [[json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
             for name in ("whole", "killed")]  # fmt: skip
@@ -75,19 +79,16 @@ def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_pat
 
 
 def test_a_stopped_run_is_saved_and_a_later_one_finishes_its_plan(tmp_path: Path) -> None:
-    from edgedec.training.trainer import Trainer, TrainingRecipe, Watch
+    from edgedec.training.trainer import Watch
 
-    def new() -> Trainer:
-        return Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200), tmp_path)
-
-    run = new()
+    run = new_run(tmp_path)
     assert not run.run(steps=30, watch=Watch(stop=lambda: run.step >= 11))
-    again = new()
+    again = new_run(tmp_path)
     assert again.step == 11
     assert again.unfinished
     assert again.run(steps=500)
     assert again.step == 30
-    assert same(again.weights(), trained(tmp_path / "whole", 30).weights())
+    assert same(again.learner.weights(), trained(tmp_path / "whole", 30).learner.weights())
 
 
 def test_a_later_run_starts_from_the_last_checkpoint_with_a_plan_of_its_own(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_later_run_starts_from_the_last_checkpoint_with_a_plan_of_its_own(tmp_
 
 
 def test_a_run_of_some_seconds_ends_in_time(tmp_path: Path) -> None:
-    from edgedec.training.trainer import Trainer, TrainingRecipe, Watch
+    from edgedec.training.trainer import Watch
 
     now = [0.0]
 
@@ -104,7 +105,7 @@ def test_a_run_of_some_seconds_ends_in_time(tmp_path: Path) -> None:
         now[0] += 0.25
         return now[0]
 
-    run = Trainer(random_head(), toy_data(), TrainingRecipe(batch_tokens=200), tmp_path)
+    run = new_run(tmp_path)
     assert run.run(seconds=10.0, watch=Watch(clock=clock))
     assert 5 <= run.step <= 40
 
