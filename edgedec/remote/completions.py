@@ -1,0 +1,125 @@
+"""Requests and answers of an OpenAI-compatible server, as vLLM and llama-server have them.
+
+``/completions`` continues a text. ``/chat/completions`` answers a message; a text to continue has to be put
+into one, with the request to go on, so that a reply may begin anew. Only a user who asks for it gets it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from edgedec.sampling import SamplingParams
+
+DONE = "[DONE]"
+"""The data of the event after the last one."""
+_MOST_MODEL_NAMES = 3
+_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
+_GO_ON = (
+    "Continue the text below from its last character on. Write the continuation alone: no repetition, no "
+    "comment.\n\n"
+)
+
+
+class NoCompletion(Exception):  # noqa: N818 - the caller makes a SideLost of it
+    """An answer is no part of a completion; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """Some text of a reply. ``finish`` is the reason of its end: "stop", "length", or None before it."""
+
+    text: str
+    finish: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How one model of a server is asked. ``chat``: as a message, not as a text."""
+
+    model: str
+    chat: bool = False
+
+    @property
+    def path(self) -> str:
+        return "/chat/completions" if self.chat else "/completions"
+
+    def body(self, text: str, most_tokens: int, sampling: SamplingParams) -> bytes:
+        """Return the request for a streamed continuation of ``text``."""
+        asked: dict[str, Any] = (
+            {"messages": [{"role": "user", "content": _GO_ON + text}]} if self.chat else {"prompt": text}
+        )
+        asked |= {"model": self.model, "stream": True, "max_tokens": most_tokens, "seed": sampling.seed}
+        asked |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        return json.dumps(asked).encode()
+
+    def read(self, data: str) -> TextPiece | None:
+        """Read the data of one event; None for one that holds no text, such as counts of tokens.
+
+        Raises NoCompletion when it is none, or another model's.
+        """
+        answer = _parsed(data)
+        if error := error_in(answer):
+            raise NoCompletion(f"an error: {error}")
+        self._check_model(answer.get("model"))
+        choices = answer.get("choices")
+        if choices == []:
+            return None
+        if not (isinstance(choices, list) and isinstance(choices[0], dict)):
+            raise NoCompletion("JSON that is no completion")
+        choice: Mapping[str, Any] = choices[0]
+        said, finish = choice.get("delta") if self.chat else choice, choice.get("finish_reason")
+        text = said.get("content" if self.chat else "text") if isinstance(said, dict) else said
+        text = "" if text is None and (self.chat or finish) else text
+        if not (isinstance(text, str) and isinstance(finish, str | None)):
+            raise NoCompletion("JSON that is no completion")
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise NoCompletion("text that is not Unicode")
+        return TextPiece(text, finish)
+
+    def _check_model(self, found: object) -> None:
+        """Raise NoCompletion unless ``found`` is the model: its name, its file, or a dated version of it."""
+        if not isinstance(found, str) or not found:
+            raise NoCompletion("text of a model that it does not name")
+        known = {self.model, PurePosixPath(self.model).name}
+        rest = found.removeprefix(self.model)
+        dated = rest != found and _DATED.fullmatch(rest)
+        if not dated and not known & {found, PurePosixPath(found).name}:
+            raise NoCompletion(f"text of another model: {found!r:.80}, not {self.model!r:.80}")
+
+
+def only_model(data: str) -> str:
+    """Return the name of the one model in an answer of ``/models``.
+
+    Raises NoCompletion when there is none, or several; the message has some of their names.
+    """
+    listed = _parsed(data).get("data")
+    rows = listed if isinstance(listed, list) else []
+    names = [one["id"] for one in rows if isinstance(one, dict) and isinstance(one.get("id"), str)]
+    if not names:
+        raise NoCompletion("no list of models")
+    if len(names) > 1:
+        some = ", ".join(f"{name!r:.80}" for name in names[:_MOST_MODEL_NAMES])
+        raise NoCompletion(f"{len(names)} models: name one, such as {some}")
+    return str(names[0])
+
+
+def error_in(answer: Mapping[str, Any]) -> str:
+    """Return the message of an answer that says what went wrong; empty for another one."""
+    error = answer.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    return f"{message:.200}" if isinstance(message, str) else "" if error is None else "no message"
+
+
+def _parsed(data: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise NoCompletion("text that is not JSON") from error
+    if not isinstance(answer, dict):
+        raise NoCompletion("JSON that is no completion")
+    return answer

@@ -1,0 +1,117 @@
+"""``RemoteSide``: a model of a server as the large side of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from edgedec.core.errors import one_line
+from edgedec.remote.address import ServerAddress
+from edgedec.remote.allowance import Allowance, RemoteLimits, RemoteUse
+from edgedec.remote.completions import DONE, Endpoint, NoCompletion, TextPiece, only_model
+from edgedec.remote.continuing import NoEcho, Repeats
+from edgedec.remote.events import events
+from edgedec.remote.transfer import RemoteRequest, Transfer
+from edgedec.sampling import SamplingParams
+
+_EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
+"""Bytes of an answer: the most for each token, and for all else."""
+_MOST_PIECES_PER_TOKEN, _OTHER_PIECES = 4, 16
+_LIST_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class RemoteSide:
+    """Continues texts with a model behind an OpenAI-compatible server; a ``TextSide``.
+
+    One object serves one conversation: its budget is that of ``limits``. ``model`` None: the only one that
+    the server has, which costs a request. ``chat``: ask for a message, where the server continues no texts.
+    ``sampling`` is what the server is told; it draws tokens in its own way.
+    """
+
+    address: ServerAddress
+    model: str | None = None
+    limits: RemoteLimits = field(default_factory=RemoteLimits)
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    chat: bool = False
+    ended: bool = field(default=False, init=False)
+    """Whether the last reply came to its own end."""
+    _transfer: Transfer = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._transfer = Transfer(self.address, Allowance(self.limits))
+
+    @property
+    def name(self) -> str:
+        """The model and its host, for the user."""
+        return one_line(f"{self.model or 'the model'} at {self.address.host}")
+
+    @property
+    def use(self) -> RemoteUse:
+        """Requests and bytes so far."""
+        return self._transfer.allowance.use
+
+    def continued(self, text: str, most_tokens: int) -> Generator[str]:
+        """Yield pieces of a continuation of ``text`` by up to ``most_tokens`` tokens of the server's.
+
+        Afterwards ``ended`` says whether the reply came to its own end. Raises SideLost, between pieces too;
+        those before it stand. A caller that has enough closes the iterator, which ends the request.
+        """
+        self.ended = False
+        endpoint = Endpoint(self.model or self._only_model(), self.chat)
+        self.model = endpoint.model
+        most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
+        body = endpoint.body(text, most_tokens, self.sampling)
+        request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)
+        left, echo = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens, NoEcho(text)
+        pieces = self._transfer.pieces(request, lambda blocks: _completion(endpoint, blocks))
+        try:
+            for piece in pieces:
+                left -= bool(piece.text)
+                if left < 0:
+                    raise self._transfer.lost("sends more than was asked for")
+                if passed := echo.passed(piece.text):
+                    yield passed
+                self.ended = piece.finish == "stop"
+        except Repeats as error:
+            raise self._transfer.lost("repeats the text instead of continuing it") from error
+        finally:
+            pieces.close()
+        if rest := echo.rest():
+            yield rest
+
+    def _only_model(self) -> str:
+        request = RemoteRequest("/models", None, "application/json", _LIST_BYTES)
+        found = self._transfer.pieces(
+            request, lambda blocks: iter([only_model(b"".join(blocks).decode("utf-8", "replace"))])
+        )
+        return str(next(found))
+
+    def close(self, wait_s: float = 0.0) -> None:
+        """Close connections to the server; see ``Transfer.close``."""
+        self._transfer.close(wait_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _completion(endpoint: Endpoint, blocks: Iterator[bytes]) -> Iterator[TextPiece]:
+    """Yield the pieces of a stream up to the one that ends it.
+
+    Raises NoCompletion for a stream that ends before.
+    """
+    for data in events(blocks):
+        if data == DONE:
+            break
+        if piece := endpoint.read(data):
+            yield piece
+            if piece.finish:
+                return
+    raise NoCompletion("no end of its reply")
