@@ -18,10 +18,12 @@ from edgedec.cli.bench.options import (
     PeerOptions,
     count_option,
     input_option,
+    isa_option,
     last_options,
     levels_option,
     peer_options,
     save_option,
+    use_isa,
 )
 from edgedec.cli.rare import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
@@ -65,6 +67,8 @@ class DraftOptions(PeerOptions):
     kv: KvType
     save: Path | None
     plot: Path | None
+    cold: bool
+    isa: str | None
 
     @property
     def sampling(self) -> SamplingParams:
@@ -74,13 +78,6 @@ class DraftOptions(PeerOptions):
     def ways(self) -> list[str]:
         """Ways to draft, each once; within budgets "off" too."""
         return [way for way in dict.fromkeys(self.drafts or ("auto",)) if way != "off" or self.levels]
-
-    @property
-    def drafts_itself(self) -> bool:
-        """Whether a way to draft runs parts of the target."""
-        from edgedec.runtime.drafting import Drafting
-
-        return any(Drafting(way).of_target for way in self.ways)
 
     @property
     def all_levels(self) -> list[Level]:
@@ -98,6 +95,8 @@ class DraftOptions(PeerOptions):
                 raise UsageError("--plot draws speed over memory", hint="add --memory curve")
         if self.context and not self.levels:
             raise UsageError("--context goes with --memory", hint="add --memory full, for example")
+        if self.cold and self.levels:
+            raise UsageError("--cold does not go with --memory", hint="leave one out")
         if self.levels and any(len(Drafting(way).models) > 1 for way in self.ways):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
@@ -147,7 +146,11 @@ class DraftOptions(PeerOptions):
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option("--top-p", type=float, default=1.0, metavar="P", help="As in generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
+@click.option(
+    "--cold", is_flag=True, help="Add each way once more, its drafters without the tables prepared for the model."
+)
 @opt.kv_option
+@isa_option
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -175,6 +178,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     options = DraftOptions(**given)
     options.check()
+    use_isa(options.isa)
     names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
     models = inputs.find_draft_models(ctx, options.ways)
     questions = options.questions()
@@ -187,7 +191,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         longest,
         options.kv,
         draft_models=models,
-        drafting=options.drafts_itself,
+        modes=tuple(options.ways),
     )
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     conditions = _conditions(options, manifest, longest)
@@ -237,7 +241,11 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySi
     own = run.side(bundle)
     sides = [ReplySide(PLAIN, own, OFF, arguments)]
     if not options.levels:
-        return sides + [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
+        sides += [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
+        cold = options.ways if options.cold else []
+        return sides + [
+            ReplySide(f"{PLAIN}+{way} cold", own, way, {**arguments, "cold": True}) for way in cold
+        ]
     context = options.context if isinstance(options.context, int) else None
     if options.context is None:
         context = run.context

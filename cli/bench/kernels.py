@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,14 @@ from edgedec.bench.harness.runtimes import EDGEDEC, WITH_PASSES
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import PeerOptions, count_option, last_options, peer_options
+from edgedec.cli.bench.options import (
+    PeerOptions,
+    count_option,
+    isa_option,
+    last_options,
+    peer_options,
+    use_isa,
+)
 from edgedec.cli.opening import open_model
 from edgedec.cli.rare import Command
 from edgedec.cli.services import services
@@ -69,7 +75,7 @@ class KernelOptions(PeerOptions):
 @peer_options(WITH_PASSES)
 @opt.plot_option
 @opt.kv_option
-@click.option("--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`).")
+@isa_option
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -87,8 +93,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counts = options.counts
     if options.plot:
         check_plot(options.plot)
-    if options.isa:
-        os.environ["EDGEDEC_ISA"] = options.isa
+    use_isa(options.isa)
     report = _measure(ctx, options, counts)
     if options.plot:
         draw_pass_costs(report, options.plot)

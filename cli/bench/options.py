@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,17 @@ save_option = click.option(
     "--save", type=click.Path(path_type=Path), metavar="FILE",
     help="Append every reply as it comes; the same command continues from there.",
 )  # fmt: skip
+
+
+isa_option = click.option(
+    "--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
+)
+
+
+def use_isa(row: str | None) -> None:
+    """Let models that this process and its children open compute with a kernel row; None: as it is."""
+    if row:
+        os.environ["EDGEDEC_ISA"] = row
 
 
 def input_option(text: str, *, multiple: bool = False) -> Callable[[F], F]:

@@ -38,6 +38,8 @@ class Effort:
     """Seconds of reading committed tokens and lessons, between queries."""
     bytes_read: int = 0
     """Weights and KV cache that passes of its model read."""
+    passes: int = 0
+    """Passes of its model."""
 
     @property
     def seconds(self) -> float:
@@ -138,6 +140,7 @@ class Tally:
                 "draft_s": round(effort.draft_s, 6),
                 "learn_s": round(effort.learn_s, 6),
                 "bytes_read": effort.bytes_read,
+                "passes": effort.passes,
             }
         return found
 

@@ -139,7 +139,7 @@ class Speculation:
         answers: list[DraftAnswer] = []
 
         def ask(drafter: Drafter) -> None:
-            began, read = self.now(), drafter.bytes_read
+            began, read, passes = self.now(), drafter.bytes_read, drafter.passes
             tree = drafter.propose(query.limit, query.floor)
             answers.append(DraftAnswer(tree, self.now() - began, drafter.peeked))
             effort = self.tally.effort(drafter.name)
@@ -147,6 +147,7 @@ class Speculation:
             effort.proposed += len(tree)
             effort.draft_s += answers[0].seconds
             effort.bytes_read += drafter.bytes_read - read
+            effort.passes += drafter.passes - passes
 
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None

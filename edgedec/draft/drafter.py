@@ -102,6 +102,11 @@ class Drafter(ABC):
         """Bytes of weights and KV cache that its passes have read so far. Default: none, it has no model."""
         return 0
 
+    @property
+    def passes(self) -> int:
+        """Passes of its model so far, those that only read text included. Default: none, it has no model."""
+        return 0
+
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """At most ``limit`` tokens that may follow ``tokens``, the committed ones. See ``looks_ahead``."""
         raise NotImplementedError(f"{self.name} does not look ahead")

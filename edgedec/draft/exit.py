@@ -86,6 +86,7 @@ class ExitDrafter(Drafter):
         self._peeked = 0
         self._layer_bytes, self._head_bytes = _read_bytes(forward, exit)
         self._bytes_read = 0.0
+        self._passes = 0
 
     @property
     def peeked(self) -> int:
@@ -132,6 +133,11 @@ class ExitDrafter(Drafter):
         """About those of the layers and of the kept rows of the head, once per token drafted."""
         return int(self._bytes_read)
 
+    @property
+    def passes(self) -> int:
+        """One for each token drafted, and those that ended a draft."""
+        return self._passes
+
     def _chain(self, limit: int, floor: float) -> _Stated:
         """Tokens to follow the last committed one."""
         tokens: list[int] = []
@@ -142,6 +148,7 @@ class ExitDrafter(Drafter):
         while len(tokens) < limit and token not in self._ends:
             head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep)
             self._peeked += 1
+            self._passes += 1
             rows.append(head)
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size
             self._bytes_read += self._layer_bytes + kept * self._head_bytes

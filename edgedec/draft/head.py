@@ -123,6 +123,11 @@ class HeadDrafter(Drafter):
         """See ``Drafter.bytes_read``."""
         return self._head.bytes_read
 
+    @property
+    def passes(self) -> int:
+        """See ``Drafter.passes``."""
+        return self._head.passes
+
     def _catch_up(self) -> bool:
         """Feed what waits; return whether the cache has read all but the last committed token."""
         due = len(self._tokens) - 1

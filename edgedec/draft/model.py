@@ -63,6 +63,7 @@ class ModelDrafter(Drafter):
         self._weight_bytes = held.get("weights", 0)
         self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
         self._bytes_read = 0.0
+        self._passes = 0
         forward.rewind(0)
 
     def sampled(self, params: SamplingParams) -> None:
@@ -116,6 +117,11 @@ class ModelDrafter(Drafter):
         """All weights that a pass reads, and the cache as far as it is filled."""
         return int(self._bytes_read)
 
+    @property
+    def passes(self) -> int:
+        """See ``Drafter.passes``."""
+        return self._passes
+
     def _drafted(self, rows: Rows) -> Rows:
         """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
         keep = self._trimmed.keep if self._trimmed else None
@@ -149,6 +155,7 @@ class ModelDrafter(Drafter):
         return head
 
     def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> HeadRows:
+        self._passes += 1
         saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
         self._bytes_read += (1.0 - saved) * self._weight_bytes + self._slot_bytes * self._forward.length
         return self._forward.extend(tokens, parents=parents, rows=rows)

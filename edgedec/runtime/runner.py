@@ -115,7 +115,7 @@ class Runner:
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
         home, notice = self._around.home, self._around.notice
-        if not self._keeps_history(drafting):
+        if drafting.prepared and not self._keeps_history(drafting):
             prepare(self.model, drafters, home, self.ledger, notice)
         drafters += target_drafters(drafting, self.model, self.forward, home, notice)
         drafters += self._head_drafter(drafting)

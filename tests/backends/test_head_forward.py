@@ -197,6 +197,7 @@ def test_it_counts_the_bytes_that_its_passes_read(exact: Setting) -> None:
     assert head.bytes_read == read
     head.step([1], states=np.ones((1, exact.weights.hidden), np.float32), rows=[0])
     assert head.bytes_read == read + model.weight_bytes - model.facts.fc_bytes + 4 * slot
+    assert head.passes == 2
 
 
 def test_a_head_for_another_target_or_with_other_sizes_is_refused(exact: Setting, tmp_path: Path) -> None:

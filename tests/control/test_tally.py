@@ -23,14 +23,14 @@ def test_figures_of_a_drafter_that_was_queried_in_vain_stand_beside_those_of_one
     for name, proposed in (("fed", 2), ("vain", 5)):
         effort = tally.effort(name)
         effort.queries, effort.proposed, effort.draft_s, effort.learn_s = 1, proposed, 0.002, 0.001
-    tally.effort("vain").bytes_read = 7000
+    tally.effort("vain").bytes_read, tally.effort("vain").passes = 7000, 3
     found = tally.of_drafters()
     assert found["fed"] == {
         "drafted": 2, "accepted": 1, "queries": 1, "proposed": 2, "draft_s": 0.002, "learn_s": 0.001,
-        "bytes_read": 0,
+        "bytes_read": 0, "passes": 0,
     }  # fmt: skip
     assert (found["vain"]["drafted"], found["vain"]["accepted"]) == (0, 0)
-    assert found["vain"]["bytes_read"] == 7000
+    assert (found["vain"]["bytes_read"], found["vain"]["passes"]) == (7000, 3)
     assert tally.share("fed") == pytest.approx(0.003 / 0.04)
     assert tally.as_json()["drafted_by"] == found
 

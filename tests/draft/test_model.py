@@ -314,6 +314,7 @@ def test_bytes_read_are_the_weights_and_the_filled_cache_of_each_pass() -> None:
     assert small.bytes_read == 3000 + 20 + 30
     effort = spoken.tally.effort("small")
     assert (effort.queries, effort.proposed, effort.bytes_read) == (2, 3, small.bytes_read)
+    assert effort.passes == small.passes == 3
 
 
 @given(st.lists(st.integers(0, 2), max_size=40), st.lists(st.integers(0, 2), max_size=40), st.integers(1, 9))

@@ -88,6 +88,7 @@ class HeadForward(KvForward):
         self._facts = facts
         self.bytes_read = 0
         """Bytes of weights, keys and values that passes have read so far."""
+        self.passes = 0
         shared: dict[str, NDArray[Any]] = {"table": table, **kv.arrays}
         self._buffers = _Buffers(session, longest, shared, facts)
         ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, kv.capacity))
@@ -126,6 +127,7 @@ class HeadForward(KvForward):
         if found.rows.ids.size and not 0 <= found.rows.ids.min() <= found.rows.ids.max() < self._vocab:
             raise BadFileError("the drafting head predicts ids outside the vocabulary", hint=_AGAIN)
         self._book.append(planned)
+        self.passes += 1
         unread = (0 if committed else self._facts.fc_bytes) + (0 if len(rows) else self._facts.head_bytes)
         slot = self._kv.reserved // self.capacity
         self.bytes_read += self._weight_bytes - unread + slot * self._book.slots

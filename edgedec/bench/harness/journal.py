@@ -22,6 +22,7 @@ class SideAnswer:
 
     - ``prefill_s``: the pass over the prompt, which gives the first token. Next to nothing where another side
       of the same process had read the prompt.
+    - ``cpu_s``: processor time of all threads in ``decode_s``.
     - ``draft_s``, ``verify_s``: parts of ``decode_s``, for drafting and for the model's passes.
     - ``predicted_s``, ``predicted_plain_s``: time of these passes and drafters by measured costs, and time of
       plain decoding by them; the first passes, which show the level of old costs, are not among them.
@@ -42,6 +43,7 @@ class SideAnswer:
     tokens: list[int]
     prefill_s: float
     decode_s: float
+    cpu_s: float | None = None
     draft_s: float | None = None
     verify_s: float | None = None
     predicted_s: float | None = None
@@ -150,7 +152,7 @@ class Journal:
 def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     """Read an answer. Raises TypeError or ValueError for a field that is missing, unknown or mistyped."""
     answer = SideAnswer(**fields)
-    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, 0.0, 0.0, predicted_s=0.0, predicted_plain_s=0.0)
+    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, 0.0, 0.0, 0.0, predicted_s=0.0, predicted_plain_s=0.0)
     for name, value in asdict(answer).items():
         kind = type(getattr(like, name))
         if not isinstance(value, (float, int, type(None)) if kind is float else kind):

@@ -50,7 +50,7 @@ class OwnRun:
     - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
     - ``sinks``: tokens that eviction keeps at the beginning.
     - ``draft_models``: bundles of draft models by name.
-    - ``drafting``: whether the model is opened so that drafters of its own can run.
+    - ``modes``: further ways to draft that the process will be asked for.
     - ``sampling``: the memory plan has room for it.
     - ``conversations``: most sequences in a batch; None: no batch.
     - ``home``: folder that keeps pass costs.
@@ -62,7 +62,7 @@ class OwnRun:
     kv: KvType = "fp16"
     draft: str = "off"
     draft_models: Mapping[str, str] = field(default_factory=dict)
-    drafting: bool = False
+    modes: tuple[str, ...] = ()
     level: Level | None = None
     when_full: WhenFull | None = None
     sinks: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from edgedec.api import Model
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.control.tally import Tally
+from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import ALL_ROWS, Rows
@@ -22,7 +24,10 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.draft import lookup_ahead
 from edgedec.eviction.policies import policy_for
 from edgedec.runtime.batch import Batch
-from edgedec.runtime.drafting import OFF, Drafting
+from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import OFF
+from edgedec.runtime.heads import with_head
+from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
@@ -49,7 +54,7 @@ class Mode:
 
 class Peer:
     def __init__(self) -> None:
-        self._modes: dict[str, Mode] = {}
+        self._modes: dict[tuple[str, bool], Mode] = {}
         self._records: list[PassRecord] = []
         self._notices: list[str] = []
         self._prompt: list[int] = []
@@ -63,14 +68,18 @@ class Peer:
         (see ``memory_levels``), or ``refused`` when the budget is too small for anything.
         """
         self.run = OwnRun.read(run)
-        self._bundle = Path(model).resolve().name
+        self._path = Path(model).resolve()
         drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
         home = Path(self.run.home) if self.run.home else None
         around = Surroundings(home, self._notices.append, observe=self._records.append)
-        models = load_models(Path(model), drafts, self.run.threads, self.run.drafting)
+        config = self._installed(self.run.draft)
+        ways = [config.drafting, *(self._installed(mode).drafting for mode in self.run.modes)]
+        opened = load_models(Path(model), drafts, self.run.threads, any(way.of_target for way in ways))
+        head = next((way for way in ways if HEAD in way.of_target), config.drafting)
+        models = with_head(opened, head, home, self._notices.append)
         facts: dict[str, Any] = {"version": __version__, "isa": models.target.isa}
         try:
-            self.model = Model(models, self.run.config, around)
+            self.model = Model(models, config, around)
         except MemoryBudgetError as error:
             return {**facts, "refused": error.message}
         if self.run.level:
@@ -95,22 +104,31 @@ class Peer:
         return {"prefill_s": first - started, "decode_s": time.perf_counter() - first, "tokens": out}
 
     def reply(
-        self, tokens: list[int], max_tokens: int, stop: list[int], mode: str, sampling: dict[str, Any]
+        self,
+        tokens: list[int],
+        max_tokens: int,
+        stop: list[int],
+        mode: str,
+        sampling: dict[str, Any],
+        cold: bool = False,
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
+        ``cold``: drafters begin the study without prepared tables.
+
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
-        used = self._mode(mode)
+        used = self._mode(mode, cold)
         self._share_cache(used, tokens)
         self._records.clear()
         params = SamplingParams(**sampling)
         started = time.perf_counter()
         steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
         out = [next(steps).token]
-        first, before, passes = time.perf_counter(), used.tally(), len(self._records)
+        before, passes = used.tally(), len(self._records)
+        first, cpu = time.perf_counter(), time.process_time()
         out += [step.token for step in steps]
-        decode_s = time.perf_counter() - first
+        decode_s, cpu_s = time.perf_counter() - first, time.process_time() - cpu
         self._prompt = tokens
         used.notices += [line for line in self._notices if line not in used.notices]
         self._notices.clear()
@@ -118,6 +136,7 @@ class Peer:
         return {
             "prefill_s": first - started,
             "decode_s": decode_s,
+            "cpu_s": cpu_s,
             "tokens": out,
             "draft_s": after.draft_s - before.draft_s,
             "predicted_s": after.predicted_s - before.predicted_s,
@@ -206,18 +225,24 @@ class Peer:
 
     def memory(self) -> dict[str, int]:
         """Bytes of the target's weights that are resident now."""
-        return {"weights_rss_bytes": mapped_rss_bytes(f"{self._bundle}/{WEIGHTS}")}
+        return {"weights_rss_bytes": mapped_rss_bytes(f"{self._path.name}/{WEIGHTS}")}
 
-    def _mode(self, name: str) -> Mode:
+    def _mode(self, name: str, cold: bool = False) -> Mode:
         """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
-        if name not in self._modes:
+        if (name, cold) not in self._modes:
             runner = self.model.single
+            drafting = replace(self._installed(name).drafting, prepared=not cold)
             own = name != OFF and self.run.level
-            engine = runner.engine if own else runner.engine_for(Drafting(name), self._records.append)
+            engine = runner.engine if own else runner.engine_for(drafting, self._records.append)
             if engine.policy:
                 engine.policy.keep(self.run.sinks)
-            self._modes[name] = Mode(engine)
-        return self._modes[name]
+            self._modes[name, cold] = Mode(engine)
+        return self._modes[name, cold]
+
+    def _installed(self, draft: str) -> RunConfig:
+        """Return the settings with this way to draft, and what "auto" has for this model."""
+        home = Path(self.run.home) if self.run.home else None
+        return with_installed(replace(self.run.config, draft=draft), self._path, home)
 
     def _share_cache(self, used: Mode, tokens: Sequence[int]) -> None:
         """Keep the tokens of this very prompt that another way to draft fed, or within a level its own."""
