@@ -91,8 +91,6 @@ class DraftOptions(PeerOptions):
 
         if self.plot:
             check_plot(self.plot)
-            if not self.levels:
-                raise UsageError("--plot draws speed over memory", hint="add --memory curve")
         if self.context and not self.levels:
             raise UsageError("--context goes with --memory", hint="add --memory full, for example")
         if self.cold and self.levels:
@@ -147,8 +145,9 @@ class DraftOptions(PeerOptions):
 @click.option("--top-p", type=float, default=1.0, metavar="P", help="As in generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
 @click.option(
-    "--cold", is_flag=True, help="Add each way once more, its drafters without the tables prepared for the model."
-)
+    "--cold", is_flag=True,
+    help="Add each way once more, its drafters without the tables prepared for the model.",
+)  # fmt: skip
 @opt.kv_option
 @isa_option
 @last_options
@@ -166,12 +165,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     process: KV cache, scratch, rows, tables, draft model, slack. "measured" is the peak without the process
     as loaded and resident weights; "+ process" adds the process to "generation". Where a context is shorter,
     the oldest turns are dropped as in a chat; prompts that do not fit at all are counted, not compared. The
-    exit status is 10 if a side takes more than its budget. --plot draws speed over generation memory.
+    exit status is 10 if a side takes more than its budget. --plot draws speed over generation memory then,
+    else speed-ups by category.
     """
     from edgedec.bench.harness.journal import Journal, digest
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import budget_rows
+    from edgedec.bench.studies.weights import draft_weights
     from edgedec.cli.bench.drafts_tables import show
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
@@ -198,7 +199,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     journal = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
         collect_replies(sides, study, journal, progress)
-    report = DraftsReport(questions, sides, journal)
+    weights = draft_weights(bundle, manifest, models, Path(inputs.home(ctx)))
+    report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
     if options.plot:
@@ -284,9 +286,13 @@ def _conditions(options: DraftOptions, manifest: Manifest, longest: int) -> dict
 
 
 def _draw(report: DraftsReport, rows: Sequence[BudgetRow], path: Path, title: str) -> None:
+    from edgedec.bench.plots.drafts import draw_drafts
     from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
     from edgedec.bench.studies.speed_within_budgets import plain_ratio
 
+    if not rows:
+        draw_drafts(report, path, title=title)
+        return
     plain = {draft: plain_ratio(report, draft) for draft in report.full}
     draw_speed_over_memory(rows, plain, path, title=title)
 

@@ -19,23 +19,29 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
 
 
+_ABOUT_SIDES = """
+Decoding; median (quartiles) over replies, total: all tokens by all time; CPU: total by processor time, which
+other load hardly changes; predicted: the total speed-up by costs; MBSU: by bytes that are read, and with each
+drafter's embedding counted; ms per pass: drafting, the model's pass, all but the model's pass"""
+_ABOUT_CATEGORIES = f"""
+Speed-up over plain {PLAIN}: median of neighbouring replies (total), by processor time, predicted; and tokens
+per pass"""
+_ABOUT_DRAFTERS = """
+Drafters; gained: right tokens; share: of the time of decoding; step: a pass of the drafter's model with its
+part of all drafting, and that as a share of a plain pass"""
+
+
 def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
     """Print all tables on standard output."""
     console = wide_console()
     turns = sum(len(one.turns) for one in report.questions)
     console.print(f"{title}, {len(report.questions)} questions, {turns} turns", soft_wrap=True)
-    console.print(
-        "\nDecoding; median (quartiles) over replies, total: all tokens by all time; predicted: the total"
-        " speed-up by costs;\nms per pass: drafting, the model's pass, all but the model's pass",
-        soft_wrap=True,
-    )
+    console.print(_ABOUT_SIDES, soft_wrap=True)
     console.print(_sides(report))
-    console.print(
-        f"\nSpeed-up over plain {PLAIN}: median of neighbouring replies (total); and tokens per pass"
-    )
+    console.print(_ABOUT_CATEGORIES, soft_wrap=True)
     console.print(_categories(report))
     if any(report.score(side).drafters for side in report.without_budget):
-        console.print("\nDrafters; gained: right tokens; share: of the time of decoding")
+        console.print(_ABOUT_DRAFTERS, soft_wrap=True)
         console.print(_drafters(report))
     if rows:
         _show_budgets(console, rows)
@@ -46,8 +52,9 @@ def _sides(report: DraftsReport) -> Table:
     bases = [base for base in BASES if base in report.sides]
     headings = ["", "tok/s", "total"]
     for base in bases:
-        headings += [f"x {base}", "total"]
-    table = new_table([*headings, "predicted", "tokens/pass", "accepted", "ms drafting", "model", "all else"])
+        headings += [f"x {base}", "total", "CPU"]
+    headings += ["predicted", "tokens/pass", "accepted", "MBSU", "embedding counted"]
+    table = new_table([*headings, "ms drafting", "model", "all else"])
     for side in report.without_budget:
         score = report.score(side)
         values = score.as_json()["tokens_per_s"]
@@ -55,9 +62,12 @@ def _sides(report: DraftsReport) -> Table:
         cells.append(number(score.total_rate, 1))
         for base in bases:
             ratio = score.ratio(base)
-            cells += [quartiles(ratio.pairs if ratio else None), number(ratio.total if ratio else None, 2)]
+            cells += [quartiles(ratio.pairs if ratio else None)]
+            cells += [number(part, 2) for part in ((ratio.total, ratio.by_cpu) if ratio else (None, None))]
         cells += [number(value, 2) for value in (score.predicted_speed_up, score.block_efficiency)]
         cells.append(percent(score.acceptance_rate))
+        found = score.mbsu
+        cells += [number(part, 2) for part in ((found.streamed, found.parameters) if found else (None, None))]
         table.add_row(side, *cells, *(number(score.per_round_ms(part), 3) for part in PARTS))
     return table
 
@@ -66,7 +76,7 @@ def _drafters(report: DraftsReport) -> Table:
     """Make a line per way to draft and drafter: tokens, time and bytes."""
     table = new_table(
         ("", "drafter", "queries", "proposed", "fed", "gained", "gained/pass", "ms/query", "ms/pass", "share",
-         "MB/pass")
+         "MB/pass", "steps", "ms/step", "of a pass")
     )  # fmt: skip
     for side in report.without_budget:
         for name, one in report.score(side).drafters.items():
@@ -74,14 +84,15 @@ def _drafters(report: DraftsReport) -> Table:
             read = (one.bytes_per_round or 0.0) / 1e6
             means = (one.gained_per_round, one.ms_per_query, one.ms_per_round)
             cells = [*(f"{count:.0f}" for count in counts), *(number(mean, 3) for mean in means)]
-            table.add_row(side, name, *cells, f"{one.share or 0.0:.1%}", f"{read:.1f}" if read else "-")
+            cells += [f"{one.share or 0.0:.1%}", f"{read:.1f}" if read else "-", f"{one.passes:.0f}"]
+            table.add_row(side, name, *cells, number(one.ms_per_step, 3), percent(one.step_share))
     return table
 
 
 def _categories(report: DraftsReport) -> Table:
-    """Make a line per category: tokens/s of plain decoding; speed-up and tokens per pass of the others."""
+    """Make a line per category: tokens/s of plain decoding; speed-ups and tokens per pass of the others."""
     others = [side for side in report.without_budget if side != PLAIN]
-    headings = [heading for side in others for heading in (side, "tokens/pass")]
+    headings = [heading for side in others for heading in (side, "CPU", "predicted", "tokens/pass")]
     table = new_table(["", "replies", f"{PLAIN} tok/s", *headings])
     for name, questions in [*report.categories().items(), ("all", list(report.questions))]:
         plain = report.score(PLAIN, questions)
@@ -90,7 +101,8 @@ def _categories(report: DraftsReport) -> Table:
             score = report.score(side, questions)
             ratio = score.ratio(PLAIN)
             cells.append(f"{ratio.pairs.median:.2f} ({ratio.total:.2f})" if ratio else "-")
-            cells.append(number(score.block_efficiency, 2))
+            values = (ratio.by_cpu if ratio else None, score.predicted_speed_up, score.block_efficiency)
+            cells += [number(value, 2) for value in values]
         table.add_row(name if name in report.groups or name == "all" else f"  {name}", *cells)
     return table
 

@@ -37,8 +37,8 @@ class Drafting:
     ``names`` are drafters by comma: "auto" for all of ``DRAFTERS``, "off" for none, names of ``OF_TARGET``,
     and any other name is a draft model or its path. ``tokens`` is the most that is drafted for one pass.
     ``history``: drafters may keep on disk what they learned. ``prepared``: without a history they begin with
-    tables that were prepared for the model, where there are some. ``tables``: bytes that all drafters without a
-    model may learn; None for as many as are of use.
+    tables that were prepared for the model, where there are some. ``tables``: bytes that all drafters without
+    a model may learn; None for as many as are of use.
     """
 
     names: str = AUTO

@@ -57,8 +57,10 @@ class Peer:
         rounds = [[0, 0]] * (max_tokens - 1) if plain else [[2, 1]] * ((max_tokens - 1) // 2)
         decode_s = self.seconds if plain else self.seconds / 2
         return {
-            "prefill_s": 1.0, "decode_s": decode_s, "tokens": out, "draft_s": 0.1, "verify_s": decode_s / 2,
+            "prefill_s": 1.0, "decode_s": decode_s, "cpu_s": 3 * decode_s, "tokens": out,
+            "draft_s": 0.1, "verify_s": decode_s / 2,
             "rounds": rounds,
+            "by_drafter": {} if plain else {"guess": {"bytes_read": 100, "passes": 4, "draft_s": 0.02}},
             "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
         }  # fmt: skip
 

@@ -50,7 +50,8 @@ def report(result: Result) -> dict[str, Any]:
     return facts
 
 
-def test_kernels(folder: Path) -> None:
+def test_kernels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEDEC_ISA", "scalar")  # the option sets it, and it must not stay
     model = ["-m", str(folder / "bundle"), "--threads", "1", "--resident", "8", "--repeat", "3"]
     facts = report(bench(folder, "kernels", *model, "--tokens", "4,2", "--isa", "scalar", "--json"))
     assert (facts["isa"], facts["threads"], facts["bandwidth_gb_s"]) == ("scalar", 1, 10.0)

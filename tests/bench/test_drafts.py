@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line
 from tests.fixtures.tiny_gguf import write_tiny
+from tests.runtime.test_installed import add_head
 
 QUESTIONS: list[Any] = [
     {"question_id": 81, "category": "writing", "turns": ["The cat sat on the mat.", "And the dog?"]},
@@ -55,7 +56,9 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
     assert plain["drafted_tokens"] == 0
     assert plain["verify_ms_per_round"] > 0 < plain["own_ms_per_round"]
     assert (plain["predicted_speed_up"], plain["by_drafter"]) == (None, {})
+    assert all(side["speed_up"]["edgedec"]["by_processor_time"] > 0 for side in facts["overall"].values())
     both = facts["overall"]["edgedec+auto"]
+    assert both["mbsu"] == both["mbsu_parameters"] == both["block_efficiency"]  # no drafter has a model
     assert set(both["by_drafter"]) == {"lookup", "recycling"}
     for found in both["by_drafter"].values():
         assert (found["ms_per_query"] is None) == (found["queries"] == 0)
@@ -113,6 +116,23 @@ def test_peers_that_draft(folder: Path, fakes: Fakes, monkeypatch: pytest.Monkey
     assert set(asked) == {("llama.cpp", "off"), ("llama.cpp", "ngram")}
 
 
+def test_auto_has_the_drafters_that_belong_to_the_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("EDGEDEC_ISA", "scalar")  # the option sets it, and it must not stay
+    picture = tmp_path / "drafts.svg"
+    add_head(folder / "bundle", tmp_path / "home")
+    one = ["--limit", "1", "--turns", "1", "--isa", "scalar", "--cold", "--plot", str(picture)]
+    facts = report(bench(tmp_path, *arguments(folder, *one, "--json")))
+    assert facts["conditions"]["isa"] == "scalar"
+    for name in ("edgedec+auto", "edgedec+auto cold"):
+        assert "head" in facts["overall"][name]["by_drafter"]
+        assert facts["differing_replies"][name]["replies"] == 0
+    drawn = re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))
+    assert {"edgedec+auto cold", "mt_bench", "all", "tokens per pass"} <= set(drawn)
+
+
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
@@ -121,7 +141,8 @@ def test_peers_that_draft(folder: Path, fakes: Fakes, monkeypatch: pytest.Monkey
         (["--peer", "openvino-genai"], 2, ["openvino-genai does not reply"]),
         (["--peer", "llama.cpp-ngram", "--temperature", "1"], 2, ["greedily"]),
         (["--peer", "llama.cpp-ngram"], 2, ["--gguf FILE"]),
-        (["--plot", "a.svg"], 2, ["--memory curve" if find_spec("matplotlib") else "matplotlib"]),
+        (["--plot", "a.txt"], 2, ["a.txt", ".svg"]),
+        (["--cold", "--memory", "full"], 2, ["--cold does not go with --memory"]),
         (["--top-p", "7"], 2, ["top-p cannot be 7"]),
         (["--max-tokens", "300"], 2, ["at most 256"]),
     ],

@@ -16,6 +16,7 @@ from edgedec.draft import Recycling
 from edgedec.memory.ledger import Ledger
 from edgedec.runtime.companions import new_companion
 from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.prepared import MOST_BYTES, prepare
 from edgedec.runtime.surroundings import Surroundings
@@ -91,6 +92,15 @@ def test_the_first_reply_is_drafted_from_them_and_is_the_same(
         found = said(model, params)
     assert found.reply == alone.reply
     assert told == []
+
+
+def test_a_cold_start_knows_nothing_of_them(bundle: Path, tmp_path: Path) -> None:
+    rollout = said(opened(bundle, None, Told()))
+    prepared(bundle, tmp_path, rollout)
+    model = opened(bundle, tmp_path, Told())
+    warm = first_draft(model, rollout)
+    model.single.engine = model.single.engine_for(Drafting("recycling", prepared=False))
+    assert first_draft(model, rollout) == first_draft(opened(bundle, None, Told()), rollout) != warm
 
 
 def test_conversations_side_by_side_draft_from_them_too(bundle: Path, tmp_path: Path) -> None:

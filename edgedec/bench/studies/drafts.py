@@ -11,7 +11,10 @@ from edgedec.bench.harness.memory_levels import FULL
 from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spread
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import PLAIN, ReplySide
+from edgedec.bench.studies.drafter_score import DrafterScore, divided
+from edgedec.bench.studies.weights import DraftWeights
 from edgedec.core.errors import one_line
+from edgedec.telemetry.mbsu import Mbsu
 
 LLAMA = "llama.cpp"
 BASES = (PLAIN, LLAMA)
@@ -23,100 +26,36 @@ PARTS = ("draft", "verify", "own")
 class RateRatio:
     """Decoding rate of a side divided by that of ``base``.
 
-    ``pairs``: ratios of neighbouring replies. ``total``: ratio of all tokens by all time. ``apart``: count of
-    pairs that were measured in different runs of a resumed study.
+    ``pairs``: ratios of neighbouring replies. ``total``: ratio of all tokens by all time. ``by_cpu``: the
+    same by processor time, which other load hardly changes; None where a side does not count it. ``apart``:
+    count of pairs that were measured in different runs of a resumed study.
     """
 
     base: str
     pairs: Spread
     total: float
+    by_cpu: float | None
     count: int
     apart: int
 
     def as_json(self) -> dict[str, Any]:
-        values = {**self.pairs.as_json(), "total": rounded(self.total)}
+        values: dict[str, Any] = {**self.pairs.as_json(), "total": rounded(self.total)}
+        values["by_processor_time"] = rounded_or_none(self.by_cpu)
         return {**values, "pairs": self.count, "pairs_of_different_runs": self.apart}
-
-
-@dataclass(frozen=True, slots=True)
-class DrafterScore:
-    """Figures of one drafter: sums over replies, and shares of ``rounds`` passes that took ``decode_s``."""
-
-    rounds: int
-    decode_s: float
-    queries: float
-    proposed: float
-    drafted: float
-    """Tokens fed."""
-    accepted: float
-    """Tokens gained."""
-    seconds: float
-    """Proposing and learning."""
-    bytes_read: float
-
-    @classmethod
-    def of(cls, name: str, answers: Sequence[SideAnswer]) -> DrafterScore:
-        """Add up the figures of the drafter ``name``."""
-        found = [one.by_drafter.get(name, {}) for one in answers]
-
-        def total(figure: str) -> float:
-            return sum(one.get(figure, 0.0) for one in found)
-
-        return cls(
-            rounds=sum(len(one.rounds) for one in answers),
-            decode_s=sum(one.decode_s for one in answers),
-            queries=total("queries"),
-            proposed=total("proposed"),
-            drafted=total("drafted"),
-            accepted=total("accepted"),
-            seconds=total("draft_s") + total("learn_s"),
-            bytes_read=total("bytes_read"),
-        )
-
-    @property
-    def ms_per_query(self) -> float | None:
-        return _divided(1e3 * self.seconds, self.queries)
-
-    @property
-    def ms_per_round(self) -> float | None:
-        return _divided(1e3 * self.seconds, self.rounds)
-
-    @property
-    def share(self) -> float | None:
-        """Share of the time of decoding."""
-        return _divided(self.seconds, self.decode_s)
-
-    @property
-    def gained_per_round(self) -> float | None:
-        """Tokens gained in a pass, on average."""
-        return _divided(self.accepted, self.rounds)
-
-    @property
-    def bytes_per_round(self) -> float | None:
-        return _divided(self.bytes_read, self.rounds)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "queries": self.queries,
-            "proposed_tokens": self.proposed,
-            "drafted_tokens": self.drafted,
-            "accepted_tokens": self.accepted,
-            "gained_per_round": rounded_or_none(self.gained_per_round),
-            "ms_per_query": rounded_or_none(self.ms_per_query),
-            "ms_per_round": rounded_or_none(self.ms_per_round),
-            "share_of_time": rounded_or_none(self.share),
-            "bytes_per_round": rounded_or_none(self.bytes_per_round),
-        }
 
 
 class Score:
     """One side on some of the replies."""
 
     def __init__(
-        self, answers: Sequence[SideAnswer], bases: Mapping[str, Mapping[tuple[str, int], SideAnswer]]
+        self,
+        answers: Sequence[SideAnswer],
+        bases: Mapping[str, Mapping[tuple[str, int], SideAnswer]],
+        weights: DraftWeights | None = None,
     ) -> None:
         self.answers = answers
         self._bases = bases
+        self._weights = weights
 
     @property
     def rates(self) -> list[float]:
@@ -139,7 +78,7 @@ class Score:
     @property
     def block_efficiency(self) -> float | None:
         """Tokens per pass without the prompt's (Spec-Bench: mean accepted length)."""
-        return _divided(self.decoded, self.rounds)
+        return divided(self.decoded, self.rounds)
 
     @property
     def drafted(self) -> int:
@@ -148,20 +87,38 @@ class Score:
     @property
     def acceptance_rate(self) -> float | None:
         """Share of the drafted tokens that were accepted."""
-        return _divided(sum(right for answer in self.answers for _, right in answer.rounds), self.drafted)
+        return divided(sum(right for answer in self.answers for _, right in answer.rounds), self.drafted)
 
     @property
     def predicted_speed_up(self) -> float | None:
         """Speed-up over plain decoding by pass costs, draft costs and acceptance; None if none is known."""
         known = [one for one in self.answers if one.predicted_s and one.predicted_plain_s]
         plain = sum(one.predicted_plain_s or 0.0 for one in known)
-        return _divided(plain, sum(one.predicted_s or 0.0 for one in known))
+        return divided(plain, sum(one.predicted_s or 0.0 for one in known))
 
     @property
     def drafters(self) -> dict[str, DrafterScore]:
         """Return the scores of all drafters of this side."""
         names = dict.fromkeys(name for answer in self.answers for name in answer.by_drafter)
-        return {name: DrafterScore.of(name, self.answers) for name in names}
+        plain = [one for answer in self.answers if (one := self._bases.get(PLAIN, {}).get(answer.key[:2]))]
+        seconds = sum(one.verify_s or 0.0 for one in plain)
+        target = divided(seconds, sum(len(one.rounds) for one in plain))
+        return {name: DrafterScore.of(name, self.answers, target) for name in names}
+
+    @property
+    def mbsu(self) -> Mbsu | None:
+        """Block efficiency for the bytes that these rounds read; None without weights or rounds."""
+        weights, efficiency = self._weights, self.block_efficiency
+        if weights is None or efficiency is None:
+            return None
+        found = self.drafters.items()
+        target = weights.target.trimmed(1.0)
+        read = sum(one.bytes_read for _, one in found) / (self.rounds * target.streamed)
+        counted = sum(one.passes * weights.parameters(name) for name, one in found if one.passes)
+        return Mbsu(
+            efficiency / (1.0 + read),
+            efficiency / (1.0 + counted / (self.rounds * target.parameters)),
+        )
 
     def ratio(self, base: str) -> RateRatio | None:
         """Compare with ``base`` on the same replies; None where there are none."""
@@ -178,6 +135,7 @@ class Score:
             base,
             spread((a.rate or 0.0) / (b.rate or 1.0) for a, b in pairs),
             (_total(mine) or 0.0) / (_total(theirs) or 1.0),
+            _by_cpu(mine, theirs),
             len(pairs),
             sum(a.run != b.run for a, b in pairs),
         )
@@ -190,9 +148,10 @@ class Score:
             "verify": sum(a.verify_s or 0.0 for a in known),
             "own": sum(a.decode_s - (a.verify_s or 0.0) for a in known),
         }[part]
-        return _divided(1e3 * seconds, sum(len(a.rounds) for a in known))
+        return divided(1e3 * seconds, sum(len(a.rounds) for a in known))
 
     def as_json(self) -> dict[str, Any]:
+        found = self.mbsu
         return {
             "replies": len(self.answers),
             "decoded_tokens": self.decoded,
@@ -204,6 +163,8 @@ class Score:
             "drafted_tokens": self.drafted,
             "acceptance_rate": rounded_or_none(self.acceptance_rate),
             "predicted_speed_up": rounded_or_none(self.predicted_speed_up),
+            "mbsu": rounded_or_none(found.streamed if found else None),
+            "mbsu_parameters": rounded_or_none(found.parameters if found else None),
             "by_drafter": {name: one.as_json() for name, one in self.drafters.items()},
             **{f"{part}_ms_per_round": rounded_or_none(self.per_round_ms(part)) for part in PARTS},
         }
@@ -220,8 +181,15 @@ class Differing:
 class DraftsReport:
     """Scores by side and category, read from a journal."""
 
-    def __init__(self, questions: Sequence[Question], sides: Sequence[ReplySide], journal: Journal) -> None:
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        sides: Sequence[ReplySide],
+        journal: Journal,
+        weights: DraftWeights | None = None,
+    ) -> None:
         self.questions = questions
+        self._weights = weights
         self.sides = [one.name for one in sides]
         self.processes = {one.name: one.process.name for one in sides}
         self.ours = [one.name for one in sides if one.ours]
@@ -244,7 +212,8 @@ class DraftsReport:
             for base in (*BASES, *self.full.values())
             if base in self.sides
         }
-        return Score(self.answers(side, questions), bases)
+        ours = side in self.ours
+        return Score(self.answers(side, questions), bases, self._weights if ours else None)
 
     def categories(self) -> dict[str, list[Question]]:
         """Return questions by group of Spec-Bench, each group followed by its categories."""
@@ -324,8 +293,14 @@ def _same(answer: SideAnswer, truth: SideAnswer) -> bool:
 
 
 def _total(answers: Sequence[SideAnswer]) -> float | None:
-    return _divided(sum(one.decoded for one in answers), sum(one.decode_s for one in answers))
+    return divided(sum(one.decoded for one in answers), sum(one.decode_s for one in answers))
 
 
-def _divided(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _by_cpu(some: Sequence[SideAnswer], others: Sequence[SideAnswer]) -> float | None:
+    """Return the ratio of all tokens by all processor time, of the pairs that have both."""
+    known = [(a, b) for a, b in zip(some, others, strict=True) if a.cpu_s and b.cpu_s]
+    mine, theirs = (
+        divided(sum(pair[side].decoded for pair in known), sum(pair[side].cpu_s or 0.0 for pair in known))
+        for side in (0, 1)
+    )
+    return divided(mine, theirs) if mine and theirs else None
