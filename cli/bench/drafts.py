@@ -15,9 +15,6 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import (
-    PeerOptions,
-    count_option,
-    input_option,
     isa_option,
     last_options,
     levels_option,
@@ -25,13 +22,13 @@ from edgedec.cli.bench.options import (
     save_option,
     use_isa,
 )
+from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.rare import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.bench.harness.questions import Question
-    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
+    from edgedec.bench.harness.replies import ReplySide
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
     from edgedec.core.manifest import Manifest
@@ -51,14 +48,8 @@ class ContextTokens(click.ParamType[int | str]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftOptions(PeerOptions):
-    file: Path | None
+class DraftOptions(QuestionOptions):
     drafts: tuple[str, ...]
-    limit: int | None
-    max_tokens: int
-    categories: str | None
-    per_category: int | None
-    turns: int | None
     temperature: float
     top_p: float
     seed: int
@@ -100,15 +91,6 @@ class DraftOptions(PeerOptions):
         if self.peers and self.temperature > 0:
             raise UsageError("other runtimes decode greedily here", hint="leave out --peer or --temperature")
 
-    def questions(self) -> list[Question]:
-        from edgedec.bench.harness.questions import chosen, plain_questions, read_questions
-        from edgedec.bench.harness.texts import PROMPTS
-
-        found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
-        categories = [name.strip() for name in self.categories.split(",")] if self.categories else []
-        picked = chosen(found, categories=categories, per_category=self.per_category, turns=self.turns)
-        return picked[: self.limit]
-
 
 @click.command(
     "drafts",
@@ -122,13 +104,11 @@ class DraftOptions(PeerOptions):
     ),
 )
 @opt.model_option
-@input_option("Questions in the format of Spec-Bench (.jsonl with turns), or one prompt per line.")
+@asked_options
 @click.option(
     "--draft", "drafts", multiple=True, metavar="NAMES",
     help="A way to draft, as --draft of generate; may be given several times (default: auto).",
 )  # fmt: skip
-@count_option("--limit", "Ask the first N questions.")
-@count_option("--max-tokens", "Longest reply, in tokens.", 64, least=2)
 @levels_option
 @click.option(
     "--context", type=ContextTokens(), metavar="N",
@@ -138,9 +118,6 @@ class DraftOptions(PeerOptions):
 @peer_options(WITH_REPLIES)
 @opt.plot_option
 @save_option
-@click.option("--categories", metavar="NAMES", help="Ask the questions of these categories, by comma.")
-@count_option("--per-category", "Ask the first N questions of each category.")
-@count_option("--turns", "Ask the first N turns of each question.")
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option("--top-p", type=float, default=1.0, metavar="P", help="As in generate.")
 @click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
@@ -185,7 +162,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     questions = options.questions()
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
-    study, longest = _study(bundle, manifest, questions, options)
+    study, longest = reply_study(bundle, manifest, questions, options.max_tokens)
     run = OwnRun(
         options.chosen_threads,
         inputs.home(ctx),
@@ -212,25 +189,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     else:
         show(report, rows, f"{title}: at most {options.max_tokens} tokens each")
     _judge(report, rows)
-
-
-def _study(
-    bundle: Path, manifest: Manifest, questions: Sequence[Question], options: DraftOptions
-) -> tuple[ReplyStudy, int]:
-    """Return the study, and the tokens that the longest conversation can have."""
-    from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
-    from edgedec.bench.harness.replies import ReplyStudy
-
-    tokenizer, template = inputs.load_text_parts(bundle, manifest)
-    ends = tuple(manifest.spec.eos_ids)
-
-    def script() -> ChatPrompts:
-        return ChatPrompts(tokenizer, template, ends)
-
-    longest = max(longest_prompt(one.turns, script(), options.max_tokens) for one in questions)
-    context = longest + options.max_tokens
-    inputs.check_context(manifest, context)
-    return ReplyStudy(tuple(questions), script, options.max_tokens, ends), context
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySide]:

@@ -44,9 +44,9 @@ class StudyOptions:
 class PeerOptions(StudyOptions):
     """Options of studies that other runtimes can take part in."""
 
-    peers: tuple[str, ...]
-    gguf: Path | None
-    peer_pythons: tuple[str, ...]
+    peers: tuple[str, ...] = ()
+    gguf: Path | None = None
+    peer_pythons: tuple[str, ...] = ()
 
     @property
     def pythons(self) -> dict[str, str]:
@@ -84,6 +84,17 @@ class Levels(click.ParamType[tuple[Level, ...]]):
         if found := re.fullmatch(r"-(\d{1,2}(?:\.\d+)?)%", text):
             return (Level("cut", float(found[1]) / 100) if float(found[1]) else FULL,)
         return (Level("size", opt.Size().convert(value, param, ctx), str(value).strip()),)
+
+
+def stacked(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Make one decorator of several options."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def _flat(
@@ -134,7 +145,7 @@ def count_option(name: str, text: str, default: int | None = None, least: int = 
 
 def peer_options(peers: Sequence[str]) -> Callable[[F], F]:
     """Make the options for these other runtimes."""
-    return _stacked(
+    return stacked(
         click.option(
             "--peer", "peers", multiple=True, metavar="NAME",
             help=f"Other runtimes, by comma or one by one: {', '.join(peers)}.",
@@ -154,16 +165,7 @@ study_options = (opt.threads_option, opt.json_option)
 """Last options of every study."""
 
 
-def _stacked(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-last_options = _stacked(*study_options)
+last_options = stacked(*study_options)
 
 
 def check_task(ctx: click.Context, task: str, used: Mapping[str, Sequence[str]]) -> None:

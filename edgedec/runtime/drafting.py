@@ -38,13 +38,14 @@ class Drafting:
     and any other name is a draft model or its path. ``tokens`` is the most that is drafted for one pass.
     ``history``: drafters may keep on disk what they learned. ``prepared``: without a history they begin with
     tables that were prepared for the model, where there are some. ``tables``: bytes that all drafters without
-    a model may learn; None for as many as are of use.
+    a model may learn; None for as many as are of use. ``always``: drafts are fed whether they pay or not.
     """
 
     names: str = AUTO
     tokens: int = MOST_DRAFTED
     history: bool = False
     prepared: bool = True
+    always: bool = False
     tables: int | None = None
 
     def __post_init__(self) -> None:

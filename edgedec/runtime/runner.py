@@ -122,14 +122,14 @@ class Runner:
         drafters += [self._model_drafter(name) for name in drafting.models]
         if not drafters:
             return None
-        costs = self._known_costs()
+        costs = None if drafting.always else self._known_costs()
         return Speculation(
             drafters,
-            costs.curve,
+            costs.curve if costs else None,
             limit=drafting.tokens,
             notice=self._around.notice,
             clock=self._around.clock,
-            keep=costs.keep,
+            keep=costs.keep if costs else None,
         )
 
     def _head_drafter(self, drafting: Drafting) -> list[Drafter]:

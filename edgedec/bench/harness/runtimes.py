@@ -47,6 +47,7 @@ class OwnRun:
     """How a process of EdgeDec runs a model. Goes to it as JSON.
 
     - ``context``: tokens of the KV cache; None: the model's own limit, shorter within a budget.
+    - ``always``: drafted tokens of every round, whether they pay or not; 0: as control decides.
     - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
     - ``sinks``: tokens that eviction keeps at the beginning.
     - ``draft_models``: bundles of draft models by name.
@@ -63,6 +64,7 @@ class OwnRun:
     draft: str = "off"
     draft_models: Mapping[str, str] = field(default_factory=dict)
     modes: tuple[str, ...] = ()
+    always: int = 0
     level: Level | None = None
     when_full: WhenFull | None = None
     sinks: int = 0

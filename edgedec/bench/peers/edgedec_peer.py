@@ -232,6 +232,8 @@ class Peer:
         if (name, cold) not in self._modes:
             runner = self.model.single
             drafting = replace(self._installed(name).drafting, prepared=not cold)
+            if self.run.always:
+                drafting = replace(drafting, tokens=self.run.always, always=True)
             own = name != OFF and self.run.level
             engine = runner.engine if own else runner.engine_for(drafting, self._records.append)
             if engine.policy:

@@ -1,0 +1,70 @@
+"""Questions that a study asks: their options, and the study over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import PeerOptions, count_option, input_option, stacked
+
+if TYPE_CHECKING:
+    from edgedec.bench.harness.questions import Question
+    from edgedec.bench.harness.replies import ReplyStudy
+    from edgedec.core.manifest import Manifest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+asked_options = stacked(
+    input_option("Questions in the format of Spec-Bench (.jsonl with turns), or one prompt per line."),
+    count_option("--limit", "Ask the first N questions."),
+    count_option("--max-tokens", "Longest reply, in tokens.", 64, least=2),
+    click.option("--categories", metavar="NAMES", help="Ask the questions of these categories, by comma."),
+    count_option("--per-category", "Ask the first N questions of each category."),
+    count_option("--turns", "Ask the first N turns of each question."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionOptions(PeerOptions):
+    """Options of a study that asks questions."""
+
+    file: Path | None
+    limit: int | None
+    max_tokens: int
+    categories: str | None
+    per_category: int | None
+    turns: int | None
+
+    def questions(self) -> list[Question]:
+        """Read the questions, and choose those to ask. Raises as ``read_questions``, and UsageError."""
+        from edgedec.bench.harness.questions import chosen, plain_questions, read_questions
+        from edgedec.bench.harness.texts import PROMPTS
+
+        found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
+        categories = [name.strip() for name in self.categories.split(",")] if self.categories else []
+        picked = chosen(found, categories=categories, per_category=self.per_category, turns=self.turns)
+        return picked[: self.limit]
+
+
+def reply_study(
+    bundle: Path, manifest: Manifest, questions: Sequence[Question], max_tokens: int
+) -> tuple[ReplyStudy, int]:
+    """Return the study, and the tokens that the longest conversation can have."""
+    from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
+    from edgedec.bench.harness.replies import ReplyStudy
+
+    tokenizer, template = inputs.load_text_parts(bundle, manifest)
+    ends = tuple(manifest.spec.eos_ids)
+
+    def script() -> ChatPrompts:
+        return ChatPrompts(tokenizer, template, ends)
+
+    longest = max(longest_prompt(one.turns, script(), max_tokens) for one in questions)
+    context = longest + max_tokens
+    inputs.check_context(manifest, context)
+    return ReplyStudy(tuple(questions), script, max_tokens, ends), context
