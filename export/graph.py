@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgedec.core.errors import BadFileError
+from edgedec.export.builder import GraphBuilder
 from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import ATTENTION, CACHE, DOMAIN, RINGS, ExportModel, VectorWeight
+from edgedec.export.model import ATTENTION, CACHE, RINGS, ExportModel, VectorWeight
 from edgedec.export.tensors import Part, Tensors
 from edgedec.memory import kv_row_name
 
@@ -65,16 +66,15 @@ def paired_rows(hyper: Hyperparameters, rows: int) -> NDArray[np.int64]:
     return order
 
 
-class _Builder:
+class _Builder(GraphBuilder):
     def __init__(self, hyper: Hyperparameters, tensors: Tensors) -> None:
-        self.hyper, self.tensors, self.arch = hyper, tensors, hyper.architecture
         self.vocab = tensors.rows_of("token_embd.weight")
-        self.formats: dict[str, str] = {}
-        self.model = ExportModel(_inputs(hyper), _outputs(self.vocab))
+        super().__init__(ExportModel(_inputs(hyper), _outputs(self.vocab)), tensors)
+        self.hyper, self.arch = hyper, hyper.architecture
 
     def build(self) -> ExportModel:
         hyper = self.hyper
-        table = self.matrix("token_embd", self.vocab, hyper.hidden)
+        table = self.matrix("token_embd.weight", self.vocab, hyper.hidden)
         scale = math.sqrt(hyper.hidden) if self.arch.scale_embedding else 1.0
         tied = not self.tensors.has("output.weight")
         lookup = {**self.table(table), "scale": scale, "alone": int(not tied)}
@@ -85,7 +85,7 @@ class _Builder:
             x = self.layer(f"blk.{layer}.", place, x, rotary[layer], window)
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm("output_norm", x)
-        head = table if tied else self.matrix("output", self.vocab, hyper.hidden)
+        head = table if tied else self.matrix("output.weight", self.vocab, hyper.hidden)
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **_cap(hyper.final_softcap)}
         outputs = [value.name for value in self.model.outputs]
         self.defaults()
@@ -214,41 +214,13 @@ class _Builder:
     ) -> str:
         """Multiply ``x`` by the matrix ``name`` of ``shape`` (rows, columns)."""
         rows, cols = shape
-        weight = self.matrix(name, rows, cols, part)
+        weight = self.matrix(name + ".weight", rows, cols, part)
         inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
         formats = self.format(weight)
         return self.op("QuantLinear", name, inputs, formats=formats, rows=[rows], cols=cols, terms=terms)
 
-    def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> str:
-        weight = self.tensors.matrix(name + ".weight", rows, cols, part)
-        self.model.weights[name + ".weight"] = weight
-        self.formats[name + ".weight"] = weight.format
-        return name + ".weight"
-
-    def vector(self, name: str, size: int) -> str:
-        self.model.weights[name] = self.tensors.vector(name, size)
-        return name
-
-    def format(self, weight: str) -> str:
-        return self.formats[weight]
-
     def table(self, weight: str) -> dict[str, Any]:
         return {"format": self.format(weight), "rows": self.vocab, "cols": self.hyper.hidden}
-
-    def op(self, kind: str, name: str, inputs: list[str], *, domain: str = DOMAIN, **attrs: Any) -> str:
-        self.node(kind, name, inputs, [name], domain=domain, **attrs)
-        return name
-
-    def node(
-        self,
-        kind: str,
-        name: str,
-        inputs: list[str],
-        outputs: list[str],
-        domain: str = DOMAIN,
-        **attrs: Any,
-    ) -> None:
-        self.model.nodes.append(helper.make_node(kind, inputs, outputs, name=name, domain=domain, **attrs))
 
 
 def _cap(softcap: float) -> dict[str, Any]:

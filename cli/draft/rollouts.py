@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.token_bar import token_bar
 from edgedec.cli.generate import without_template
 from edgedec.cli.interrupts import interrupts_to
@@ -42,22 +42,19 @@ USUAL = {"batch": _BATCH, "context": _CONTEXT_TOKENS, "max_tokens": _REPLY_TOKEN
     ),
 )
 @opt.model_option
+@prompts_option(
+    "One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which the "
+    "first is asked"
+)
 @click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
-    help="One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which "
-    "the first is asked (default: a few built-in questions).",
-)  # fmt: skip
-@click.option(
-    "--greedy", is_flag=True,
+    "--greedy",
+    is_flag=True,
     help="Always take the most probable token. Without it tokens are drawn as the model's preset says.",
 )
 @click.option(
     "--seed", type=int, metavar="S", help="Same seed, prompts and settings: same tokens (default: 0)."
 )
-@click.option(
-    "--tokens", type=click.IntRange(min=1), metavar="N",
-    help="End when so many tokens of replies are kept in all (default: when all prompts are answered).",
-)  # fmt: skip
+@tokens_option("End when so many tokens of replies are kept in all (default: when all prompts are answered).")
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), metavar="N", default=_REPLY_TOKENS, show_default=True,
     help="Longest reply, in tokens.",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli.draft import training
+from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.rare import Command
 
 _LEAST_TOKENS = 20_000
@@ -22,7 +22,7 @@ KINDS = {"head": "train_head"}
     cls=Command,
     short_help="Train a head that drafts for a model.",
     epilog=opt.examples(
-        "edgedec draft train --minutes 60 --prompts prompts.jsonl --tokens 200000",
+        "edgedec draft train --prompts prompts.jsonl --tokens 80000 --ids 8192 --quant q4_0",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240 --plot training.png",
         "edgedec draft train --steps 500 --json | jq .agreement",
     ),
@@ -33,18 +33,20 @@ KINDS = {"head": "train_head"}
     help="The drafter to train: head (one layer over the model's hidden states).",
 )  # fmt: skip
 @click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N",
-    help=f"Train so long, beside gathering replies and features (default: {training.MINUTES:g}).",
+    "--epochs", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help=f"Train so many times on all replies (default: {training.EPOCHS}).",
 )  # fmt: skip
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Train so many steps instead.")
 @click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
-    help="Prompts for missing replies, as in `edgedec draft rollouts` (default: a few built-in questions).",
+    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help="Train so long instead, beside gathering replies and features. Results then depend on the machine.",
 )  # fmt: skip
 @click.option(
-    "--tokens", type=click.IntRange(min=1), metavar="N", default=_LEAST_TOKENS, show_default=True,
-    help="Gather replies first while there are fewer tokens of them.",
+    "--seed", type=click.IntRange(min=0), metavar="S", default=0, show_default=True,
+    help="Decides the order of the data, and the weights that the model has no counterpart of.",
 )  # fmt: skip
+@prompts_option("Prompts for missing replies, as in `edgedec draft rollouts`")
+@tokens_option("Gather replies first while there are fewer tokens of them.", _LEAST_TOKENS)
 @click.option(
     "--ids", type=click.IntRange(min=256), metavar="N", default=16384, show_default=True,
     help="Tokens that the head predicts: the most frequent ones. The first training decides it.",
@@ -69,7 +71,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """Train a head that drafts for a model, and install it.
 
     The model answers prompts until there are enough tokens of replies. It then reads them again for its
-    hidden states. The head, one decoder layer, learns to guess the next tokens from these, four steps deep
+    hidden states. The head, one decoder layer, learns to guess the next tokens from these, three steps deep
     over its own guesses. Its agreement is measured on replies to prompts that are held out.
 
     Ctrl-C saves and ends; a kill costs at most a minute. The same command finishes a run that was stopped,

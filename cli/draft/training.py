@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from edgedec.training.trainer import Trainer
     from edgedec.training.unrolling import Agreement
 
-MINUTES = 30.0
-"""How long a training lasts that is not told."""
+EPOCHS = 2
+"""How often a training that is not told goes through the data."""
 TEXT_TOKENS = 1024
 """Context of the target while it writes replies, and while it reads them again."""
 ROLLOUTS: dict[str, Any] = {**USUAL, "greedy": True, "seed": None, "memory": None}
@@ -34,8 +34,9 @@ ROLLOUTS: dict[str, Any] = {**USUAL, "greedy": True, "seed": None, "memory": Non
 
 def check(options: dict[str, Any]) -> None:
     """Raise UsageError for options that contradict each other, and without torch."""
-    if options["minutes"] and options["steps"]:
-        raise UsageError("--minutes and --steps are two ways to say how long", hint="leave out one of them")
+    given = [f"--{name}" for name in ("epochs", "steps", "minutes") if options[name]]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} are ways to say how long", hint="leave out all but one")
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint="install it with `pip install 'edgedec[train]'`")
     if options["plot"]:
@@ -110,7 +111,11 @@ def trained(trainer: Trainer[Any], options: dict[str, Any], progress: Progress) 
 
     if trainer.unfinished:
         notice(f"going on after step {trainer.step} with the run that was not finished")
-    seconds = None if options["steps"] else 60 * (options["minutes"] or MINUTES)
+        if trainer.lost_s:
+            notice(f"{trainer.lost_s:.0f} s of training after it were lost")
+    seconds, steps = 60 * options["minutes"] if options["minutes"] else None, options["steps"]
+    if not seconds and not steps:
+        steps = trainer.steps_of(options["epochs"] or EPOCHS)
     with stop_at_interrupt() as stopped:
         watch = Watch(progress=progress, stop=stopped, measured=measured)
-        return trainer.run(steps=options["steps"], seconds=seconds, watch=watch)
+        return trainer.run(steps=steps, seconds=seconds, watch=watch)

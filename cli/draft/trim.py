@@ -11,6 +11,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import USUAL, answer
 from edgedec.cli.rare import Command
 from edgedec.cli.services import services
@@ -39,19 +40,15 @@ _CONTEXT_TOKENS = 256
     ),
 )
 @opt.model_option
-@click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
-    help="Prompts to answer while there are too few replies, as for draft rollouts; their categories divide "
-    "the coverage (default: a few built-in questions).",
-)  # fmt: skip
+@prompts_option(
+    "Prompts to answer while there are too few replies, as in `edgedec draft rollouts`; their categories "
+    "divide the coverage"
+)
 @click.option(
     "--ids", type=click.IntRange(min=256), metavar="K",
     help="Keep about K ids, in whole tiles (default: the best of 2048 to 32768 and all).",
 )  # fmt: skip
-@click.option(
-    "--tokens", type=click.IntRange(min=1), metavar="N", default=_TOKENS, show_default=True,
-    help="Least tokens of replies to count.",
-)  # fmt: skip
+@tokens_option("Least tokens of replies to count.", _TOKENS)
 @click.option(
     "--repeat", type=click.IntRange(min=1), metavar="N", default=_REPEAT, show_default=True,
     help="Rounds of timing; every round times each head once.",

@@ -8,13 +8,15 @@ right, also for tokens that were never fed. So every queried drafter is scored, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgedec.core.tree import ROOT, DraftTree
 
 _STEPS = 10
-_TRUST = 0.4
-"""Share of a drafter's own probability that counts before anything was observed."""
+_TRUST, _TAUGHT_TRUST = 0.4, 0.8
+"""Share of a drafter's own probability that counts before anything was observed: of one that knows nothing
+yet, and of one that was taught replies of this target.
+"""
 _PRIOR = 4.0
 """Observations that this prior weighs as much as."""
 _MEMORY = 400.0
@@ -28,8 +30,9 @@ _MODESTY = 8.0
 class _Source:
     """Observations of one drafter's tokens."""
 
-    def __init__(self) -> None:
-        self.right = [_PRIOR * _TRUST * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
+    def __init__(self, taught: bool) -> None:
+        trust = _TAUGHT_TRUST if taught else _TRUST
+        self.right = [_PRIOR * trust * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
         self.seen = [_PRIOR] * (_STEPS + 1)
         self.recently_right = self.recently_expected = 0.0
         self.claimed = self.proved = _PRIOR / 2.0
@@ -56,9 +59,13 @@ class _Source:
 
 
 class Acceptance:
-    """Measured probabilities; ``believe`` is an argument of ``merged``."""
+    """Measured probabilities; ``believe`` is an argument of ``merged``.
 
-    def __init__(self) -> None:
+    ``taught`` says whether a drafter was taught replies of this target before its first query.
+    """
+
+    def __init__(self, taught: Callable[[str], bool] = lambda source: False) -> None:
+        self._taught = taught
         self._sources: dict[str, _Source] = {}
 
     def believe(self, source: str, prob: float) -> float:
@@ -90,5 +97,5 @@ class Acceptance:
     def _of(self, source: str) -> _Source:
         known = self._sources.get(source)
         if known is None:
-            known = self._sources[source] = _Source()
+            known = self._sources[source] = _Source(self._taught(source))
         return known

@@ -6,7 +6,7 @@ clock and no randomness in here. ``Controller.round`` makes one round, see ``con
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from edgedec.control.acceptance import Acceptance
@@ -49,14 +49,23 @@ class Controller:
     """Plans rounds so that decoding is as quick as drafts allow, and never slower than without."""
 
     def __init__(
-        self, costs: Costs, names: Sequence[str], limit: int, *, peeking: Collection[str] = ()
+        self,
+        costs: Costs,
+        names: Sequence[str],
+        limit: int,
+        *,
+        peeking: Collection[str] = (),
+        taught: Callable[[str], bool] = lambda name: False,
     ) -> None:
-        """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always."""
+        """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always.
+
+        ``taught``: see ``Acceptance``.
+        """
         self.costs = costs
         self.peeking = frozenset(peeking)
         self.reuse = Reuse()
         """Times of passes behind their queries."""
-        self.acceptance = Acceptance()
+        self.acceptance = Acceptance(taught)
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}
         self.exploration = ExplorationBudget()

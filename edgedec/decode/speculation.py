@@ -57,6 +57,7 @@ class Speculation:
                 self.drafters,
                 limit,
                 peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
+                taught=lambda name: any(one.taught for one in drafters if one.name == name),
             )
             if self._costs
             else Uncontrolled(self.drafters)

@@ -45,6 +45,10 @@ class Drafter(ABC):
     name: str
     """Unique among the drafters of a speculation; ``DraftTree.sources`` has it."""
     caps: DrafterCapabilities = DrafterCapabilities()
+    taught: bool = False
+    """Whether it was taught replies of this target before its first query. Its first drafts are then trusted
+    more.
+    """
     useful_bytes: ClassVar[int] = 0
     """Memory for what it learns beyond which it drafts no better."""
 

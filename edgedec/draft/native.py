@@ -98,6 +98,7 @@ class NativeDrafter(Drafter):
         wrong = self._library.edgedec_draft_restore(self._handle, data, len(data), vocab_size)
         if wrong:
             raise ValueError(self._wrong[wrong - 1])
+        self.taught = True
 
 
 @cache

@@ -24,7 +24,7 @@ from edgedec.core.rows import Rows
 
 BEST = 8
 """Tokens of the target that are kept for each position, with their log-probabilities."""
-SHARD_ROLLOUTS = 32
+SHARD_ROLLOUTS = 8
 LONGEST_TOKENS = 1024
 """Tokens of prompt and reply that are used; the rest of longer ones is not."""
 DEFAULT_CACHE_BYTES = 4_000_000_000
@@ -134,7 +134,7 @@ def _given(hidden: NDArray[np.float32] | None) -> NDArray[np.float32]:
 
 
 class FeatureCache:
-    """Features of ``texts`` by index, kept in shards of 32 rollouts below ``folder``.
+    """Features of ``texts`` by index, kept in shards of 8 rollouts below ``folder``.
 
     At most ``most_bytes`` are written; features beyond that are computed at every use. ``folder`` None keeps
     nothing. A shard is written whole or not at all, so a kill costs one shard, and one whose tokens are not

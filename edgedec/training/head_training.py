@@ -135,7 +135,8 @@ class HeadTraining:
 
         weights = TargetWeights(self._bundle, self.manifest)
         keep = data.vocabulary.keep
-        start = initial_head(weights, self.manifest.spec, keep, own_head=self._settings.own_head)
+        own, spec = self._settings.own_head, self.manifest.spec
+        start = initial_head(weights, spec, keep, own_head=own, seed=recipe.seed)
         learner = HeadLearner(start, data, recipe, self._settings.device)
         return Trainer(learner, data, recipe, self.folder)
 

@@ -14,14 +14,14 @@ _SPREAD = 0.01
 
 
 def initial_head(
-    weights: TargetWeights, spec: ModelSpec, keep: NDArray[np.int64], *, own_head: bool = False
+    weights: TargetWeights, spec: ModelSpec, keep: NDArray[np.int64], *, own_head: bool = False, seed: int = 0
 ) -> HeadWeights:
     """Return a head whose layer is the target's last one, over the third tapped layer.
 
-    The half of q, k and v that reads the embedding is small and random, of a fixed seed. ``own_head``: the
+    The half of q, k and v that reads the embedding is small and random. ``own_head``: the
     head has a trained copy of the target's rows ``keep``; otherwise it uses these.
     """
-    draw = np.random.default_rng(0)
+    draw = np.random.default_rng(seed)
     d, block = spec.hidden_size, f"blk.{spec.n_layers - 1}."
     queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
 

@@ -27,6 +27,10 @@ class TrainingLog:
             return []
         return [json.loads(line) for line in self._path.read_bytes().splitlines(True) if line.endswith(b"\n")]
 
+    def seconds_after(self, step: int) -> float:
+        """Return the seconds of training until the last line about a later step; 0 without one."""
+        return float(max((line["seconds"] for line in self.lines() if line["step"] > step), default=0.0))
+
     def forget_after(self, step: int) -> None:
         """Drop lines about steps that a kill lost."""
         lines = self.lines()

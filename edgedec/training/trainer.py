@@ -18,14 +18,14 @@ from edgedec.training.checkpoint import Checkpoint
 from edgedec.training.data import TrainingData
 from edgedec.training.learner import Learner
 from edgedec.training.log import TrainingLog
-from edgedec.training.order import Place, following
+from edgedec.training.order import Place, batches, following
 from edgedec.training.recipe import TrainingRecipe
 from edgedec.training.schedule import TrainingPlan, rate
 from edgedec.training.unrolling import Agreement, agreement, no_agreement
 
 CHECKPOINT = "checkpoint.pt"
 SAVE_EVERY_S = 45.0
-"""Seconds between two checkpoints; a kill costs no more than these and one step."""
+"""Seconds between two checkpoints; a kill costs no more than these and one step. Measuring saves first."""
 MEASURED_DEPTHS = 5
 _LOG_EVERY_STEPS = 10
 _MEASURES = 8
@@ -71,6 +71,16 @@ class Trainer(Generic[L]):
         """Whether a plan was begun and not ended."""
         return self._plan.progress(self.step, self._planned_s) < 1.0
 
+    @property
+    def lost_s(self) -> float:
+        """Seconds of training after the checkpoint, by the log until ``run``: a kill lost them."""
+        return max(self._log.seconds_after(self.step) - self.seconds, 0.0)
+
+    def steps_of(self, epochs: float) -> int:
+        """Return the steps of so many epochs over the data as it is now."""
+        first = batches(self._data.lengths, self.recipe.batch_tokens, (self.recipe.seed, self._place.epoch))
+        return max(round(epochs * len(first)), 1)
+
     def run(
         self, *, steps: int | None = None, seconds: float | None = None, watch: Watch | None = None
     ) -> bool:
@@ -103,7 +113,9 @@ class Trainer(Generic[L]):
                 recent.clear()
             if int(done * _MEASURES) > measured:
                 measured = int(done * _MEASURES)
+                self.save()
                 self._measure(watch)
+                saved = watch.clock()
             if watch.clock() - saved >= SAVE_EVERY_S:
                 self.save()
                 saved = watch.clock()

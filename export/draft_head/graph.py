@@ -16,10 +16,11 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from edgedec.core.head_facts import TAPS
+from edgedec.export.builder import GraphBuilder
 from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.graph import HEAD_K, inverse_frequencies
-from edgedec.export.model import CACHE, DOMAIN, ExportModel, VectorWeight
+from edgedec.export.model import CACHE, ExportModel, VectorWeight
 from edgedec.export.tensors import Tensors
 from edgedec.memory import kv_row_name
 
@@ -32,11 +33,11 @@ def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -
     return _Builder(weights, tensors, table).build()
 
 
-class _Builder:
+class _Builder(GraphBuilder):
     def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> None:
-        self.weights, self.tensors, self.table = weights, tensors, table
-        self.ids = int(weights.keep.size)
-        self.model = ExportModel(_inputs(weights, table), _outputs(weights.hidden, min(HEAD_K, self.ids)))
+        self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
+        outputs = _outputs(weights.hidden, min(HEAD_K, self.ids))
+        super().__init__(ExportModel(_inputs(weights, table), outputs), tensors)
 
     def build(self) -> ExportModel:
         w, d = self.weights, self.weights.hidden
@@ -97,7 +98,7 @@ class _Builder:
         self.node("Gather", "target_ids", ["keep", "places"], ["ids"], domain="", axis=0)
 
     def norm(self, name: str, x: str) -> str:
-        weight = self.vector(name)
+        weight = self.vector(name, self.weights.hidden)
         return self.op("RMSNorm", f"{name}.out", [x, weight], epsilon=self.weights.epsilon)
 
     def linear(
@@ -115,37 +116,8 @@ class _Builder:
             terms=terms,
         )
 
-    def matrix(self, name: str, rows: int, cols: int) -> str:
-        self.model.weights[name] = self.tensors.matrix(name, rows, cols)
-        return name
-
-    def vector(self, name: str) -> str:
-        self.model.weights[name] = self.tensors.vector(name, self.weights.hidden)
-        return name
-
-    def format(self, matrix: str) -> str:
-        weight = self.model.weights[matrix]
-        assert not isinstance(weight, VectorWeight)
-        return weight.format
-
     def constant(self, name: str, values: Any) -> None:
         self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
-
-    def op(self, kind: str, name: str, inputs: list[str], domain: str = DOMAIN, **attrs: Any) -> str:
-        self.node(kind, name, inputs, [name], domain=domain, **attrs)
-        return name
-
-    def node(
-        self,
-        kind: str,
-        name: str,
-        inputs: list[str],
-        outputs: list[str],
-        domain: str = DOMAIN,
-        **attrs: Any,
-    ) -> None:
-        node = helper.make_node(kind, inputs, outputs, name=f"{name}.{kind}", domain=domain, **attrs)
-        self.model.nodes.append(node)
 
 
 def _inputs(w: HeadWeights, table: EmbeddingTable) -> list[Any]:

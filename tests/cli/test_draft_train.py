@@ -45,9 +45,10 @@ def test_without_torch_one_line_names_the_extra(
     assert_one_line(result, 2, "training needs torch", "pip install 'edgedec[train]'")
 
 
-def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path) -> None:
-    result = run(real(home), "draft", "train", "-m", str(bundle), "--minutes", "1", "--steps", "5")
-    assert_one_line(result, 2, "--minutes and --steps", "leave out one")
+@pytest.mark.parametrize("other", ["--steps", "--epochs"])
+def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path, other: str) -> None:
+    result = run(real(home), "draft", "train", "-m", str(bundle), "--minutes", "1", other, "5")
+    assert_one_line(result, 2, f"{other} and --minutes are ways to say how long", "leave out all but one")
 
 
 def test_the_command_gathers_trains_measures_exports_and_goes_on(

@@ -142,6 +142,15 @@ def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
     assert acceptance.believe("x", 0.9) > 0.9
 
 
+def test_a_drafter_that_was_taught_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
+    acceptance = Acceptance(taught=lambda source: source == "x")
+    assert acceptance.believe("x", 0.95) > 0.7
+    assert acceptance.believe("y", 0.95) < 0.5
+    for _ in range(8):
+        acceptance.observe(chain([1], [0.95], "x"), [2])
+    assert acceptance.believe("x", 0.95) < 0.25
+
+
 def test_text_that_changes_shows_in_a_few_tokens() -> None:
     acceptance = Acceptance()
     for _ in range(300):

@@ -51,6 +51,15 @@ def test_proposes_what_the_target_thought_of_here_before() -> None:
     assert after(tree, tree.tokens.index(2)) == {1: pytest.approx(after(tree, tree.tokens.index(2))[1])}
 
 
+def test_a_drafter_counts_as_taught_once_a_table_is_restored() -> None:
+    drafter = Recycling(memory=1 << 14)
+    with pytest.raises(ValueError, match="not the answers of a table"):
+        drafter.restore(b"junk", 100)
+    assert not drafter.taught
+    drafter.restore(taught([1], ({2: 0.6}, 2)).saved(), 100)
+    assert drafter.taught
+
+
 def test_learns_from_rejected_drafts() -> None:
     drafter = taught([1])
     drafter.learn(DraftTree((2, 7), (-1, -1), (0.5, 0.5), ("x", "x")), answers({2: 0.9}, {3: 0.9}, {8: 0.9}))

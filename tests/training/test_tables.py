@@ -154,5 +154,3 @@ def test_replies_of_another_model_are_refused(model: Model, tmp_path: Path) -> N
         writer.add(rollout(5, 6))
     with pytest.raises(BadFileError, match="holds replies of large"):
         make_tables(model, store, tmp_path)
-
-

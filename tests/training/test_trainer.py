@@ -78,6 +78,56 @@ def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_pat
     assert steps == sorted(set(steps))
 
 
+def test_lost_seconds_are_those_of_the_log_behind_the_checkpoint(tmp_path: Path) -> None:
+    trained(tmp_path, 20)
+    assert new_run(tmp_path).lost_s == 0.0
+    line = {
+        "step": 30,
+        "seconds": new_run(tmp_path).seconds + 40.0,
+        "loss": [1.0],
+        "right": [0.5],
+        "rate": 1e-3,
+    }
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write(json.dumps(line) + "\n")
+    killed = new_run(tmp_path)
+    assert killed.lost_s == pytest.approx(40.0)
+    killed.run(steps=1)
+    assert killed.lost_s == 0.0
+
+
+def test_a_measurement_is_made_behind_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring may take minutes, and a kill during it must not cost training."""
+    from edgedec.training import trainer
+
+    saved: list[int] = []
+    monkeypatch.setattr(
+        trainer.Trainer, "_measure", lambda self, watch: saved.append(trainer.Checkpoint.load(path).step)
+    )
+    path = tmp_path / "checkpoint.pt"
+    trained(tmp_path, 16)
+    assert saved == [2, 4, 6, 8, 10, 12, 14, 16]
+
+
+def test_epochs_are_counted_in_steps_that_depend_on_the_data_alone(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    steps = run.steps_of(1)
+    assert run.steps_of(3) == 3 * steps
+    run.run(steps=steps)
+    assert run._place.epoch == 1
+    assert run._place.batch == 0
+
+
+def test_two_runs_with_other_seeds_agree_within_a_twentieth(tmp_path: Path) -> None:
+    """Order and first weights are others; what is learned is not."""
+    one, other = (
+        trained(tmp_path / str(seed), 60, peak_rate=6e-3, seed=seed).agreement().tokens_a_pass
+        for seed in (0, 1)
+    )
+    assert one != other
+    assert 0.95 < one / other < 1.05
+
+
 def test_a_stopped_run_is_saved_and_a_later_one_finishes_its_plan(tmp_path: Path) -> None:
     from edgedec.training.trainer import Watch
 

@@ -1,0 +1,30 @@
+"""Options that several subcommands of ``edgedec draft`` have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def prompts_option(help: str) -> Any:
+    """Return the option ``--prompts``; without it built-in questions are asked."""
+    return click.option(
+        "--prompts",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"{help} (default: a few built-in questions).",
+    )
+
+
+def tokens_option(help: str, default: int | None = None) -> Any:
+    """Return the option ``--tokens``, a number of tokens of replies."""
+    return click.option(
+        "--tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )

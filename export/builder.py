@@ -1,0 +1,50 @@
+"""The base of builders of graphs: nodes, and weights that stay in their source until they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import helper
+
+from edgedec.export.model import DOMAIN, ExportModel, PackedWeight
+from edgedec.export.tensors import Part, Tensors
+
+
+class GraphBuilder:
+    """Adds nodes and weights to ``model``; the weights come from ``tensors``, by their names."""
+
+    def __init__(self, model: ExportModel, tensors: Tensors) -> None:
+        self.model, self.tensors = model, tensors
+
+    def op(self, kind: str, name: str, inputs: list[str], *, domain: str = DOMAIN, **attrs: Any) -> str:
+        """Add a node with one output of its own name, and return that name."""
+        self.node(kind, name, inputs, [name], domain=domain, **attrs)
+        return name
+
+    def node(
+        self,
+        kind: str,
+        name: str,
+        inputs: list[str],
+        outputs: list[str],
+        domain: str = DOMAIN,
+        **attrs: Any,
+    ) -> None:
+        """Add a node."""
+        self.model.nodes.append(helper.make_node(kind, inputs, outputs, name=name, domain=domain, **attrs))
+
+    def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> str:
+        """Add a quantised matrix, and return its name. Raises BadFileError or UnsupportedError."""
+        self.model.weights[name] = self.tensors.matrix(name, rows, cols, part)
+        return name
+
+    def vector(self, name: str, size: int) -> str:
+        """Add a vector, and return its name. Raises BadFileError or UnsupportedError."""
+        self.model.weights[name] = self.tensors.vector(name, size)
+        return name
+
+    def format(self, matrix: str) -> str:
+        """Return the format of a matrix that was added."""
+        weight = self.model.weights[matrix]
+        assert isinstance(weight, PackedWeight)
+        return weight.format
