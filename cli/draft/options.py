@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from click.decorators import FC
 
-def prompts_option(help: str) -> Any:
+
+def prompts_option(help: str) -> Callable[[FC], FC]:
     """Return the option ``--prompts``; without it built-in questions are asked."""
     return click.option(
         "--prompts",
@@ -18,7 +22,7 @@ def prompts_option(help: str) -> Any:
     )
 
 
-def tokens_option(help: str, default: int | None = None) -> Any:
+def tokens_option(help: str, default: int | None = None) -> Callable[[FC], FC]:
     """Return the option ``--tokens``, a number of tokens of replies."""
     return click.option(
         "--tokens",

@@ -32,8 +32,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """Make tables of what a model says most, so that its first reply is drafted too.
 
     They are made of the replies that `edgedec draft rollouts` kept, measured on those held out, and kept if
-    they draft better than none. Every start without --history loads them: 1.6 MB, in the memory that
-    drafters have anyway.
+    they draft better than none. Every start without --history loads them, into the memory that drafters
+    have anyway.
     """
     from edgedec.core.drafter_manifest import Target
     from edgedec.training.make_tables import make_tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from edgedec.runtime.companions import new_companion
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.prepared import MOST_BYTES, prepare
+from edgedec.runtime.prepared import MOST_BYTES, prepare, read_table, write_table
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
 from edgedec.training.rollouts import Rollout, key_of
@@ -72,7 +73,7 @@ def prepared(bundle: Path, home: Path, *rollouts: Rollout) -> Path:
     with opened(bundle, None, Told()) as model:
         manifest = model.loaded.manifest
         with new_companion(manifest, TABLES, home, {}) as folder:
-            (folder / "recycling.table").write_bytes(recycling_table(contexts_of(rollouts)))
+            write_table(folder, "recycling", recycling_table(contexts_of(rollouts)))
     (found,) = (home / "drafters").glob("*/tables")
     return found
 
@@ -221,9 +222,28 @@ def test_tables_that_cannot_be_used_cost_one_line(
     with opened(bundle, None, draft="off") as plain:
         alone = said(plain)
         with new_companion(plain.loaded.manifest, TABLES, tmp_path, {}) as folder:
-            (folder / "recycling.table").write_bytes(table)
+            write_table(folder, "recycling", table)
     told = Told()
     with opened(bundle, tmp_path, told) as model:
         assert said(model).reply == alone.reply
     assert len(told) == 1
     assert why in told[0]
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (b"", "too short"),
+        (b"\x04\0\0\0junk", "cannot be unpacked"),
+        (b"\x04\0\0\0" + zlib.compress(b"12345"), "does not hold the 4 bytes"),
+        (b"\x04\0\0\0" + zlib.compress(b"1234")[:-1], "does not hold the 4 bytes"),
+        (b"\x04\0\0\0" + zlib.compress(b"1234") + b"more", "does not hold the 4 bytes"),
+        (b"\xff\xff\xff\xff" + zlib.compress(bytes(1 << 24)), f"more than {MOST_BYTES} bytes"),
+        (b"\x04\0\0\0" + zlib.compress(bytes(1 << 24)), "does not hold the 4 bytes"),
+    ],
+)
+def test_a_packed_table_is_what_was_written_or_refused(tmp_path: Path, packed: bytes, why: str) -> None:
+    write_table(tmp_path, "recycling", b"1234")
+    assert read_table((tmp_path / "recycling.table").read_bytes(), "it") == b"1234"
+    with pytest.raises(ValueError, match=why):
+        read_table(packed, "it")

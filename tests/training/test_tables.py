@@ -12,6 +12,7 @@ from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.draft import Recycling
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.loaded_model import load_models
+from edgedec.runtime.prepared import read_table
 from edgedec.training import make_tables as making
 from edgedec.training.make_tables import make_tables
 from edgedec.training.replay import answered, replay
@@ -127,7 +128,7 @@ def test_replies_that_are_held_out_are_in_no_table(model: Model, tmp_path: Path)
     make_tables(model, store, tmp_path)
     drafter = Recycling()
     (table,) = (tmp_path / "drafters").glob("*/tables/recycling.table")
-    drafter.restore(table.read_bytes(), model.loaded.spec.vocab_size)
+    drafter.restore(read_table(table.read_bytes(), table.name), model.loaded.spec.vocab_size)
     assert next_after(drafter, 10, 11) == 12
     assert next_after(drafter, 90, 91) is None
 
