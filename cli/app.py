@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": "Say what fits into how much memory.",
     "doctor": "Examine this machine, its kernels and the installed models.",
     "bench": "Measure speed, memory and accuracy.",
+    "measure": "Report what a model does on this machine.",
 }
 """One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
 

@@ -119,6 +119,8 @@ EXAMPLES = (
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
     Example(guide("long-chats"), "bench memory", left_out=STUDY),
+    Example(guide("measuring"), "measure --quick", left_out=STUDY),
+    Example(guide("measuring"), "measure compare", left_out="compares reports of earlier days"),
     Example(guide("memory"), "--plot plan.png", stdin="Say hello.\n", models=QWEN, needs="matplotlib"),
     Example(guide("memory"), "$ edgedec plan", prints=r"kv cache +\d+\.\d MB"),
     Example(guide("memory"), "bench memory", left_out=STUDY),

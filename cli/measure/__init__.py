@@ -1,0 +1,121 @@
+"""``edgedec measure``: one report of a model on this machine; ``compare`` puts two side by side."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.options import StudyOptions
+from edgedec.cli.progress import notice
+from edgedec.cli.services import services
+from edgedec.cli.subcommands import Subcommand, SubcommandGroup
+from edgedec.core.errors import EdgeDecError
+
+if TYPE_CHECKING:
+    from edgedec.bench.measure.folder import PartsFolder
+    from edgedec.bench.measure.report import Report
+    from edgedec.bench.measure.subject import Subject
+
+COMPARE = {"compare": Subcommand("edgedec.cli.measure.compare", "Two reports side by side, with ratios.")}
+
+
+@click.group(
+    "measure",
+    cls=SubcommandGroup,
+    subcommands=COMPARE,
+    invoke_without_command=True,
+    short_help="Report what a model does on this machine.",
+    epilog=opt.examples(
+        "edgedec measure",
+        "edgedec measure -m qwen2.5-coder-1.5b --out qwen-laptop",
+        "edgedec measure --quick --out today --json | jq .parts.passes",
+        "edgedec measure compare qwen-laptop qwen-phone --out both",
+    ),
+)
+@opt.model_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Folder of the report (default: measure-MODEL here). The same command goes on in it.",
+)  # fmt: skip
+@click.option("--quick", is_flag=True, help="Fewer prompts, shorter replies, two memory budgets.")
+@opt.threads_option
+@opt.json_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, model: str, out: Path | None, quick: bool, threads: int | None, as_json: bool
+) -> None:
+    """Measure a model on this machine, in minutes, and write one report.
+
+    The report has the machine, the costs of passes, the memory plan, drafters beside plain decoding, speed
+    over memory, and easy questions. FOLDER gets report.html, which needs nothing else, report.md and
+    report.json.
+
+    Each part is kept when it is measured. After Ctrl-C the same command goes on with the part that was
+    interrupted; measured parts stay as they are. A part that cannot be measured says why. The exit status is
+    1 if replies with drafts differ from plain decoding.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from edgedec.bench.measure.folder import PartsFolder
+    from edgedec.bench.measure.pages import write_pages
+
+    subject, where = _subject(ctx, model, out, quick, threads)
+    folder = PartsFolder(where, subject.conditions())
+    report = _measured(subject, folder)
+    report.write(where)
+    write_pages(where, report.title, report.busy, report.views())
+    if as_json:
+        screen.show_json(report.as_json())
+    else:
+        _show(report, where)
+    if count := report.differing_replies:
+        raise EdgeDecError(f"{count} replies differ from plain decoding", hint="this is a bug of EdgeDec")
+
+
+def _subject(
+    ctx: click.Context, model: str, out: Path | None, quick: bool, threads: int | None
+) -> tuple[Subject, Path]:
+    """Return the subject, and the folder of its report."""
+    from edgedec.bench.measure.folder import JOURNALS
+    from edgedec.bench.measure.subject import FULL_EFFORT, QUICK_EFFORT, Subject
+    from edgedec.core.manifest import Manifest
+
+    chosen = StudyOptions(model=model, threads=threads, as_json=False).chosen_threads
+    bundle = inputs.find_bundle(ctx, model)
+    manifest = Manifest.load(bundle)
+    where = out or Path("measure-" + re.sub(r"[^\w.-]+", "-", manifest.name))
+    effort = QUICK_EFFORT if quick else FULL_EFFORT
+    read = services(ctx).bandwidth
+    home = Path(inputs.home(ctx))
+    return Subject(bundle, manifest, home, chosen, effort, read, where / JOURNALS), where
+
+
+def _measured(subject: Subject, folder: PartsFolder) -> Report:
+    from edgedec.bench.measure.report import PARTS, measure
+
+    try:
+        with inputs.steps() as progress:
+            return measure(subject, folder, progress)
+    except KeyboardInterrupt:
+        done = len(folder.kept())
+        notice(f"{done} of {len(PARTS)} parts are kept in {folder.path}; the same command goes on")
+        raise
+
+
+def _show(report: Report, where: Path) -> None:
+    click.echo("\n".join((report.title, *report.busy)))
+    for title, view in report.views():
+        click.echo(f"\n{title}")
+        for line in view.lines:
+            click.echo(f"  {line}")
+    for title, figures in report.figures().items():
+        click.echo(f"\n{title}")
+        for one in figures:
+            click.echo(f"  {one.name:<40}{one.worded()}")
+    click.echo(f"\n{where / 'report.html'}")

@@ -1,0 +1,58 @@
+"""Questions as the parts ask them: each in a process that opens the model, with replies kept one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
+from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.memory_levels import Level
+from edgedec.bench.harness.questions import Question
+from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide, ReplyStudy, collect_replies
+from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.bench.measure.subject import Subject
+from edgedec.core.progress import Progress
+from edgedec.sampling import SamplingParams
+
+_ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(SamplingParams())}
+
+
+def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) -> tuple[ReplyStudy, OwnRun]:
+    """Return a study of these questions, and a run of the model with a context that they fit in."""
+    from edgedec.runtime.loaded_model import load_template
+    from edgedec.text.tokenizer import Tokenizer
+
+    manifest = subject.manifest
+    tokenizer = Tokenizer.load(subject.bundle, manifest.tokenizer)
+    template, ends = load_template(subject.bundle, tokenizer, manifest), tuple(manifest.spec.eos_ids)
+
+    def script() -> ChatPrompts:
+        return ChatPrompts(tokenizer, template, ends)
+
+    longest = max(longest_prompt(one.turns, script(), most_tokens) for one in questions)
+    run = OwnRun(subject.threads, str(subject.home), longest + most_tokens, max_tokens=most_tokens)
+    return ReplyStudy(tuple(questions), script, most_tokens, ends), run
+
+
+def plain_side(subject: Subject, run: OwnRun) -> ReplySide:
+    """Return the side of plain decoding, whose process serves other ways too."""
+    return ReplySide(PLAIN, run.side(subject.bundle), OFF, _ARGUMENTS)
+
+
+def way_side(subject: Subject, run: OwnRun, way: str, level: Level | None = None) -> ReplySide:
+    """Return the side of a way to draft: in the process of plain decoding, or in its own within a level."""
+    if level is None:
+        return ReplySide(f"{PLAIN}+{way}", run.side(subject.bundle), way, _ARGUMENTS)
+    name = f"{PLAIN}+{way} at {level.name}"
+    return ReplySide(name, run.side(subject.bundle, name), way, _ARGUMENTS, level)
+
+
+def answers(
+    subject: Subject, name: str, sides: Sequence[ReplySide], study: ReplyStudy, progress: Progress
+) -> Journal:
+    """Collect the replies of a part; those of an earlier start are kept in its journal."""
+    journal = Journal.resume(subject.conditions(), subject.journals / f"{name}.jsonl")
+    collect_replies(sides, study, journal, progress)
+    return journal

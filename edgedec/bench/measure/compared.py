@@ -1,0 +1,125 @@
+"""Two reports side by side: of two machines, two versions or two models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.bench.measure.report import Report
+from edgedec.bench.measure.views import Figure, TableView, View, number
+
+_CLOSE = 0.05
+"""Ratios nearer to 1 than this are taken for noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One figure of both reports; ``ratio`` is the second by the first, None where the first is 0."""
+
+    first: Figure
+    second: Figure
+
+    @property
+    def ratio(self) -> float | None:
+        return self.second.value / self.first.value if self.first.value else None
+
+    @property
+    def verdict(self) -> str:
+        """Return "better" or "worse" for the second report; "" for a figure without a direction, or noise."""
+        if not self.first.better or self.ratio is None or abs(self.ratio - 1.0) < _CLOSE:
+            return ""
+        return "better" if (self.ratio > 1.0) == (self.first.better == "more") else "worse"
+
+    def as_json(self) -> dict[str, Any]:
+        ratio = None if self.ratio is None else round(self.ratio, 4)
+        found = {"figure": self.first.name, "unit": self.first.unit, "better": self.first.better}
+        return {**found, "first": self.first.value, "second": self.second.value, "ratio": ratio}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Pairs of figures by part, and what else differs."""
+
+    first: Report
+    second: Report
+
+    @property
+    def title(self) -> str:
+        return f"{self.first.conditions['model']} and {self.second.conditions['model']}, side by side"
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        return f"First: {self.first.title}.", f"Second: {self.second.title}."
+
+    def differing(self) -> dict[str, tuple[Any, Any]]:
+        """Return the conditions, and facts about the machines, that are not the same."""
+        facts = [{**report.conditions, **_machine(report)} for report in (self.first, self.second)]
+        names = dict.fromkeys([*facts[0], *facts[1]])
+        pairs = {name: (facts[0].get(name), facts[1].get(name)) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def pairs(self) -> dict[str, list[Pair]]:
+        """Return the figures that both reports have."""
+        first, second = self.first.figures(), self.second.figures()
+        found = {}
+        for title in (title for title in first if title in second):
+            theirs = {one.name: one for one in second[title]}
+            found[title] = [Pair(one, theirs[one.name]) for one in first[title] if one.name in theirs]
+        return found
+
+    def alone(self) -> tuple[list[str], list[str]]:
+        """Return the figures that only the first report has, and those that only the second has."""
+        names = [
+            [f"{title}: {one.name}" for title, some in report.figures().items() for one in some]
+            for report in (self.first, self.second)
+        ]
+        first, second = names
+        return [one for one in first if one not in second], [one for one in second if one not in first]
+
+    def parts(self) -> list[tuple[str, View]]:
+        """Return the comparison as parts of a page."""
+        rows = tuple((name, _shown(a), _shown(b)) for name, (a, b) in self.differing().items())
+        same = ("Both were measured under the same conditions, on the same kind of machine.",)
+        tables = (TableView(("", "first", "second"), rows),) if rows else ()
+        views = [("Differences", View(() if rows else same, tables))]
+        for title, pairs in self.pairs().items():
+            head = ("figure", "first", "second", "second by first", "")
+            views.append((title, View(tables=(TableView(head, tuple(map(_row, pairs))),))))
+        alone = [f"Only in the {which}: {'; '.join(names)}." for which, names in
+                 zip(("first", "second"), self.alone(), strict=True) if names]  # fmt: skip
+        return [*views, ("Not in both", View(tuple(alone)))] if alone else views
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "first": dict(self.first.conditions),
+            "second": dict(self.second.conditions),
+            "differing": {name: list(pair) for name, pair in self.differing().items()},
+            "figures": {title: [pair.as_json() for pair in pairs] for title, pairs in self.pairs().items()},
+            "only_first": self.alone()[0],
+            "only_second": self.alone()[1],
+        }
+
+
+def _machine(report: Report) -> Mapping[str, Any]:
+    found = report.parts.get("machine", {}).get("result", {}).get("machine", {})
+    kept = ("system", "architecture", "cores", "logical_cpus", "memory_bytes", "features")
+    loads = {
+        f"load before {name}": part["load_average"]
+        for name, part in report.parts.items()
+        if part.get("load_average") is not None
+    }
+    return {name: found.get(name) for name in kept} | loads
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return number(value)
+    return "-" if value is None else str(value)
+
+
+def _row(pair: Pair) -> tuple[str, ...]:
+    return pair.first.name, pair.first.worded(), pair.second.worded(), number(pair.ratio), pair.verdict
+

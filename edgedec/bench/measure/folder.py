@@ -1,0 +1,78 @@
+"""Results of parts in files: a report that was interrupted goes on after its last whole part."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.files import atomic_path, storage_errors
+from edgedec.telemetry.cores import load_average
+
+CONDITIONS, PARTS, JOURNALS = "conditions.json", "parts", "replies"
+"""Names in the folder: the conditions, results of parts, and single replies."""
+_CHANGES = "give the same options, or name another folder"
+
+
+class PartsFolder:
+    """The folder of one report."""
+
+    def __init__(self, path: Path, conditions: Mapping[str, Any]) -> None:
+        """Raises UsageError for a folder that another report or anything else is in, and StorageError."""
+        self.path = path
+        file = path / CONDITIONS
+        with storage_errors(str(path)):
+            (path / PARTS).mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            if strange := next((one for one in path.iterdir() if one.name != PARTS), None):
+                hint = "name another folder"
+                raise UsageError(f"{path} holds other files, such as {strange.name}", hint=hint)
+            write_json(file, dict(conditions))
+        found = read_json(file)
+        different = [name for name, value in conditions.items() if found.get(name) != value]
+        if different or len(found) != len(conditions):
+            shown = ", ".join(f"{name} {found.get(name)}" for name in different) or "others"
+            raise UsageError(f"{path} was measured under other conditions: {shown}", hint=_CHANGES)
+
+    def part(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the part as it is kept, or measure and keep it.
+
+        It has the ``result``, the time ``at``, the ``seconds`` it took, and ``load_average`` before it.
+        """
+        file = self.path / PARTS / f"{name}.json"
+        if file.exists():
+            return read_json(file)
+        load, began = load_average(), time.perf_counter()
+        result = dict(measure())
+        found = {
+            "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "seconds": round(time.perf_counter() - began, 1),
+            "load_average": load,
+            "result": result,
+        }
+        write_json(file, found)
+        return found
+
+    def kept(self) -> list[str]:
+        """Return the names of the parts that are measured."""
+        return sorted(file.stem for file in (self.path / PARTS).glob("*.json"))
+
+
+def write_json(file: Path, value: Mapping[str, Any]) -> None:
+    """Replace a file. Raises StorageError."""
+    with atomic_path(file) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Read an object. Raises BadFileError."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFileError(f"{file} is damaged or missing", hint="remove it, and measure again") from error
+    return found

@@ -1,0 +1,86 @@
+"""Speed over memory, measured: replies within memory budgets, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from edgedec.bench.measure.asked import answers, plain_side, study_of, way_side
+from edgedec.bench.measure.subject import Subject
+from edgedec.bench.measure.views import Chart, Figure, TableView, View, number
+from edgedec.core.progress import Progress
+from edgedec.core.units import size
+
+_WAY = "auto"
+_PROMPTS = 2
+
+
+def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
+    """Answer prompts within each memory level, as ``edgedec.bench.studies.speed_within_budgets`` does."""
+    from edgedec.bench.harness.questions import plain_questions
+    from edgedec.bench.harness.texts import PROMPTS
+    from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.speed_within_budgets import budget_rows, plain_ratio
+
+    questions = plain_questions(PROMPTS[:_PROMPTS])
+    study, run = study_of(subject, questions, subject.effort.tokens)
+    sides = [plain_side(subject, run)]
+    for level in subject.effort.levels:
+        sides.append(way_side(subject, replace(run, draft=_WAY, level=level), _WAY, level))
+    report = DraftsReport(questions, sides, answers(subject, "budgets", sides, study, progress))
+    rows = [row.as_json() for row in budget_rows(report)]
+    return {"rows": rows, "plain": plain_ratio(report, _WAY), "tokens_each": subject.effort.tokens}
+
+
+def figures(result: Mapping[str, Any]) -> list[Figure]:
+    found = []
+    for row in _answered(result):
+        found.append(Figure(f"{row['level']}, peak", row["peak_rss_bytes"], "B", "less"))
+        if row["speed"]:
+            found.append(Figure(f"{row['level']}, relative speed", row["speed"]["total"], "", "more"))
+    return found
+
+
+def view(result: Mapping[str, Any]) -> View:
+    rows = tuple(
+        (
+            row["level"],
+            size(row["budget_bytes"]) if row["budget_bytes"] else "none",
+            size(row["peak_rss_bytes"]) + (" OVER" if row["over_budget"] else ""),
+            size(row["generation_bytes"]),
+            number(row["speed"]["total"]) if row["speed"] else "-",
+            number(row["block_efficiency"]),
+            "; ".join(row["given_up"]) or "nothing",
+        )
+        for row in _answered(result)
+    )
+    refused = [(row["level"], row["refused"]) for row in result["rows"] if "refused" in row]
+    points = [
+        (row["generation_allowed_bytes"] / 1e6, row["speed"]["total"])
+        for row in _answered(result)
+        if row["speed"]
+    ]
+    lines = {"with drafts": sorted(points)}
+    if result["plain"] is not None and points:
+        ends = (min(points)[0], max(points)[0])
+        lines["plain decoding"] = [(end, result["plain"]) for end in ends]
+    chart = Chart(
+        "Speed over memory, measured", "generation memory, MB", "speed, relative to no budget", lines,
+        points=("with drafts",),
+    )  # fmt: skip
+    head = ("level", "budget", "peak", "generation", "speed", "block efficiency", "given up")
+    return View(
+        lines=tuple(f"{level}: refused, {reason}." for level, reason in refused),
+        tables=(TableView(head, rows),),
+        charts=(chart,) if len(points) > 1 else (),
+        notes=(
+            f"{_PROMPTS} prompts, at most {result['tokens_each']} tokens each. A level of -50% takes away "
+            "half of the generation memory: all but the weights and the loaded process. Speed: all tokens by "
+            "all time, relative to no budget.",
+        ),
+    )
+
+
+def _answered(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [row for row in result["rows"] if "refused" not in row]

@@ -1,0 +1,99 @@
+"""Ways to draft beside plain decoding, and whether their replies are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from edgedec.bench.measure.asked import answers, plain_side, study_of, way_side
+from edgedec.bench.measure.subject import Subject
+from edgedec.bench.measure.views import Figure, TableView, View, number, percent
+from edgedec.core.progress import Progress
+
+_WAYS = ("auto", "lookup")
+
+
+def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
+    """Answer prompts with plain decoding and each way to draft, as ``edgedec.bench.studies.drafts`` does."""
+    from edgedec.bench.harness.questions import plain_questions
+    from edgedec.bench.harness.texts import PROMPTS
+    from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.weights import draft_weights
+
+    questions = plain_questions(PROMPTS[: subject.effort.prompts])
+    study, run = study_of(subject, questions, subject.effort.tokens)
+    run = replace(run, modes=_WAYS)
+    sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in _WAYS)]
+    journal = answers(subject, "drafts", sides, study, progress)
+    weights = draft_weights(subject.bundle, subject.manifest, {}, subject.home)
+    found = DraftsReport(questions, sides, journal, weights).as_json()
+    kept = ("questions", "turns", "sides", "differing_replies", "notices", "overall")
+    return {**{name: found[name] for name in kept}, "tokens_each": subject.effort.tokens}
+
+
+def figures(result: Mapping[str, Any]) -> list[Figure]:
+    found = []
+    for side, score in result["overall"].items():
+        found.append(Figure(f"{side}, speed", score["total_tokens_per_s"], "tokens/s", "more"))
+        if score["drafted_tokens"]:
+            found += [
+                Figure(f"{side}, block efficiency", score["block_efficiency"], "tokens a pass", "more"),
+                Figure(f"{side}, acceptance rate", score["acceptance_rate"], "", "more"),
+            ]
+            if score["mbsu"] is not None:
+                found.append(Figure(f"{side}, MBSU", score["mbsu"], "", "more"))
+    return found
+
+
+def view(result: Mapping[str, Any]) -> View:
+    rows: list[tuple[str, ...]] = []
+    drafters: list[tuple[str, ...]] = []
+    for side, score in result["overall"].items():
+        speed_up = (score["speed_up"].get("edgedec") or {}).get("total")
+        rows.append(
+            (
+                side,
+                number(score["total_tokens_per_s"]),
+                number(speed_up),
+                number(score["block_efficiency"]),
+                percent(score["acceptance_rate"]),
+                number(score["mbsu"]),
+                number(score["mbsu_parameters"]),
+            )
+        )
+        for name, one in score["by_drafter"].items():
+            drafters.append(
+                (
+                    f"{name} ({side.partition('+')[2]})",
+                    number(one["drafted_tokens"], 6),
+                    number(one["accepted_tokens"], 6),
+                    number(one["gained_per_round"]),
+                    number(one["ms_per_round"]),
+                    percent(one["share_of_time"]),
+                )
+            )
+    head: tuple[str, ...] = (
+        "", "tokens/s", "speed-up", "block efficiency", "acceptance", "MBSU", "with embedding",
+    )  # fmt: skip
+    tables = [TableView(head, tuple(rows))]
+    if drafters:
+        head = ("drafter (way)", "drafted", "accepted", "gained a pass", "ms a pass", "share of time")
+        tables.append(TableView(head, tuple(drafters)))
+    return View(
+        lines=(_exactness(result["differing_replies"]),),
+        tables=tuple(tables),
+        notes=(
+            f"{result['turns']} prompts, at most {result['tokens_each']} tokens each, greedy; speed-up: all "
+            "tokens by all time, to plain decoding. Block efficiency: tokens committed per pass. MBSU: the "
+            "speed-up where nothing but reading weights takes time.",
+            *result["notices"],
+        ),
+    )
+
+
+def _exactness(found: Mapping[str, Mapping[str, int]]) -> str:
+    replies, compared = (sum(one[key] for one in found.values()) for key in ("replies", "of"))
+    if replies:
+        return f"{replies} of {compared} replies with drafts differ from plain decoding. This is a bug."
+    return f"All {compared} replies with drafts are those of plain decoding, token for token."

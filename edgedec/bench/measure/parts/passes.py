@@ -1,0 +1,73 @@
+"""Costs of passes over one token and several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgedec.bench.harness.runtimes import EDGEDEC
+from edgedec.bench.measure.subject import Subject
+from edgedec.bench.measure.views import Chart, Figure, TableView, View, number, percent
+from edgedec.core.progress import Progress
+from edgedec.core.units import size
+from edgedec.telemetry import bandwidth
+
+_COUNTS = (1, 2, 4, 8, 16, 32)
+_RESIDENT_TOKENS, _CONTEXT_TOKENS = 128, 256
+
+
+def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
+    """Time passes, as ``edgedec.bench.studies.kernels`` does."""
+    from edgedec.bench.studies.kernels import KernelReport, PassStudy, measure_passes, pass_costs
+    from edgedec.bench.studies.weights import pass_weights
+    from edgedec.runtime.config import RunConfig
+    from edgedec.runtime.drafting import OFF
+
+    context = min(_CONTEXT_TOKENS, subject.manifest.spec.context_length)
+    with subject.opened(RunConfig(threads=subject.threads, context=context, draft=OFF)) as model:
+        forward, loaded = model.single.forward, model.loaded
+        counts = [count for count in _COUNTS if count <= forward.caps.max_pass]
+        resident = min(_RESIDENT_TOKENS, context - max(counts))
+        before = bandwidth.measure(subject.read, [subject.threads])
+        times = measure_passes(forward, (), PassStudy(counts, resident, subject.effort.rounds), progress)
+        after = bandwidth.measure(subject.read, [subject.threads])
+        report = KernelReport(
+            loaded.name, loaded.isa, loaded.threads, resident, pass_weights(subject.bundle).streamed,
+            max(one.gb_per_s for one in before + after), pass_costs(times[EDGEDEC]), kv=model.single.kv,
+        )  # fmt: skip
+    return report.as_json()
+
+
+def figures(result: Mapping[str, Any]) -> list[Figure]:
+    found = [Figure(f"pass over {one['tokens']}", one["ms"], "ms", "less") for one in result["passes"]]
+    return [*found, Figure("share of the bandwidth", result["bandwidth_fraction"], "", "more")]
+
+
+def view(result: Mapping[str, Any]) -> View:
+    costs = result["passes"]
+    rows = tuple(
+        (
+            str(one["tokens"]),
+            number(one["ms"]),
+            f"{number(one['ms_low'])} to {number(one['ms_high'])}",
+            number(one["relative"]),
+            number(one["relative"] / one["tokens"]),
+        )
+        for one in costs
+    )
+    measured = [(one["tokens"], one["relative"]) for one in costs]
+    chart = Chart(
+        "Cost of a pass", "tokens in the pass", "time, relative to one token",
+        {"measured": measured, "one by one": [(one["tokens"], one["tokens"]) for one in costs]}, log=True,
+    )  # fmt: skip
+    return View(
+        lines=(
+            f"A pass over one token reads {size(result['weight_bytes'])} of weights at "
+            f"{percent(result['bandwidth_fraction'])} of {number(result['bandwidth_gb_s'])} GB/s, the "
+            "bandwidth of this machine. Drafted tokens are verified in one pass: the flatter the line, the "
+            "more drafts can gain.",
+        ),
+        tables=(TableView(("tokens", "ms", "quartiles", "relative", "per token"), rows),),
+        charts=(chart,),
+        notes=(f"{result['resident_tokens']} tokens in the KV cache ({result['kv']}); logits of all rows.",),
+    )

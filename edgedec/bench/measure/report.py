@@ -1,0 +1,126 @@
+"""All parts of a report, and what they were measured under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from edgedec.bench.measure.folder import PartsFolder, read_json, write_json
+from edgedec.bench.measure.parts import budgets, drafts, machine, memory, passes, quality
+from edgedec.bench.measure.subject import Subject
+from edgedec.bench.measure.views import Figure, View
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
+from edgedec.core.progress import Progress
+
+FORMAT = 1
+REPORT = "report.json"
+PARTS: dict[str, tuple[str, ModuleType]] = {
+    "machine": ("Machine", machine),
+    "passes": ("Passes", passes),
+    "memory": ("Memory plan", memory),
+    "drafts": ("Drafters", drafts),
+    "budgets": ("Speed over memory", budgets),
+    "quality": ("Quality checks", quality),
+}
+"""Parts in the order of the report, with their titles. A new part is a file in ``parts`` and a line here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report as its JSON has it."""
+
+    conditions: Mapping[str, Any]
+    parts: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def title(self) -> str:
+        count = self.conditions["threads"]
+        plural = "s" if count != 1 else ""
+        return f"{self.conditions['model']} on {self.conditions['cpu']}, {count} thread{plural}"
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """A line about parts that were measured while other programs ran; none where it was quiet."""
+        cores = self.parts.get("machine", {}).get("result", {}).get("machine", {}).get("cores", 0)
+        parts = [title for name, (title, _) in PARTS.items() if _load(self.parts.get(name, {})) > cores / 2]
+        if not (cores and parts):
+            return ()
+        return (f"The machine was busy before these parts, and slower than alone: {', '.join(parts)}.",)
+
+    def views(self) -> list[tuple[str, View]]:
+        """Return title and view of each part. A part that could not be measured says why."""
+        return [(title, _view(kind, self.parts.get(name, {}))) for name, (title, kind) in PARTS.items()]
+
+    def figures(self) -> dict[str, list[Figure]]:
+        """Return the figures of the parts that were measured, by title."""
+        return {
+            title: kind.figures(self.parts[name]["result"])
+            for name, (title, kind) in PARTS.items()
+            if "result" in self.parts.get(name, {})
+        }
+
+    @property
+    def differing_replies(self) -> int:
+        """Replies with drafts that differ from plain decoding: more than none is a bug."""
+        found = self.parts.get("drafts", {}).get("result", {}).get("differing_replies", {})
+        return sum(one["replies"] for one in found.values())
+
+    def as_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, "conditions": dict(self.conditions), "parts": dict(self.parts)}
+
+    def write(self, folder: Path) -> None:
+        """Write ``report.json``. Raises StorageError."""
+        write_json(folder / REPORT, self.as_json())
+
+    @classmethod
+    def read(cls, path: Path) -> Report:
+        """Read the report of a folder, or a file. Raises NotFoundError, BadFileError."""
+        file = path / REPORT if path.is_dir() else path
+        if not file.is_file():
+            raise NotFoundError(f"there is no report in {path}", hint=f"a report is a folder with {REPORT}")
+        found = read_json(file)
+        try:
+            if found["format"] != FORMAT:
+                raise BadFileError(f"{file} has the format {found['format']!r:.40}", hint="measure again")
+            report = cls(dict(found["conditions"]), dict(found["parts"]))
+            _ = report.title, report.views(), report.figures(), report.differing_replies  # they raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise BadFileError(f"{file} is no report, or is damaged", hint="measure again") from error
+        return report
+
+
+def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report:
+    """Measure the parts that ``folder`` lacks.
+
+    A part that fails gets the reason in place of a result, and is tried the next time.
+    """
+    parts: dict[str, Mapping[str, Any]] = {}
+    for index, (name, (title, kind)) in enumerate(PARTS.items()):
+        heading = f"{index + 1}/{len(PARTS)} {title}"
+        progress(heading, 0, 1)
+
+        def steps(stage: str, done: int, total: int, heading: str = heading) -> None:
+            progress(f"{heading}: {stage}", done, total)
+
+        try:
+            parts[name] = folder.part(name, partial(kind.measure, subject, steps))
+        except EdgeDecError as error:
+            parts[name] = {"absent": error.message}
+    return Report(subject.conditions(), parts)
+
+
+def _load(part: Mapping[str, Any]) -> float:
+    return part.get("load_average") or 0.0
+
+
+def _view(kind: ModuleType, part: Mapping[str, Any]) -> View:
+    if "result" not in part:
+        return View(lines=(f"Not measured: {part.get('absent', 'not reached')}.",))
+    found: View = kind.view(part["result"])
+    load = "" if part["load_average"] is None else f", load {part['load_average']:.1f} before"
+    taken = f"Measured {part['at']} in {part['seconds']:.0f} s{load}."
+    return View(found.lines, found.tables, found.charts, (*found.notes, taken))

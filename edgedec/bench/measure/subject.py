@@ -1,0 +1,73 @@
+"""The model that a report is about, and how much effort to spend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.version import __version__
+from edgedec.telemetry.bandwidth import Reader
+
+if TYPE_CHECKING:
+    from edgedec.api import Model
+    from edgedec.runtime.config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes of all measurements: prompts and their tokens, rounds of passes, questions, memory levels."""
+
+    prompts: int
+    tokens: int
+    rounds: int
+    questions: int
+    answer_tokens: int
+    levels: tuple[Level, ...]
+
+
+FULL_EFFORT = Sizes(
+    4, 64, 9, 24, 40, (FULL, Level("cut", 0.3), Level("cut", 0.5), Level("cut", 0.75), Level("least"))
+)
+QUICK_EFFORT = Sizes(2, 24, 3, 6, 24, (FULL, Level("least")))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A bundle on this machine. ``read`` measures the memory bandwidth; ``journals`` keeps single replies."""
+
+    bundle: Path
+    manifest: Manifest
+    home: Path
+    threads: int
+    effort: Sizes
+    read: Reader
+    journals: Path
+
+    def conditions(self) -> Mapping[str, Any]:
+        """Return all that the whole report depends on, as plain JSON."""
+        from edgedec.backends.open import runtime_of
+        from edgedec.telemetry.machine import describe
+
+        return {
+            "version": __version__,
+            "model": self.manifest.name,
+            "weights": self.manifest.files[WEIGHTS].sha256[:16],
+            "cpu": describe().cpu,
+            "isa": runtime_of(self.manifest),
+            "threads": self.threads,
+            "effort": "quick" if self.effort == QUICK_EFFORT else "full",
+        }
+
+    @contextmanager
+    def opened(self, config: RunConfig) -> Iterator[Model]:
+        """Open the model in this process, with the drafters that belong to it where ``config`` has "auto"."""
+        from edgedec.api import Bundles, open
+        from edgedec.models import Store
+
+        with open(Bundles(self.bundle), config, store=Store(self.home)) as model:
+            yield model

@@ -1,0 +1,110 @@
+"""``edgedec measure`` from the command line, on a model of random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from edgedec.bench.measure import report as report_module
+from edgedec.bench.measure.parts import machine, passes
+from edgedec.bench.measure.report import PARTS
+from edgedec.cli.services import Services
+from edgedec.export import export_gguf
+from edgedec.models import Store
+from tests.cli.support import assert_one_line, run
+from tests.fixtures.tiny_gguf import write_tiny
+
+EXAMPLE = Path(__file__).with_name("example.json")
+IN_PROCESS = {name: PARTS[name] for name in ("machine", "passes", "memory")}
+"""Parts that start no processes."""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measure")
+    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
+    return folder / "bundle"
+
+
+def measure(bundle: Path, out: Path, *args: str) -> Result:
+    home = bundle.parent / "home"
+    services = Services(store=lambda: Store(home), bandwidth=lambda size, threads: 10.0)
+    return run(services, "measure", "-m", str(bundle), "--threads", "1", "--quick", "--out", str(out), *args)
+
+
+def test_one_command_writes_one_report(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module, "PARTS", IN_PROCESS)
+    result = measure(bundle, tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert {*facts["parts"]} == {*IN_PROCESS}
+    assert facts["conditions"]["effort"] == "quick"
+    assert [one["tokens"] for one in facts["parts"]["passes"]["result"]["passes"]] == [1, 2, 4, 8, 16, 32]
+    least = facts["parts"]["memory"]["result"]["milestones"][0]["bytes"]
+    assert 0 < least < facts["parts"]["memory"]["result"]["planned_bytes"]
+    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == facts
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    shown = measure(bundle, tmp_path / "out")
+    assert "pass over 1 " in shown.stdout
+    assert shown.stdout.rstrip().endswith("report.html")
+
+
+def test_the_same_command_goes_on_after_an_interruption(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(*_: object) -> dict[str, object]:
+        calls.append("passes")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
+    monkeypatch.setattr(passes, "measure", interrupted)
+    result = measure(bundle, tmp_path / "out")
+    assert result.exit_code == 130
+    assert result.stderr == f"1 of 2 parts are kept in {tmp_path / 'out'}; the same command goes on\n\n"
+    example = json.loads(EXAMPLE.read_text(encoding="utf-8"))["parts"]["passes"]["result"]
+    monkeypatch.setattr(passes, "measure", lambda *_: example)
+    monkeypatch.setattr(machine, "measure", interrupted)
+    assert measure(bundle, tmp_path / "out").exit_code == 0
+    assert calls == ["passes"]
+
+
+def test_other_options_do_not_go_on_in_the_folder(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module, "PARTS", {"machine": PARTS["machine"]})
+    assert measure(bundle, tmp_path / "out").exit_code == 0
+    services = Services(store=lambda: Store(bundle.parent / "home"), bandwidth=lambda size, threads: 10.0)
+    full = run(services, "measure", "-m", str(bundle), "--threads", "1", "--out", str(tmp_path / "out"))
+    assert_one_line(full, 2, "other conditions: effort quick", "name another folder")
+
+
+def test_two_reports_are_compared(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_bytes(EXAMPLE.read_bytes())
+    folders = str(tmp_path / "a"), str(tmp_path / "b")
+    result = run(None, "measure", "compare", *folders, "--out", str(tmp_path / "both"))
+    assert result.exit_code == 0, result.output
+    assert "Both were measured under the same conditions" in result.stdout
+    assert (tmp_path / "both" / "report.md").read_text(encoding="utf-8") == result.stdout
+    assert json.loads(run(None, "measure", "compare", *folders, "--json").stdout)["differing"] == {}
+    assert_one_line(run(None, "measure", "compare", folders[0], str(tmp_path)), 3, "there is no report")
+
+
+@pytest.mark.slow
+def test_a_whole_report(bundle: Path, tmp_path: Path) -> None:
+    result = measure(bundle, tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    parts = json.loads(result.stdout)["parts"]
+    assert {*parts} == {*PARTS}
+    assert all("result" in part for part in parts.values())
+    assert parts["drafts"]["result"]["differing_replies"]["edgedec+auto"] == {"replies": 0, "of": 2}
+    assert len(parts["budgets"]["result"]["rows"]) == 2
+    assert parts["quality"]["result"]["questions"] == 6

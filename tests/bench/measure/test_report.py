@@ -1,0 +1,202 @@
+"""Reports as files and pages, from figures that were measured once on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from edgedec.bench.measure.charts import svg
+from edgedec.bench.measure.compared import Comparison
+from edgedec.bench.measure.folder import PartsFolder
+from edgedec.bench.measure.pages import html_of, markdown_of
+from edgedec.bench.measure.report import PARTS, Report
+from edgedec.bench.measure.views import Chart
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+
+EXAMPLE = Path(__file__).with_name("example.json")
+
+
+@pytest.fixture
+def facts() -> dict[str, Any]:
+    found = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def report_of(facts: dict[str, Any]) -> Report:
+    return Report(facts["conditions"], facts["parts"])
+
+
+class Page(HTMLParser):
+    """The tags of a page, each closed; the texts; and what it would load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.headings: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        self.loads += [str(value) for name, value in attrs if name in ("src", "href") and value]
+        assert tag not in ("script", "link", "img", "b")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ("path", "circle")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def test_a_page_needs_nothing_else_and_shows_every_part(facts: dict[str, Any]) -> None:
+    report = report_of(facts)
+    text = html_of(report.title, report.busy, report.views())
+    page = Page(text)
+    assert page.headings == [title for title, _ in PARTS.values()]
+    assert all(place.startswith("#part-") for place in page.loads)
+    assert "http" not in text.replace("http-equiv", "")
+    assert "seven | &lt;b&gt;days&lt;/b&gt;" in text
+    assert "prefers-color-scheme: dark" in text
+    assert text.count("<svg") == 3
+    assert "was busy" not in text
+
+
+def test_markdown_has_the_same_figures(facts: dict[str, Any]) -> None:
+    text = markdown_of("T", [], report_of(facts).views())
+    assert r"| How many days are in a week? End with the number. | 7 | seven \| &lt;b>days&lt;/b> |" in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or len(re.findall(r"(?<!\\)\|", line)) >= 3
+    assert "| 32 | 1.76 |" in text
+
+
+def test_a_busy_machine_is_said(facts: dict[str, Any]) -> None:
+    facts["parts"]["passes"]["load_average"] = 3.0
+    assert report_of(facts).busy == (
+        "The machine was busy before these parts, and slower than alone: Passes.",
+    )
+
+
+def test_a_part_that_failed_says_why(facts: dict[str, Any]) -> None:
+    facts["parts"]["drafts"] = {"absent": "no memory"}
+    del facts["parts"]["quality"]
+    views = dict(report_of(facts).views())
+    assert views["Drafters"].lines == ("Not measured: no memory.",)
+    assert views["Quality checks"].lines == ("Not measured: not reached.",)
+    assert "Drafters" not in report_of(facts).figures()
+
+
+def test_replies_that_differ_are_counted_and_said(facts: dict[str, Any]) -> None:
+    facts["parts"]["drafts"]["result"]["differing_replies"]["edgedec+auto"]["replies"] = 1
+    report = report_of(facts)
+    assert report.differing_replies == 1
+    (line,) = dict(report.views())["Drafters"].lines
+    assert line == "1 of 4 replies with drafts differ from plain decoding. This is a bug."
+
+
+def test_a_comparison_has_ratios_verdicts_and_differences(facts: dict[str, Any]) -> None:
+    first = report_of(json.loads(json.dumps(facts)))
+    facts["conditions"]["cpu"] = "Other CPU"
+    facts["parts"]["machine"]["result"]["machine"]["cores"] = 8
+    facts["parts"]["passes"]["result"]["passes"][0]["ms"] *= 0.5
+    facts["parts"]["passes"]["result"]["passes"][1]["ms"] *= 1.02
+    facts["parts"]["quality"]["result"]["right"] = 1
+    del facts["parts"]["budgets"]
+    found = Comparison(first, report_of(facts))
+    assert found.differing()["cpu"] == ("Example CPU", "Other CPU")
+    assert found.differing()["cores"] == (2, 8)
+    passes = found.pairs()["Passes"]
+    assert [(pair.ratio, pair.verdict) for pair in passes[:2]] == [
+        (pytest.approx(0.5), "better"),
+        (pytest.approx(1.02), ""),
+    ]
+    assert found.pairs()["Quality checks"][0].verdict == "worse"
+    assert found.alone()[0][0] == "Speed over memory: full, peak"
+    text = markdown_of(found.title, found.lines, found.parts())
+    assert "| pass over 1 | 0.302 ms | 0.151 ms | 0.5 | better |" in text
+    assert "| cpu | Example CPU | Other CPU |" in text
+    Page(html_of(found.title, found.lines, found.parts()))
+    assert json.loads(json.dumps(found.as_json()))["figures"]["Passes"][0]["ratio"] == 0.5
+
+
+def test_a_report_is_read_from_its_folder_and_its_file(facts: dict[str, Any], tmp_path: Path) -> None:
+    report_of(facts).write(tmp_path)
+    for path in (tmp_path, tmp_path / "report.json"):
+        assert Report.read(path) == report_of(facts)
+
+
+def test_other_files_are_no_reports(facts: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no report"):
+        Report.read(tmp_path)
+    for text in ("", "[1]", "{}", '{"format": 1}', '{"format": 1, "conditions": {}, "parts": {"passes": 7}}'):
+        (tmp_path / "report.json").write_text(text)
+        with pytest.raises(BadFileError):
+            Report.read(tmp_path)
+    facts["format"] = 2
+    (tmp_path / "report.json").write_text(json.dumps(facts))
+    with pytest.raises(BadFileError, match="has the format 2"):
+        Report.read(tmp_path)
+    del facts["parts"]["passes"]["result"]["passes"][0]["ms"]
+    facts["format"] = 1
+    (tmp_path / "report.json").write_text(json.dumps(facts))
+    with pytest.raises(BadFileError, match="is no report"):
+        Report.read(tmp_path)
+
+
+def test_parts_are_measured_once_and_kept(tmp_path: Path) -> None:
+    calls = []
+
+    def measured() -> dict[str, int]:
+        calls.append(1)
+        return {"value": 7}
+
+    for _ in range(2):
+        folder = PartsFolder(tmp_path / "out", {"model": "m"})
+        assert folder.part("passes", measured)["result"] == {"value": 7}
+    assert len(calls) == 1
+    assert folder.kept() == ["passes"]
+
+
+def test_an_interrupted_part_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> dict[str, int]:
+        raise KeyboardInterrupt
+
+    folder = PartsFolder(tmp_path, {"model": "m"})
+    with pytest.raises(KeyboardInterrupt):
+        folder.part("passes", interrupted)
+    assert folder.kept() == []
+
+
+def test_a_folder_of_another_report_or_of_other_files_is_left_alone(tmp_path: Path) -> None:
+    PartsFolder(tmp_path / "a", {"model": "m", "threads": 1})
+    with pytest.raises(UsageError, match="other conditions: threads 1"):
+        PartsFolder(tmp_path / "a", {"model": "m", "threads": 2})
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "diary.txt").write_text("dear")
+    with pytest.raises(UsageError, match=r"holds other files, such as diary\.txt"):
+        PartsFolder(tmp_path / "b", {"model": "m"})
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    "line", [[(1.0, 1.0)], [(1.0, 2.0), (1.0, 2.0)], [(1.0, 3.0), (64.0, 9e9)], [(2.5, 1e-7)]]
+)
+def test_any_line_is_drawn_within_its_picture(line: list[tuple[float, float]], log: bool) -> None:
+    picture = ElementTree.fromstring(svg(Chart("T", "<x>", "y & z", {"a <b>": line}, log, ("a <b>",))))
+    assert "a <b>" in "".join(picture.itertext())
+    for circle in picture.iter("circle"):
+        assert 0 <= float(circle.attrib["cx"]) <= 480
+        assert 0 <= float(circle.attrib["cy"]) <= 300
