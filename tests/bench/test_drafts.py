@@ -74,6 +74,7 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
     assert again == facts  # nothing was measured a second time
     table = bench(folder, *args).stdout
     assert "ms/query" in table
+    assert "%" not in "".join(line for line in facts["notices"] if "measuring" in line)  # no progress
     assert "edgedec+auto: none of 5 replies differ from plain decoding" in table
 
 

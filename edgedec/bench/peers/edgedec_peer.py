@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -38,6 +39,7 @@ from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_byte
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows of one pass."""
 _WARM_UP_TOKENS = 16
+_COUNTS_UP = re.compile(r"measuring: \d+%")
 
 
 class Mode:
@@ -71,7 +73,7 @@ class Peer:
         self._path = Path(model).resolve()
         drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
         home = Path(self.run.home) if self.run.home else None
-        around = Surroundings(home, self._notices.append, observe=self._records.append)
+        around = Surroundings(home, self._heard, observe=self._records.append)
         config = self._installed(self.run.draft)
         ways = [config.drafting, *(self._installed(mode).drafting for mode in self.run.modes)]
         opened = load_models(Path(model), drafts, self.run.threads, any(way.of_target for way in ways))
@@ -226,6 +228,11 @@ class Peer:
     def memory(self) -> dict[str, int]:
         """Bytes of the target's weights that are resident now."""
         return {"weights_rss_bytes": mapped_rss_bytes(f"{self._path.name}/{WEIGHTS}")}
+
+    def _heard(self, line: str) -> None:
+        """Keep a line for the user, but for those that only count up."""
+        if not _COUNTS_UP.fullmatch(line):
+            self._notices.append(line)
 
     def _mode(self, name: str, cold: bool = False) -> Mode:
         """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
