@@ -42,6 +42,9 @@ def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None
     with all of them right, which is known once a reply has drafted. The exit status is 1 when something does
     not work.
 
+    The bandwidth is kept: /stats and `generate --json` compare each reply with it. The energy of a reply is
+    measured where a line names a meter, and estimated otherwise.
+
     Every command that opens a model checks the hashes of files that changed since the last start. With
     --verify all files of all installed models are checked, changed or not.
 
@@ -93,6 +96,8 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for one in sections["bandwidth"] or ():
         plural = "s" if one["threads"] > 1 else ""
         yield "bandwidth", f"{one['gb_per_s']:.1f} GB/s with {one['threads']} thread{plural}"
+    if energy := sections["energy"]:
+        yield "energy", energy["source"] or "no meter, so it is estimated: " + "; ".join(energy["refused"])
     if store := sections["store"]:
         yield "store", store["home"] + (" (EDGEDEC_HOME)" if store["from_environment"] else "")
         yield "disk", f"{size(store['disk_free_bytes'])} free"

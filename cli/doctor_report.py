@@ -17,7 +17,9 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.core.verification import Verification
 from edgedec.core.version import __version__
+from edgedec.runtime.measures import BANDWIDTH_FILE
 from edgedec.telemetry import bandwidth, machine
+from edgedec.telemetry.energy import NoMeter, open_meter
 
 if TYPE_CHECKING:
     from edgedec.cli.services import Kernels, Services
@@ -56,6 +58,7 @@ def examine(services: Services, *, measure: bool) -> Findings:
     found.add("kernels", lambda: _kernels(services.kernels()))
     found.add("onnxruntime", _onnxruntime)
     found.add("bandwidth", lambda: _bandwidth(services, here.cores) if measure else [])
+    found.add("energy", _energy)
     found.add("store", lambda: _store(services))
     found.add("kept", lambda: _kept(services) if found.sections["store"] else None)
     if (free := (found.sections["store"] or {}).get("disk_free_bytes", LOW_DISK_BYTES)) < LOW_DISK_BYTES:
@@ -134,7 +137,16 @@ def _onnxruntime() -> dict[str, object]:
 
 def _bandwidth(services: Services, cores: int) -> list[dict[str, float]]:
     measured = bandwidth.measure(services.bandwidth, (1, cores))
+    bandwidth.keep(measured, services.store().home / "costs" / BANDWIDTH_FILE)
     return [{"threads": one.threads, "gb_per_s": round(one.gb_per_s, 2)} for one in measured]
+
+
+def _energy() -> dict[str, object]:
+    """Return the energy meter, or the reasons why there is none."""
+    meter = open_meter()
+    if isinstance(meter, NoMeter):
+        return {"source": None, "refused": list(meter.refused)}
+    return {"source": meter.source, "refused": []}
 
 
 def _store(services: Services) -> dict[str, object]:

@@ -193,6 +193,7 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
         "draft": list(speculation.drafters) if speculation else [],
         **(speculation.tally.as_json() if speculation else {}),
         "draft_bytes": speculation.nbytes() if speculation else {},
+        **runner.measures.as_json(reply.marks, reply.stats),
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),

@@ -39,7 +39,7 @@ KINDS = {
         Kind("history", "prompts typed in a chat, and the knowledge of drafters", text=True),
         Kind("downloads", "unfinished downloads, and remains of processes that were killed"),
         Kind("sources", "GGUF files that were kept on request"),
-        Kind("costs", "pass costs of models on this machine"),
+        Kind("costs", "pass costs of models, bandwidth and idle power of this machine"),
         Kind("records", "hashes that were checked, and paths of local models"),
         Kind("drafters", "drafters made for one model each"),
         Kind("rollouts", "models' replies that drafters are made of", text=True),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from edgedec.control.tally import Tally
     from edgedec.decode.speculation import Speculation
+    from edgedec.runtime.measures import Energy
+    from edgedec.session.reply import Reply
 
 
 def stats(context: Context, argument: str) -> None:
@@ -37,6 +39,40 @@ def stats(context: Context, argument: str) -> None:
             context.say(f"{'':<9} {line}")
     if chat.last is not None:
         context.say(f"last      {chat.last.stats.summary(context.model.context)}")
+        for line in _measured(context, chat.last):
+            context.say(f"{'':<9} {line}")
+
+
+def _measured(context: Context, reply: Reply) -> Iterator[str]:
+    """Yield lines about the last reply: bytes and speed-up, the distance from the roof, and energy."""
+    measures = context.model.single.measures
+    if reply.marks is None:
+        return
+    if gain := measures.mbsu(reply.marks, reply.stats):
+        yield f"memory-bound speed-up {gain.streamed:.2f} (embedding counted: {gain.parameters:.2f})"
+    if limit := measures.roof(reply.marks, reply.stats):
+        yield (
+            f"{size(round(limit.bytes_per_token))} read a token: {limit.gb_per_s:.1f} of"
+            f" {limit.bandwidth_gb_per_s:.1f} GB/s, {limit.share:.0%} of the roof"
+            f" of {limit.roof_tokens_per_s:.1f} tok/s"
+        )
+    yield energy_words(measures.energy(reply.marks, reply.stats))
+
+
+def energy_words(found: Energy) -> str:
+    """Return a line about the energy of a reply, which says whether it was measured."""
+    each = found.joules_per_token
+    token = f", {joules(each)} a token" if each is not None else ""
+    if not found.estimated:
+        idle = f"above idle power of {found.idle_w:.1f} W" if found.idle_w is not None else "idle included"
+        return f"energy, measured: {joules(found.joules)}{token}, {idle}; {found.source}"
+    spread = f" ({joules(found.low or 0.0)} to {joules(found.high or 0.0)})"
+    return f"energy, estimate: {joules(found.joules)}{spread}{token}"
+
+
+def joules(value: float) -> str:
+    """Return joules in words, in mJ below one."""
+    return f"{value:.2f} J" if value >= 1.0 else f"{1e3 * value:.1f} mJ"
 
 
 def _drafts(speculation: Speculation | None) -> str:

@@ -40,6 +40,8 @@ class Effort:
     """Weights and KV cache that passes of its model read."""
     passes: int = 0
     """Passes of its model."""
+    table_bytes: int = 0
+    """Embedding tables from which these passes looked up rows, once a pass."""
 
     @property
     def seconds(self) -> float:

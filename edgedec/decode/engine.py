@@ -15,11 +15,12 @@ from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes, Read
-from edgedec.decode.records import FinishReason, PassRecord, Step
+from edgedec.decode.records import FinishReason, Mark, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import Occurred, SamplingParams
+from edgedec.telemetry.energy.meter import Meter, Reading
 from edgedec.verify import KEYED
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
@@ -29,7 +30,8 @@ class Engine(CachedSequence):
     """Generates tokens with one model.
 
     ``speculation`` drafts; ``observe`` sees a record of every pass, timed if there is a ``clock`` (seconds);
-    ``policy`` evicts tokens when the cache is full, which otherwise ends a reply.
+    ``policy`` evicts tokens when the cache is full, which otherwise ends a reply. ``meter`` is read by
+    ``mark`` alone.
     """
 
     def __init__(
@@ -40,9 +42,18 @@ class Engine(CachedSequence):
         observe: Callable[[PassRecord], None] | None = None,
         clock: Callable[[], float] | None = None,
         policy: Policy | None = None,
+        meter: Meter | None = None,
     ) -> None:
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, clock)
+        self._meter = meter
+
+    def mark(self) -> Mark:
+        """Return the counts of passes, drafters and energy up to now."""
+        reading = Reading.of(self._meter) if self._meter else None
+        efforts = self.speculation.tally.by_drafter.values() if self.speculation else ()
+        read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
+        return Mark(self._passes.work, read, tables, reading)
 
     def generate(
         self,

@@ -10,6 +10,7 @@ from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
+from edgedec.telemetry.traffic import Work
 
 LONGEST_PASS = 128
 """Tokens. A reply can be interrupted between passes, and longer ones take no less time per token."""
@@ -35,6 +36,8 @@ class Passes:
         self._policy = policy
         self._observe = observe
         self._clock = clock
+        self.work = Work()
+        """Counts of all passes so far."""
 
     def catch_up(
         self, committed: Sequence[int], progress: Steps | None, read: Read | None = None
@@ -63,7 +66,11 @@ class Passes:
             parents = [*range(-1, behind - 1), *(behind + parent for parent in tree.parents)]
         began = self._clock() if self._clock else 0.0
         head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
-        return head, self._clock() - began if self._clock else None
+        seconds = self._clock() - began if self._clock else None
+        forward = self._forward
+        slots = forward.resident if forward.caps.evicts else forward.length
+        self.work = self.work.plus(len(tokens) + len(tree), slots, forward.spec.window)
+        return head, seconds
 
     def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.telemetry.energy.meter import Reading
+from edgedec.telemetry.traffic import Work
 
 FinishReason = Literal["stop", "length"]
 
@@ -25,6 +27,30 @@ class Step:
     """Natural logarithm of the token's probability (temperature 1, no penalty); None unless asked for."""
     top: tuple[tuple[int, float], ...] = ()
     """The most probable tokens here, best first, as (id, logprob)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Counts of an engine at a moment."""
+
+    work: Work
+    """Passes of the target."""
+    draft_bytes: int = 0
+    """Bytes that drafters have read."""
+    draft_table_bytes: int = 0
+    """Bytes of embedding tables from which their passes looked up rows, once a pass."""
+    reading: Reading | None = None
+    """The energy meter; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of one reply."""
+
+    start: Mark
+    first: Mark
+    """After the pass that gave its first token."""
+    end: Mark
 
 
 @dataclass(frozen=True, slots=True)

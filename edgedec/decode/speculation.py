@@ -141,6 +141,7 @@ class Speculation:
 
         def ask(drafter: Drafter) -> None:
             began, read, passes = self.now(), drafter.bytes_read, drafter.passes
+            tables = drafter.table_bytes
             tree = drafter.propose(query.limit, query.floor)
             answers.append(DraftAnswer(tree, self.now() - began, drafter.peeked))
             effort = self.tally.effort(drafter.name)
@@ -149,6 +150,7 @@ class Speculation:
             effort.draft_s += answers[0].seconds
             effort.bytes_read += drafter.bytes_read - read
             effort.passes += drafter.passes - passes
+            effort.table_bytes += drafter.table_bytes - tables
 
         self._each(ask, [drafter for drafter in self._drafters if drafter.name == query.name])
         return answers[0] if answers else None

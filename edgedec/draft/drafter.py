@@ -111,6 +111,14 @@ class Drafter(ABC):
         """Passes of its model so far, those that only read text included. Default: none, it has no model."""
         return 0
 
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the embedding table beyond ``bytes_read``, once for each pass so far.
+
+        A pass looks up some rows of it. MBSU counts them in one of its conventions. Default: none.
+        """
+        return 0
+
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """At most ``limit`` tokens that may follow ``tokens``, the committed ones. See ``looks_ahead``."""
         raise NotImplementedError(f"{self.name} does not look ahead")

@@ -85,7 +85,7 @@ class ExitDrafter(Drafter):
         self._stated: _Stated | None = None
         self._peeked = 0
         self._layer_bytes, self._head_bytes = _read_bytes(forward, exit)
-        self._bytes_read = 0.0
+        self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
 
     @property
@@ -138,6 +138,11 @@ class ExitDrafter(Drafter):
         """One for each token drafted, and those that ended a draft."""
         return self._passes
 
+    @property
+    def table_bytes(self) -> int:
+        """See ``Drafter.table_bytes``."""
+        return int(self._table_bytes)
+
     def _chain(self, limit: int, floor: float) -> _Stated:
         """Tokens to follow the last committed one."""
         tokens: list[int] = []
@@ -152,6 +157,7 @@ class ExitDrafter(Drafter):
             rows.append(head)
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size
             self._bytes_read += self._layer_bytes + kept * self._head_bytes
+            self._table_bytes += self._forward.spec.table_bytes or (1.0 - kept) * self._head_bytes
             if head.entropy[0] > self._unsure_nats:
                 break
             head = self._adapted.corrected(head) if self._adapted else head

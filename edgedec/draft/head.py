@@ -128,6 +128,11 @@ class HeadDrafter(Drafter):
         """See ``Drafter.passes``."""
         return self._head.passes
 
+    @property
+    def table_bytes(self) -> int:
+        """See ``Drafter.table_bytes``: the target's embedding."""
+        return self._head.table_bytes
+
     def _catch_up(self) -> bool:
         """Feed what waits; return whether the cache has read all but the last committed token."""
         due = len(self._tokens) - 1

@@ -62,7 +62,7 @@ class ModelDrafter(Drafter):
         held = forward.nbytes()
         self._weight_bytes = held.get("weights", 0)
         self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
-        self._bytes_read = 0.0
+        self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
         forward.rewind(0)
 
@@ -122,6 +122,11 @@ class ModelDrafter(Drafter):
         """See ``Drafter.passes``."""
         return self._passes
 
+    @property
+    def table_bytes(self) -> int:
+        """See ``Drafter.table_bytes``: those rows of a trimmed head's table that passes do not read."""
+        return int(self._table_bytes)
+
     def _drafted(self, rows: Rows) -> Rows:
         """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
         keep = self._trimmed.keep if self._trimmed else None
@@ -157,7 +162,10 @@ class ModelDrafter(Drafter):
     def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> HeadRows:
         self._passes += 1
         saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
-        self._bytes_read += (1.0 - saved) * self._weight_bytes + self._slot_bytes * self._forward.length
+        table, length = self._forward.spec.table_bytes, self._forward.length
+        streamed = (1.0 - saved) * self._weight_bytes - table
+        self._bytes_read += streamed + self._slot_bytes * length
+        self._table_bytes += table or saved * self._weight_bytes
         return self._forward.extend(tokens, parents=parents, rows=rows)
 
     def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:

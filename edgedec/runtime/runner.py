@@ -24,6 +24,7 @@ from edgedec.runtime.draft_history import with_history
 from edgedec.runtime.drafting import Drafting, can_draft, table_drafters
 from edgedec.runtime.heads import head_drafter, with_head
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
+from edgedec.runtime.measures import measures_of
 from edgedec.runtime.pairing import model_drafter
 from edgedec.runtime.pass_costs import PassCosts, known_costs
 from edgedec.runtime.prepared import prepare
@@ -50,6 +51,7 @@ class Runner:
         self.budget = within_budget(self.models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
+        self.measures = measures_of(self.model, self.kv, self._around)
         self._drafts: dict[str, Forward] = {}
         self._costs: PassCosts | None = None
         self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
@@ -82,6 +84,7 @@ class Runner:
             observe=observe,
             clock=self._around.clock if timed else None,
             policy=policy_for(self.config.when_full, self.forward, ahead),
+            meter=self.measures.meter,
         )
 
     def make_room_for(self, params: SamplingParams, *, logprobs: bool = False) -> None:

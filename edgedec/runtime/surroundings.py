@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgedec.core.progress import Notice, ignore
 from edgedec.decode.records import PassRecord
+from edgedec.telemetry.energy import Meter, NoMeter, open_meter
 from edgedec.telemetry.stats import Clock
 
 
@@ -17,10 +18,12 @@ class Surroundings:
     """A folder, a listener and a clock for a run.
 
     ``home`` is the folder that keeps pass costs and draft history; None keeps nothing. ``notice`` gets lines
-    for the user. ``clock`` gives seconds. ``observe`` sees a record of every pass of the engine.
+    for the user. ``clock`` gives seconds. ``observe`` sees a record of every pass of the engine. ``meter``
+    opens the energy meter of this machine.
     """
 
     home: Path | None = None
     notice: Notice = field(default=ignore)
     clock: Clock = time.perf_counter
     observe: Callable[[PassRecord], None] | None = None
+    meter: Callable[[], Meter | NoMeter] = open_meter

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgedec.core.when_full import DROP, WhenFull
+from edgedec.decode.records import Marks
 from edgedec.sampling import SamplingParams
 from edgedec.session.loops import loops
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
 if TYPE_CHECKING:
     from edgedec.decode.engine import Engine
+    from edgedec.decode.records import Mark
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
     from edgedec.text.tokenizer import Tokenizer
@@ -69,6 +71,7 @@ class TokenLogprob:
 
 
 _LOOK_EVERY_TOKENS = 32
+_MARKS = 3
 _COMPLETE = ("stop", "length", "context", "loop")
 """Reasons after which half a character at the end is shown."""
 
@@ -139,6 +142,8 @@ class Reply:
         self.text = ""
         """The text shown so far, without end token and stop string; of a continued reply the new text."""
         self.finish_reason: str | None = None
+        self._mark = engine.mark
+        self._marks: list[Mark] = []
         self._steps = engine.generate(
             self.prompt,
             settings.params,
@@ -164,6 +169,11 @@ class Reply:
         if self._timer is None:
             return ReplyStats(len(self.prompt), self.reused, 0, 0.0, 0.0)
         return self._timer.stats()
+
+    @property
+    def marks(self) -> Marks | None:
+        """The engine's counts at the start, after the first token and at the end; None before that."""
+        return Marks(*self._marks) if len(self._marks) == _MARKS else None
 
     @property
     def exact(self) -> bool:
@@ -205,10 +215,13 @@ class Reply:
 
         stream = TextStream(self._tokenizer, self._stops, self.start.said, self.start.shown)
         self._stream = stream
+        self._marks.append(self._mark())
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
         with closing(self._steps), suppress(_Interrupted):
             for step in self._steps:
                 self._timer.token()
+                if not self.tokens:
+                    self._marks.append(self._mark())
                 self.tokens.append(step.token)
                 self.sources.append(step.source)
                 if step.logprob is not None:
@@ -217,6 +230,7 @@ class Reply:
                     yield stream.push(step.token)
                 if self._ended(step.finish_reason, stream.stopped):
                     break
+        self._marks.append(self._mark())
         yield stream.flush(characters=self.finish_reason in _COMPLETE)
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:

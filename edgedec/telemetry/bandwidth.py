@@ -6,10 +6,14 @@ passes the function in.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from edgedec.core.errors import BackendError, Remedy
+from edgedec.core.errors import BackendError, Remedy, StorageError
+from edgedec.core.files import atomic_path
 
 Reader = Callable[[int, int], float]
 """(bytes, threads) -> GB/s of one read through a buffer of that many bytes."""
@@ -45,3 +49,30 @@ def measure(
             )
         results.append(Bandwidth(count, best))
     return results
+
+
+def keep(found: Iterable[Bandwidth], file: Path) -> None:
+    """Write bandwidths to ``file``, the better one where it has some of as many threads already.
+
+    Nothing happens where that fails.
+    """
+    best = {one.threads: one.gb_per_s for one in kept(file)}
+    for one in found:
+        best[one.threads] = max(one.gb_per_s, best.get(one.threads, 0.0))
+    with suppress(StorageError), atomic_path(file) as temporary:
+        temporary.write_text(json.dumps(best), encoding="utf-8")
+
+
+def kept(file: Path) -> list[Bandwidth]:
+    """Return the bandwidths of ``file``; none if it is not there or damaged."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return [Bandwidth(int(threads), float(rate)) for threads, rate in found.items() if rate > 0.0]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
+
+
+def with_threads(found: Iterable[Bandwidth], threads: int) -> Bandwidth | None:
+    """Return the bandwidth of as many threads, or else the best of all; None without any."""
+    by_threads = {one.threads: one for one in found}
+    return by_threads.get(threads) or max(by_threads.values(), key=lambda one: one.gb_per_s, default=None)

@@ -62,7 +62,7 @@ class KnowingHead:
         self._target, self._model = target, model
         self._texts: list[Path] = []
         self._slots: list[Path] = []
-        self.bytes_read = 0
+        self.bytes_read = self.table_bytes = 0
         self.passes = 0
         self.fed: list[tuple[int, int]] = []
         """Of each pass: committed tokens, and drafted ones."""

@@ -1,4 +1,4 @@
-"""Meters read counter trees as Linux shows them: wraps, missing rights, several packages, a suspended machine."""
+"""Meters on counter trees as Linux shows them: wraps, missing rights, several packages, suspension."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ class Machine:
         self.asleep_s = 0.0
 
     def zone(self, folder: str, name: str, energy_uj: int = 0, most: int | None = RANGE_UJ) -> None:
-        files = {"name": name, "energy_uj": energy_uj}
-        self.write(f"class/powercap/{folder}", files | ({} if most is None else {"max_energy_range_uj": most}))
+        files: dict[str, str | int] = {"name": name, "energy_uj": energy_uj}
+        if most is not None:
+            files["max_energy_range_uj"] = most
+        self.write(f"class/powercap/{folder}", files)
 
     def counts(self, folder: str, energy_uj: int) -> None:
         self.write(f"class/powercap/{folder}", {"energy_uj": energy_uj})

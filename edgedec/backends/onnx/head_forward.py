@@ -89,6 +89,9 @@ class HeadForward(KvForward):
         self.bytes_read = 0
         """Bytes of weights, keys and values that passes have read so far."""
         self.passes = 0
+        self.table_bytes = 0
+        """Bytes of the target's embedding table, once for each pass so far."""
+        self._table_bytes = table.nbytes
         shared: dict[str, NDArray[Any]] = {"table": table, **kv.arrays}
         self._buffers = _Buffers(session, longest, shared, facts)
         ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, kv.capacity))
@@ -131,6 +134,7 @@ class HeadForward(KvForward):
         unread = (0 if committed else self._facts.fc_bytes) + (0 if len(rows) else self._facts.head_bytes)
         slot = self._kv.reserved // self.capacity
         self.bytes_read += self._weight_bytes - unread + slot * self._book.slots
+        self.table_bytes += self._table_bytes
         return found
 
 

@@ -1,4 +1,4 @@
-"""Idle power: the watts that a meter shows while nothing computes. Measured shortly, and kept with its time."""
+"""Idle power: the watts that a meter shows while nothing computes; measured in a second, and kept."""
 
 from __future__ import annotations
 

@@ -1,0 +1,210 @@
+"""Figures of a reply beyond its times: energy, memory-bound speed-up, and the distance from the roof.
+
+All of them follow from the marks that an engine made at the reply's start, first token and end. Nothing is
+read while tokens come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.core.cache_config import KvType
+from edgedec.decode.records import Mark, Marks
+from edgedec.memory.sizes import kv_row_bytes
+from edgedec.telemetry import bandwidth
+from edgedec.telemetry.energy import EnergyEstimate, Meter, NoMeter, estimate
+from edgedec.telemetry.energy.estimate import MODEL
+from edgedec.telemetry.energy.idle import known_idle
+from edgedec.telemetry.mbsu import Mbsu, Weights
+from edgedec.telemetry.roof import Roof
+from edgedec.telemetry.stats import ReplyStats
+from edgedec.telemetry.traffic import Traffic, Work
+
+if TYPE_CHECKING:
+    from edgedec.core.model_spec import ModelSpec
+    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.runtime.surroundings import Surroundings
+
+IDLE_FILE, BANDWIDTH_FILE = "idle.json", "bandwidth.json"
+"""Files in the folder ``costs`` of the home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """The joules of a reply above idle power, its prompt included; per token: of decoding alone.
+
+    ``estimated``: by the model of ``telemetry.energy.estimate``, between ``low`` and ``high``; ``reason``
+    says why it was not measured. ``idle_w``: idle power, in watts, that was subtracted.
+    """
+
+    source: str
+    estimated: bool
+    joules: float
+    joules_per_token: float | None
+    idle_w: float | None = None
+    low: float | None = None
+    high: float | None = None
+    per_token_low: float | None = None
+    per_token_high: float | None = None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures as JSON fields; a measurement has no ``low`` and ``high``."""
+        found: dict[str, object] = {"source": self.source, "estimated": self.estimated}
+        for name in (
+            "joules",
+            "joules_per_token",
+            "idle_w",
+            "low",
+            "high",
+            "per_token_low",
+            "per_token_high",
+        ):
+            value = getattr(self, name)
+            found[name] = None if value is None else round(value, 6)
+        return found | ({"reason": self.reason} if self.reason else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The facts that figures of replies are made of; ``folder`` keeps idle power and bandwidth."""
+
+    traffic: Traffic
+    meter: Meter | None
+    refused: str
+    """Why there is no meter."""
+    folder: Path | None
+    threads: int
+
+    def as_json(self, marks: Marks | None, stats: ReplyStats) -> dict[str, object]:
+        """Return the figures of a reply as JSON fields; empty for one that gave no token."""
+        if marks is None:
+            return {}
+        gain, limit = self.mbsu(marks, stats), self.roof(marks, stats)
+        return {
+            "energy": self.energy(marks, stats).as_json(),
+            "mbsu": gain and round(gain.streamed, 6),
+            "mbsu_with_embedding": gain and round(gain.parameters, 6),
+            "roof": limit and limit.as_json(),
+        }
+
+    def energy(self, marks: Marks, stats: ReplyStats) -> Energy:
+        """Return the energy of a reply: measured, or else estimated and labelled so.
+
+        Measures the idle power first where it is not known, which takes a second.
+        """
+        if self.meter is None:
+            return self.estimated(marks, stats, self.refused)
+        if reason := _unmeasured(self.meter, marks):
+            return self.estimated(marks, stats, reason)
+        idle = known_idle(self.meter, self.folder / IDLE_FILE if self.folder else None)
+        watts = idle.watts if idle else 0.0
+        steps = stats.completion_tokens - 1
+        return Energy(
+            self.meter.source,
+            estimated=False,
+            joules=_above(marks.start, marks.end, watts),
+            joules_per_token=_above(marks.first, marks.end, watts) / steps if steps > 0 else None,
+            idle_w=idle.watts if idle else None,
+        )
+
+    def estimated(self, marks: Marks, stats: ReplyStats, reason: str = "") -> Energy:
+        """Return the estimate of a reply's energy."""
+        whole, decoding = self._estimate(marks.start, marks.end), self._estimate(marks.first, marks.end)
+        steps = stats.completion_tokens - 1
+        each = [one / steps for one in (decoding.joules, decoding.low, decoding.high)] if steps > 0 else []
+        token, low, high = each or (None, None, None)
+        return Energy(MODEL, True, whole.joules, token, None, whole.low, whole.high, low, high, reason)
+
+    def mbsu(self, marks: Marks, stats: ReplyStats) -> Mbsu | None:
+        """Return the memory-bound speed-up of decoding, in both conventions; None for a single token.
+
+        It is the bytes that plain decoding reads for these tokens, by those that were read: KV caches are
+        among both. Without drafts it is 1.
+        """
+        passes, drafts, tables = _work(marks)
+        steps = stats.completion_tokens - 1
+        if steps < 1 or not passes.passes:
+            return None
+        read, lookup = self.traffic.bytes_read(passes), passes.passes * self.traffic.weights.lookup
+        efficiency = steps / passes.passes
+        return Mbsu(
+            efficiency / (1.0 + drafts / read), efficiency / (1.0 + (drafts + tables) / (read + lookup))
+        )
+
+    def roof(self, marks: Marks, stats: ReplyStats) -> Roof | None:
+        """Return how near decoding came to the bandwidth; None while that is not known, or for one token."""
+        known = bandwidth.kept(self.folder / BANDWIDTH_FILE) if self.folder else []
+        found, rate = bandwidth.with_threads(known, self.threads), stats.decode_tokens_per_s
+        passes, drafts, _ = _work(marks)
+        if found is None or rate is None or not passes.passes:
+            return None
+        read = self.traffic.bytes_read(passes) + drafts
+        return Roof(read / (stats.completion_tokens - 1), rate, found.gb_per_s)
+
+    def _estimate(self, start: Mark, end: Mark) -> EnergyEstimate:
+        work, drafts = end.work.since(start.work), end.draft_bytes - start.draft_bytes
+        operations = self.traffic.operations(work) + self.traffic.operations_of(drafts)
+        return estimate(self.traffic.bytes_read(work) + drafts, operations)
+
+
+def measures_of(model: LoadedModel, kv: KvType | None, around: Surroundings) -> Measures:
+    """Gather the facts about ``model`` with a cache of kind ``kv``, and open the energy meter."""
+    meter = around.meter()
+    return Measures(
+        traffic_of(model.spec, model.backend.weight_bytes, kv),
+        None if isinstance(meter, NoMeter) else meter,
+        meter.reason if isinstance(meter, NoMeter) else "",
+        around.home / "costs" if around.home else None,
+        model.threads,
+    )
+
+
+def traffic_of(spec: ModelSpec, weight_bytes: int, kv: KvType | None) -> Traffic:
+    """Return the traffic of a model with these weights; ``kv`` None: another runtime keeps fp16 or the like.
+
+    A model that another runtime runs counts a product for each byte of its weights.
+    """
+    row = 2 * spec.n_kv_heads * kv_row_bytes(spec.head_dim, kv or "fp16")
+    streamed = max(weight_bytes - spec.table_bytes, 1)
+    return Traffic(
+        Weights(streamed, spec.table_bytes),
+        (spec.n_layers - spec.n_window_layers) * row,
+        spec.n_window_layers * row,
+        _products(spec) if spec.ffn_size else streamed,
+    )
+
+
+def _products(spec: ModelSpec) -> int:
+    queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
+    layer = spec.hidden_size * (2 * queries + 2 * keys + 3 * spec.ffn_size)
+    return spec.n_layers * layer + spec.vocab_size * spec.hidden_size
+
+
+def _work(marks: Marks) -> tuple[Work, int, int]:
+    """Return the passes of decoding, the bytes that drafters read, and those of their embedding tables."""
+    first, end = marks.first, marks.end
+    drafts, tables = end.draft_bytes - first.draft_bytes, end.draft_table_bytes - first.draft_table_bytes
+    return end.work.since(first.work), drafts, tables
+
+
+def _unmeasured(meter: Meter, marks: Marks) -> str:
+    """Return why the meter says nothing about a reply; "" where it does."""
+    start, end = marks.start.reading, marks.end.reading
+    if start is None or end is None or marks.first.reading is None:
+        return f"{meter.source} could no longer be read"
+    if start.interruptions != end.interruptions:
+        return "the machine was suspended or plugged in meanwhile"
+    if (took := end.at_s - start.at_s) < meter.least_s:
+        return f"{took:.2g} s are too short for {meter.source}"
+    return "" if end.joules > start.joules else f"the counters of {meter.source} stand still"
+
+
+def _above(start: Mark, end: Mark, idle_w: float) -> float:
+    """Return the joules between two marks above those of an idle machine; 0 where they are fewer."""
+    assert start.reading is not None
+    assert end.reading is not None
+    used = end.reading.joules - start.reading.joules
+    return max(used - idle_w * (end.reading.at_s - start.reading.at_s), 0.0)
