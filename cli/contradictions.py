@@ -51,6 +51,7 @@ def _many(options: Options) -> bool:
 _ONE = "leave one out"
 RULES = (
     Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
+    Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
     Rule("trace", _no_drafts, "--trace shows drafts, and --draft off makes none", _ONE),
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),

@@ -193,6 +193,8 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
         "draft": list(speculation.drafters) if speculation else [],
         **(speculation.tally.as_json() if speculation else {}),
         "draft_bytes": speculation.nbytes() if speculation else {},
+        "objective": runner.config.objective,
+        "pass_energy": runner.pass_energy and runner.pass_energy.source,
         **runner.measures.as_json(reply.marks, reply.stats),
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),

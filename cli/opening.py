@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.loaded_model import LoadedModels
 
-_RUN = ("threads", "context", "kv", "memory", "draft", "draft_tokens", "history", "template")
+_RUN = ("threads", "context", "kv", "memory", "draft", "draft_tokens", "objective", "history", "template")
 
 
 def run_config(

@@ -129,6 +129,12 @@ draft_tokens_option = click.option(
     help="Most tokens drafted for one pass.",
 )  # fmt: skip
 
+objective_option = click.option(
+    "--objective", type=click.Choice(["time", "energy"]), default="time", show_default=True, metavar="AIM",
+    help="Draft for the least time, or for the fewest joules a token (energy): measured where this machine "
+    "has a meter, by an estimate otherwise. Same reply.",
+)  # fmt: skip
+
 _RUNTIME = (
     click.option(
         "--max-tokens", type=click.IntRange(min=1), metavar="N",
@@ -145,6 +151,7 @@ _RUNTIME = (
     memory_option,
     draft_option,
     draft_tokens_option,
+    objective_option,
     click.option(
         "--history/--no-history", default=False, show_default=True,
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "

@@ -14,6 +14,7 @@ RARE = frozenset(
         "keep_source",
         "kv",
         "min_p",
+        "objective",
         "peer_pythons",
         "repetition_penalty",
         "top_n_sigma",

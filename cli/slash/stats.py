@@ -34,6 +34,8 @@ def stats(context: Context, argument: str) -> None:
         context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
     context.say(f"kernels   {context.model.loaded.isa}")
     context.say(f"drafts    {_drafts(chat.speculation)}")
+    if power := context.model.single.pass_energy:
+        context.say(f"{'':<9} {power.notice()}")
     if chat.speculation and chat.speculation.tally.by_drafter:
         for line in (*_drafters(chat.speculation.tally), *_prediction(context)):
             context.say(f"{'':<9} {line}")

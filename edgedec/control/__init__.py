@@ -6,6 +6,7 @@ from edgedec.control.acceptance import Acceptance
 from edgedec.control.batch_costs import BatchCosts
 from edgedec.control.controller import Controller
 from edgedec.control.costs import CostCurve, Costs
+from edgedec.control.energy_costs import EnergyCosts
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan, feed_plan
 from edgedec.control.round import DraftAnswer, Query, Round, RoundTimes
@@ -18,6 +19,7 @@ __all__ = [
     "CostCurve",
     "Costs",
     "DraftAnswer",
+    "EnergyCosts",
     "FeedPlan",
     "Query",
     "Round",

@@ -79,6 +79,10 @@ class SequenceCosts:
         share = (whole - self._whole(everyone)) * drafted / (total - everyone)
         return self.plain + max(added, share)
 
+    def price(self, seconds: float, tokens: int = 1) -> float:
+        """See ``CostCurve.price``."""
+        return seconds
+
     def least_slope(self, more: int) -> float:
         """See ``CostCurve.least_slope``."""
         key = (self._others, round(self._others * self._each), more)

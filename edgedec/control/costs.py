@@ -38,6 +38,8 @@ class Costs(Protocol):
 
     def seconds(self, tokens: int) -> float: ...
 
+    def price(self, seconds: float, tokens: int = 1) -> float: ...
+
     def least_slope(self, more: int) -> float: ...
 
     def observe(self, tokens: int, seconds: float) -> bool: ...
@@ -93,6 +95,10 @@ class CostCurve:
         if not 1 <= tokens <= self.longest:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
         return self._scale * self._relative[tokens - 1]
+
+    def price(self, seconds: float, tokens: int = 1) -> float:
+        """The cost of a pass over ``tokens``, or of drafting, that took ``seconds``: these seconds."""
+        return seconds
 
     def least_slope(self, more: int) -> float:
         """Seconds per token beside the first, of the pass over at most 1 + ``more`` tokens where they are

@@ -35,6 +35,7 @@ RemedyName = Literal[
     "threads",  # at most so many
     "kv",  # the type of the KV cache; None: the default
     "draft",  # the drafter to choose
+    "objective",  # None: the default
     "history",  # None: do not keep drafts between runs
     "when_full",  # the policy for a full context; None: stop there
     "conversations",  # at most so many in one batch; None: one

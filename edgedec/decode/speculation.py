@@ -32,6 +32,7 @@ class Speculation:
     - A drafter that raises is dropped, with one line to ``notice``.
     - Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not.
     - Costs that drifted during a reply go to ``keep``.
+    - With ``EnergyCosts`` drafts are planned for the fewest joules, with others for the least time.
     - A drafter with a rule of its own (``DrafterCapabilities.rule``) decides how drafts are verified. Costs
       do not count then: a seed would not reproduce tokens that times decided.
     """
@@ -143,11 +144,12 @@ class Speculation:
             began, read, passes = self.now(), drafter.bytes_read, drafter.passes
             tables = drafter.table_bytes
             tree = drafter.propose(query.limit, query.floor)
-            answers.append(DraftAnswer(tree, self.now() - began, drafter.peeked))
+            seconds = self.now() - began
+            answers.append(DraftAnswer(tree, self.price(seconds), drafter.peeked))
             effort = self.tally.effort(drafter.name)
             effort.queries += 1
             effort.proposed += len(tree)
-            effort.draft_s += answers[0].seconds
+            effort.draft_s += seconds
             effort.bytes_read += drafter.bytes_read - read
             effort.passes += drafter.passes - passes
             effort.table_bytes += drafter.table_bytes - tables
@@ -175,10 +177,15 @@ class Speculation:
 
         self._each(tell, [drafter for drafter in self._drafters if drafter.caps.hidden])
 
-    def foresee(self, tokens: int, pass_s: float) -> None:
-        """Add a round, which committed ``tokens`` in a pass of ``pass_s`` seconds, to the forecast."""
+    def price(self, seconds: float, tokens: int = 1) -> float:
+        """The cost of ``seconds``, of drafting or of a pass over ``tokens``, in the unit of the costs."""
+        return self._costs.price(seconds, tokens) if self._costs else seconds
+
+    def foresee(self, committed: int, fed: int, pass_cost: float) -> None:
+        """Add a round to the forecast of time, which commits tokens in a pass over ``fed`` tokens."""
         if self._costs and not self._costs.level_is_old:
-            self.tally.forecast.add(tokens, pass_s, self._costs.plain)
+            pass_s, plain_s = pass_cost / self.price(1.0, fed), self._costs.plain / self.price(1.0)
+            self.tally.forecast.add(committed, pass_s, plain_s)
 
     def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
         """Note the lesson of a round, if it has one, and the tokens it committed."""
@@ -241,10 +248,13 @@ class SpeculationRound:
         speculation.note(Lesson(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
-        speculation.foresee(len(verdict.tokens), control.pass_s)
-        times = RoundTimes(seconds)
+        fed = 1 + len(self.tree)
+        speculation.foresee(len(verdict.tokens), fed, control.pass_s)
+        passing = None if seconds is None else speculation.price(seconds, fed)
+        times = RoundTimes(passing)
         if self._drafts:
             drafting = self._ready - self._began + speculation.now() - verified
             speculation.tally.draft_s += drafting
-            times = RoundTimes(seconds, drafting, max(verified - self._ready - (seconds or 0.0), 0.0))
+            verifying = max(verified - self._ready - (seconds or 0.0), 0.0)
+            times = RoundTimes(passing, speculation.price(drafting), speculation.price(verifying))
         control.settle(verdict.tokens, times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import Remedy, UsageError
@@ -15,6 +16,7 @@ from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
 from edgedec.sampling import SamplingParams
 from edgedec.telemetry import cores
 
+Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
 SamplingRule = Callable[[Preset], SamplingParams]
@@ -49,6 +51,10 @@ class RunConfig:
     """
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""
+    objective: Objective = "time"
+    """The aim of drafting: "time", or "energy" for the fewest joules a token, measured where the machine has
+    a meter and estimated otherwise.
+    """
     history: bool = False
     """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
     when_full: WhenFull | None = None
@@ -77,6 +83,14 @@ class RunConfig:
             )
         if self.kv not in ("fp16", "int8"):
             raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
+        if self.objective not in get_args(Objective):
+            raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
+        if self.objective == "energy" and self.conversations is not None:
+            raise UsageError(
+                "several conversations at once are drafted for time only",
+                hint="aim at time, or run one conversation",
+                remedy=(Remedy("objective"), Remedy("conversations")),
+            )
         if self.when_full not in (None, *WHEN_FULL):
             raise UsageError(
                 f"a full context cannot {self.when_full!r:.40}", hint=f"choose of {', '.join(WHEN_FULL)}"

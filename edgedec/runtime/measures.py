@@ -16,7 +16,6 @@ from edgedec.memory.sizes import kv_row_bytes
 from edgedec.telemetry import bandwidth
 from edgedec.telemetry.energy import EnergyEstimate, Meter, NoMeter, estimate
 from edgedec.telemetry.energy.estimate import MODEL
-from edgedec.telemetry.energy.idle import known_idle
 from edgedec.telemetry.mbsu import Mbsu, Weights
 from edgedec.telemetry.roof import Roof
 from edgedec.telemetry.stats import ReplyStats
@@ -99,6 +98,8 @@ class Measures:
             return self.estimated(marks, stats, self.refused)
         if reason := _unmeasured(self.meter, marks):
             return self.estimated(marks, stats, reason)
+        from edgedec.telemetry.energy.idle import known_idle
+
         idle = known_idle(self.meter, self.folder / IDLE_FILE if self.folder else None)
         watts = idle.watts if idle else 0.0
         steps = stats.completion_tokens - 1

@@ -34,7 +34,9 @@ from edgedec.runtime.trim import trimmed_head
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
+    from edgedec.control import Costs
     from edgedec.core.forward import Forward
+    from edgedec.runtime.pass_energy import PassEnergy
 
 
 class Runner:
@@ -54,6 +56,8 @@ class Runner:
         self.measures = measures_of(self.model, self.kv, self._around)
         self._drafts: dict[str, Forward] = {}
         self._costs: PassCosts | None = None
+        self.pass_energy: PassEnergy | None = None
+        """The power of passes, where drafts aim at energy."""
         self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
         self.engine = self.engine_for(self.drafting, self._around.observe)
         self._save = self._history()
@@ -128,12 +132,24 @@ class Runner:
         costs = None if drafting.always else self._known_costs()
         return Speculation(
             drafters,
-            costs.curve if costs else None,
+            self._priced(costs) if costs else None,
             limit=drafting.tokens,
             notice=self._around.notice,
             clock=self._around.clock,
             keep=costs.keep if costs else None,
         )
+
+    def _priced(self, costs: PassCosts) -> Costs:
+        """Return the costs that drafts are planned by: in seconds, or joules as ``objective`` says."""
+        if self.config.objective == "time":
+            return costs.curve
+        if self.pass_energy is None:
+            from edgedec.runtime.pass_energy import pass_energy
+
+            notice = self._around.notice
+            self.pass_energy = pass_energy(self.forward, costs.curve, self.measures, costs.file, notice)
+            notice(self.pass_energy.notice())
+        return self.pass_energy.costs(costs.curve)
 
     def _head_drafter(self, drafting: Drafting) -> list[Drafter]:
         if self.models.head is None or HEAD not in drafting.of_target:

@@ -104,6 +104,7 @@ EXAMPLES = (
         left_out="takes minutes to hours; tests/cli/test_draft.py runs it with a tiny model",
     ),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
+    Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
     Example(guide("training"), "edgedec draft train", left_out="it takes an hour"),
     Example(
         guide("exporting"),

@@ -143,7 +143,7 @@ def test_a_measurement_is_above_idle_power_and_says_so(
         files.append(file)
         return idle
 
-    monkeypatch.setattr("edgedec.runtime.measures.known_idle", known)
+    monkeypatch.setattr("edgedec.telemetry.energy.idle.known_idle", known)
     found = measures(tmp_path, FakeMeter(0.0)).energy(metered((5.0, 15.0, 55.0)), PLAIN)
     assert not found.estimated
     assert found.source == "fake"
