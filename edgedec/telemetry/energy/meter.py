@@ -12,6 +12,7 @@ The counters of NVIDIA's driver are read through NVIDIA's own library.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -132,6 +133,6 @@ class SleepWatch:
 
 
 def _asleep_s() -> float:
-    if not hasattr(time, "CLOCK_BOOTTIME"):
+    if sys.platform != "linux":
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
