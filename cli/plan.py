@@ -85,19 +85,19 @@ def command(
     short context, and as quick as the machine is now: passes with each type of KV cache are timed in turns.
     With drafts they lie between one token a pass and all drafts right.
     """
+    from edgedec.api import with_unnamed
     from edgedec.bench.plots.figure import check_plot
     from edgedec.runtime.batch import check_batch
     from edgedec.runtime.budget import plan_memory
     from edgedec.runtime.heads import with_head
-    from edgedec.runtime.installed import with_installed
     from edgedec.runtime.speeds import PredictedSpeeds
 
     if plot:
         check_plot(plot)
     config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
-    bundles = fetch_bundles(ctx, model, config)
-    home = services(ctx).store().home
-    config = with_installed(config, bundles.target, home)
+    store = services(ctx).store()
+    home = store.home
+    config, bundles = with_unnamed(config, fetch_bundles(ctx, model, config), store)
     drafting = bool(config.drafting.of_target)
     loaded = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
     models = with_head(loaded, config.drafting, home, notice)

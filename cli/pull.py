@@ -53,6 +53,8 @@ def command(
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
     complete.
     """
+    from edgedec.models.pairs import missing_drafter
+
     store = services(ctx).store()
     if source is not None:
         if keep_source:
@@ -64,6 +66,9 @@ def command(
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
     if source is not None and not force and path.name in before:
         progress.notice(f"note: {path.name} was installed already; --force prepares it from {source}")
+    if drafter := missing_drafter(path, store):
+        more = f"`edgedec pull {drafter.name}` ({size(drafter.recipe.bytes)})"
+        progress.notice(f"note: {path.name} replies faster with a draft model beside it: {more}")
     total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
         screen.show_json({"name": path.name, "path": str(path), "bytes": total})

@@ -127,6 +127,7 @@ def find(store: Store, name: str) -> Known:
 def _lines(known: Known) -> list[tuple[str, str]]:
     """Return the facts as (word, text)."""
     from edgedec.models.catalogue import stated_context
+    from edgedec.models.pairs import known_drafter
 
     entry, spec = known.entry, known.spec
     lines = [("good for", entry.good_for)] if entry else []
@@ -143,7 +144,8 @@ def _lines(known: Known) -> list[tuple[str, str]]:
     thinks = "; may think first" if entry and entry.thinks else ""
     lines.append(("replies", known.preset.summary() + thinks))
     if entry and entry.drafter:
-        lines.append(("drafter", f"{entry.drafter}, with --draft auto,{entry.drafter}"))
+        use = "once it is installed" if known_drafter(entry.name) else f"with --draft auto,{entry.drafter}"
+        lines.append(("drafter", f"{entry.drafter}, {use}"))
     lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
     if entry:
         lines.append(("tested", _TESTED[entry.tested]))

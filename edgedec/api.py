@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.errors import EdgeDecError, NotFoundError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
 from edgedec.models import Store
+from edgedec.models.disk import bytes_under
+from edgedec.models.pairs import installed_drafter
 from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
 from edgedec.runtime.config import RunConfig
-from edgedec.runtime.drafting import no_drafter
+from edgedec.runtime.drafting import AUTO, no_drafter
 from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
 from edgedec.runtime.runner import Runner
@@ -63,10 +65,51 @@ def open(
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_models, home=store.home)
+    complete = with_unnamed(config, bundles, store)
+    try:
+        return _opened(*complete, store.home, notice, load)
+    except EdgeDecError as error:
+        unnamed = complete[1].drafts.keys() - bundles.drafts.keys()
+        if not unnamed:
+            raise
+        config = with_installed(config, bundles.target, store.home)
+        found = _opened(config, bundles, store.home, notice, load)
+        notice(f"{found.name} runs without {', '.join(unnamed)}, which drafts for it: {error.message}")
+        return found
+
+
+def with_unnamed(
+    config: RunConfig, bundles: Bundles, store: Store, *, free: Callable[[], int | None] | None = None
+) -> tuple[RunConfig, Bundles]:
+    """Return both with the drafters that "auto" has without their names, where ``config`` names "auto".
+
+    These are the drafters that belong to the model, and the draft model that is known to suit it, if that is
+    installed. The latter takes memory of its own. So there is none with a memory budget, in a batch, beside a
+    draft model that is named, and where ``free``, the bytes that the machine has left (None: unknown), are
+    fewer than twice the model and ten times the draft model.
+    """
     config = with_installed(config, bundles.target, store.home)
+    named = AUTO in config.draft.split(",") and not config.drafting.models
+    if not named or config.memory is not None or config.conversations:
+        return config, bundles
+    drafter = installed_drafter(bundles.target, store)
+    if drafter is None:
+        return config, bundles
+    if free is None:
+        from edgedec.telemetry.machine import available_bytes
+
+        free = available_bytes
+    needed = 2 * bytes_under(bundles.target) + 10 * bytes_under(drafter)
+    if (free() or 0) < needed:
+        return config, bundles
+    config = replace(config, draft=f"{config.draft},{drafter.name}")
+    return config, Bundles(bundles.target, {drafter.name: drafter})
+
+
+def _opened(config: RunConfig, bundles: Bundles, home: Path, notice: Notice, load: Loader) -> Model:
     drafting = bool(config.drafting.of_target)
     models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
-    return Model(models, config, Surroundings(store.home, notice))
+    return Model(models, config, Surroundings(home, notice))
 
 
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:

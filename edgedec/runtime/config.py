@@ -47,7 +47,7 @@ class RunConfig:
     """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
     draft: str = AUTO
     """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", and draft models by name or
-    path.
+    path. "auto" includes drafters that belong to the model, and an installed draft model that suits it.
     """
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""

@@ -49,10 +49,15 @@ def describe() -> Machine:
         cores=usable_cores(),
         logical_cpus=os.cpu_count() or 1,
         memory_bytes=_memory_total(),
-        memory_available_bytes=meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"),
+        memory_available_bytes=available_bytes(),
         features=cpu_features(text),
         load_average=load_average(),
     )
+
+
+def available_bytes() -> int | None:
+    """Return the memory that new work may take without swapping; None where the system does not say."""
+    return meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable")
 
 
 def cpu_name(cpuinfo: str) -> str:

@@ -2,7 +2,7 @@
 
 - Sizes of models without a hash are estimates, until the hub says theirs.
 - Sampling values are those that the makers publish with a model.
-- ``drafter`` names a smaller model with the same tokens; pairing checks it when it is used.
+- ``drafter`` names a smaller model with the same tokens, or one that was tried; pairing checks it when used.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Entry:
     good_for: str
     tested: Tested
     drafter: str | None = None
-    """Name of a smaller model with the same vocabulary that can draft for this one."""
+    """Name of a smaller model that can draft for this one: of the same vocabulary, or tried with it."""
     chats: bool = True
     """False for a base model, which continues texts."""
     thinks: bool = False

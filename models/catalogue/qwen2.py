@@ -129,7 +129,7 @@ QWEN2 = (
         vocabulary="qwen2.5",
         good_for="writing and explaining code",
         tested="real",
-        drafter="qwen2.5-coder-0.5b",
+        drafter="smollm2-135m",
     ),
     Entry(
         on_hub(

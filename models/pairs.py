@@ -1,0 +1,67 @@
+"""Draft models that need no name: known to draft for another model, and quick beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import Manifest
+from edgedec.models.catalogue import CATALOGUE, Entry
+from edgedec.models.recipes import Recipe
+from edgedec.models.store import Store
+
+_LEAST_RATIO = 6
+"""Bytes of a target over those of a draft model that can pay: a draft takes several of its passes."""
+
+
+def known_drafter(name: str) -> Entry | None:
+    """Return the draft model that is known to suit a model of the catalogue; None without one.
+
+    Both files are known to the byte, so the pair was tried, and the drafter is small beside the target.
+    """
+    entry = CATALOGUE.get(name)
+    drafter = CATALOGUE[entry.drafter] if entry and entry.drafter else None
+    if entry is None or drafter is None or not (entry.exact and drafter.exact):
+        return None
+    return drafter if _LEAST_RATIO * drafter.recipe.bytes <= entry.recipe.bytes else None
+
+
+def installed_drafter(bundle: Path, store: Store) -> Path | None:
+    """Return the bundle of the draft model that is known to suit the model at ``bundle``.
+
+    None where it is not installed, and for another model of either name. A damaged one is returned: loading
+    it says why it cannot draft.
+    """
+    drafter = _drafter_of(bundle)
+    if drafter is None or not _installed(drafter, store):
+        return None
+    path = store.path(drafter.name)
+    found = _manifest(path)
+    return path if found is None or _is_of(found, drafter.recipe) else None
+
+
+def missing_drafter(bundle: Path, store: Store) -> Entry | None:
+    """Return the draft model that is known to suit the model at ``bundle``, if it is not installed."""
+    drafter = _drafter_of(bundle)
+    return None if drafter is None or _installed(drafter, store) else drafter
+
+
+def _drafter_of(bundle: Path) -> Entry | None:
+    manifest = _manifest(bundle)
+    drafter = known_drafter(manifest.name) if manifest else None
+    return drafter if manifest and drafter and _is_of(manifest, CATALOGUE[manifest.name].recipe) else None
+
+
+def _manifest(bundle: Path) -> Manifest | None:
+    try:
+        return Manifest.load(bundle)
+    except EdgeDecError:
+        return None
+
+
+def _installed(entry: Entry, store: Store) -> bool:
+    return any(one.name == entry.name for one in store.list())
+
+
+def _is_of(manifest: Manifest, recipe: Recipe) -> bool:
+    return manifest.source.get("sha256") == recipe.sha256
