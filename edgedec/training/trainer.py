@@ -28,7 +28,7 @@ SAVE_EVERY_S = 45.0
 """Seconds between two checkpoints; a kill costs no more than these and one step. Measuring saves first."""
 MEASURED_DEPTHS = 5
 _LOG_EVERY_STEPS = 10
-_MEASURES = 8
+_MEASURES = 4
 """Measurements on held-out replies in one plan, the last one at its end."""
 
 
