@@ -149,7 +149,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import budget_rows
-    from edgedec.bench.studies.weights import draft_weights
+    from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench.drafts_tables import show
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
@@ -176,7 +176,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     journal = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
         collect_replies(sides, study, journal, progress)
-    weights = draft_weights(bundle, manifest, models, Path(inputs.home(ctx)))
+    weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"

@@ -113,7 +113,7 @@ def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.trim_runs import TrimRuns
-    from edgedec.bench.studies.weights import draft_weights
+    from edgedec.bench.studies.weights import pass_weights
     from edgedec.core.manifest import Manifest
 
     models = inputs.find_draft_models(ctx, [options.draft])
@@ -135,7 +135,7 @@ def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str
         folder = Path(stack.enter_context(TemporaryDirectory()))
         sides = _sides(run, bundle, trimmed, heads, folder)
         collect_replies(sides, study, journal, stack.enter_context(inputs.steps()))
-    weights = draft_weights(bundle, manifest, models, Path(inputs.home(ctx)))
+    weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     by_side = {side.name: head for side, head in zip(sides[1:], heads, strict=True)}
     title = f"{manifest.name}, drafts of {options.draft}, {options.steps} tokens a round"

@@ -142,6 +142,7 @@ class Tally:
                 "draft_s": round(effort.draft_s, 6),
                 "learn_s": round(effort.learn_s, 6),
                 "bytes_read": effort.bytes_read,
+                "table_bytes": effort.table_bytes,
                 "passes": effort.passes,
             }
         return found

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 VOCAB = 8
+GUESS = {"bytes_read": 100, "table_bytes": 100, "passes": 4, "draft_s": 0.02}
 
 
 class Peer:
@@ -60,7 +61,7 @@ class Peer:
             "prefill_s": 1.0, "decode_s": decode_s, "cpu_s": 3 * decode_s, "tokens": out,
             "draft_s": 0.1, "verify_s": decode_s / 2,
             "rounds": rounds,
-            "by_drafter": {} if plain else {"guess": {"bytes_read": 100, "passes": 4, "draft_s": 0.02}},
+            "by_drafter": {} if plain else {"guess": GUESS},
             "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
         }  # fmt: skip
 

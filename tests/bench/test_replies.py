@@ -12,9 +12,9 @@ from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import PLAIN, ReplySide, ReplyStudy, collect_replies
 from edgedec.bench.studies.drafts import DraftsReport
-from edgedec.bench.studies.weights import DraftWeights, PassWeights
 from edgedec.cli.bench.drafts_tables import show
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.telemetry.mbsu import Weights
 from tests.bench.support import Fakes
 
 QUESTIONS = (
@@ -22,7 +22,7 @@ QUESTIONS = (
     Question("2", "math", ("d",)),
     Question("3", "rag", ("efg",)),
 )
-WEIGHTS = DraftWeights(PassWeights(200, 50), 2, {"guess": PassWeights(30, 10, 20)})
+WEIGHTS = Weights(200, 50)
 CONDITIONS = {"model": "fake", "threads": 2}
 
 
@@ -98,22 +98,13 @@ def test_bytes_of_drafting_are_shares_of_a_round(fakes: Fakes) -> None:
     overall = run(fakes, Journal(CONDITIONS), "guess").as_json()["overall"]
     plain, guess = overall["edgedec"], overall["edgedec+guess"]
     assert (plain["mbsu"], plain["mbsu_parameters"]) == (1.0, 1.0)
-    # per reply 2 passes over 200 bytes, and 4 steps that read 100 bytes and have 50 bytes of parameters each
+    # per reply 2 passes over 200 bytes (250 with the embedding), and 4 steps that read 100 bytes (200)
     assert guess["mbsu"] == pytest.approx(2.0 / (1 + 100 / 400))
-    assert guess["mbsu_parameters"] == pytest.approx(4 / 3, rel=1e-5)
+    assert guess["mbsu_parameters"] == pytest.approx(2.0 / (1 + 200 / 500), rel=1e-5)
     found = guess["by_drafter"]["guess"]
     assert (found["bytes_per_round"], found["steps"]) == (50.0, 16)
     assert found["ms_per_step"] == pytest.approx(5.0)
     assert found["step_of_a_pass"] == pytest.approx(0.005 / 0.125)  # plain: 0.5 s in 4 passes
-
-
-def test_parameters_of_a_step_count_its_embedding() -> None:
-    weights = DraftWeights(PassWeights(1000, 400), 10, {"small": PassWeights(100, 30, 30)}, head=50)
-    assert weights.parameters("small") == 130
-    assert weights.parameters("exit-10") == 1000
-    assert weights.parameters("exit-2") == 0.2 * 600 + 400
-    assert weights.parameters("head") == 450
-    assert weights.parameters("lookup") == 0
 
 
 def test_categories_and_the_groups_of_spec_bench(fakes: Fakes) -> None:

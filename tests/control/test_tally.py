@@ -27,7 +27,7 @@ def test_figures_of_a_drafter_that_was_queried_in_vain_stand_beside_those_of_one
     found = tally.of_drafters()
     assert found["fed"] == {
         "drafted": 2, "accepted": 1, "queries": 1, "proposed": 2, "draft_s": 0.002, "learn_s": 0.001,
-        "bytes_read": 0, "passes": 0,
+        "bytes_read": 0, "table_bytes": 0, "passes": 0,
     }  # fmt: skip
     assert (found["vain"]["drafted"], found["vain"]["accepted"]) == (0, 0)
     assert (found["vain"]["bytes_read"], found["vain"]["passes"]) == (7000, 3)

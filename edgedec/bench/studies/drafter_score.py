@@ -30,6 +30,8 @@ class DrafterScore:
     seconds: float
     """Proposing and learning."""
     bytes_read: float
+    table_bytes: float
+    """Embedding tables beyond these, once for each pass of its model."""
     passes: float
     """Passes of its model."""
     draft_s: float
@@ -54,6 +56,7 @@ class DrafterScore:
             accepted=total("accepted"),
             seconds=total("draft_s") + total("learn_s"),
             bytes_read=total("bytes_read"),
+            table_bytes=total("table_bytes"),
             passes=total("passes"),
             draft_s=total("draft_s"),
             target_pass_s=target_pass_s,

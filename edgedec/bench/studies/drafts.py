@@ -12,9 +12,8 @@ from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spre
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import PLAIN, ReplySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
-from edgedec.bench.studies.weights import DraftWeights
 from edgedec.core.errors import one_line
-from edgedec.telemetry.mbsu import Mbsu
+from edgedec.telemetry.mbsu import Mbsu, Weights
 
 LLAMA = "llama.cpp"
 BASES = (PLAIN, LLAMA)
@@ -51,11 +50,11 @@ class Score:
         self,
         answers: Sequence[SideAnswer],
         bases: Mapping[str, Mapping[tuple[str, int], SideAnswer]],
-        weights: DraftWeights | None = None,
+        target: Weights | None = None,
     ) -> None:
         self.answers = answers
         self._bases = bases
-        self._weights = weights
+        self._target = target
 
     @property
     def rates(self) -> list[float]:
@@ -108,15 +107,14 @@ class Score:
     @property
     def mbsu(self) -> Mbsu | None:
         """Block efficiency for the bytes that these rounds read; None without weights or rounds."""
-        weights, efficiency = self._weights, self.block_efficiency
-        if weights is None or efficiency is None:
+        target, efficiency = self._target, self.block_efficiency
+        if target is None or efficiency is None:
             return None
-        found = self.drafters.items()
-        target = weights.target.trimmed(1.0)
-        read = sum(one.bytes_read for _, one in found) / (self.rounds * target.streamed)
-        counted = sum(one.passes * weights.parameters(name) for name, one in found if one.passes)
+        found = self.drafters.values()
+        read = sum(one.bytes_read for one in found)
+        counted = read + sum(one.table_bytes for one in found)
         return Mbsu(
-            efficiency / (1.0 + read),
+            efficiency / (1.0 + read / (self.rounds * target.streamed)),
             efficiency / (1.0 + counted / (self.rounds * target.parameters)),
         )
 
@@ -186,10 +184,10 @@ class DraftsReport:
         questions: Sequence[Question],
         sides: Sequence[ReplySide],
         journal: Journal,
-        weights: DraftWeights | None = None,
+        target: Weights | None = None,
     ) -> None:
         self.questions = questions
-        self._weights = weights
+        self._target = target
         self.sides = [one.name for one in sides]
         self.processes = {one.name: one.process.name for one in sides}
         self.ours = [one.name for one in sides if one.ours]
@@ -213,7 +211,7 @@ class DraftsReport:
             if base in self.sides
         }
         ours = side in self.ours
-        return Score(self.answers(side, questions), bases, self._weights if ours else None)
+        return Score(self.answers(side, questions), bases, self._target if ours else None)
 
     def categories(self) -> dict[str, list[Question]]:
         """Return questions by group of Spec-Bench, each group followed by its categories."""

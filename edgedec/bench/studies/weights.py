@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import HEAD, Target
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import GGUF, MODEL, WEIGHTS, Manifest
-from edgedec.runtime.companions import companions
+from edgedec.core.manifest import GGUF, MODEL
 from edgedec.telemetry.mbsu import Weights
 
 if TYPE_CHECKING:
@@ -40,44 +36,6 @@ class PassWeights:
         """
         unread = (1.0 - share) * self.head
         return Weights(self.streamed - unread, self.lookup or unread)
-
-
-@dataclass(frozen=True, slots=True)
-class DraftWeights:
-    """Weights of a target with ``layers`` layers and of its drafters.
-
-    ``models``: draft models by name. ``head``: bytes of a trained head, without the target's embedding.
-    """
-
-    target: PassWeights
-    layers: int
-    models: Mapping[str, PassWeights] = field(default_factory=dict)
-    head: int = 0
-
-    def parameters(self, drafter: str) -> float:
-        """Bytes of all parameters that a step of ``drafter`` uses, its embedding included; 0 without a model.
-
-        An exit uses its share of the layers, the head and the embedding of the target.
-        """
-        if drafter in self.models:
-            return self.models[drafter].trimmed(1.0).parameters
-        target = self.target
-        embedding = target.lookup or target.head
-        if drafter == HEAD:
-            return self.head + embedding
-        if exit := re.fullmatch(r"exit-(\d+)", drafter):
-            share = int(exit[1]) / self.layers
-            return share * (target.streamed - target.head) + target.head + target.lookup
-        return 0.0
-
-
-def draft_weights(bundle: Path, manifest: Manifest, models: Mapping[str, str], home: Path) -> DraftWeights:
-    """Measure the weights of a bundle, of draft models, and of the trained head that is installed for it."""
-    found = (one.path for one in companions(Target.of(manifest), home) if one.kind == HEAD)
-    head = next(found, None)
-    size = (head / WEIGHTS).stat().st_size if head and (head / WEIGHTS).is_file() else 0
-    others = {name: pass_weights(Path(path)) for name, path in models.items()}
-    return DraftWeights(pass_weights(bundle), manifest.spec.n_layers, others, size)
 
 
 def pass_weights(bundle: Path) -> PassWeights:

@@ -19,14 +19,14 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     from edgedec.bench.harness.questions import plain_questions
     from edgedec.bench.harness.texts import PROMPTS
     from edgedec.bench.studies.drafts import DraftsReport
-    from edgedec.bench.studies.weights import draft_weights
+    from edgedec.bench.studies.weights import pass_weights
 
     questions = plain_questions(PROMPTS[: subject.effort.prompts])
     study, run = study_of(subject, questions, subject.effort.tokens)
     run = replace(run, modes=_WAYS)
     sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in _WAYS)]
     journal = answers(subject, "drafts", sides, study, progress)
-    weights = draft_weights(subject.bundle, subject.manifest, {}, subject.home)
+    weights = pass_weights(subject.bundle).trimmed(1.0)
     found = DraftsReport(questions, sides, journal, weights).as_json()
     kept = ("questions", "turns", "sides", "differing_replies", "notices", "overall")
     return {**{name: found[name] for name in kept}, "tokens_each": subject.effort.tokens}
