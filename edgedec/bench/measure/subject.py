@@ -31,9 +31,9 @@ class Sizes:
 
 
 FULL_EFFORT = Sizes(
-    4, 64, 9, 24, 40, (FULL, Level("cut", 0.3), Level("cut", 0.5), Level("cut", 0.75), Level("least"))
+    4, 64, 9, 24, 64, (FULL, Level("cut", 0.3), Level("cut", 0.5), Level("cut", 0.75), Level("least"))
 )
-QUICK_EFFORT = Sizes(2, 24, 3, 6, 24, (FULL, Level("least")))
+QUICK_EFFORT = Sizes(2, 24, 3, 6, 40, (FULL, Level("least")))
 
 
 @dataclass(frozen=True, slots=True)
