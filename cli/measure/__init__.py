@@ -53,8 +53,8 @@ def command(
     """Measure a model on this machine, in minutes, and write one report.
 
     The report has the machine, the costs of passes, the memory plan, drafters beside plain decoding, speed
-    over memory, and easy questions. FOLDER gets report.html, which needs nothing else, report.md and
-    report.json.
+    over memory, energy and the distance from the roof, and easy questions. FOLDER gets report.html, which
+    needs nothing else, report.md and report.json.
 
     Each part is kept when it is measured. After Ctrl-C the same command goes on with the part that was
     interrupted; measured parts stay as they are. A part that cannot be measured says why. The exit status is

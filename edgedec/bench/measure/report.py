@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from edgedec.bench.measure.folder import PartsFolder, read_json, write_json
-from edgedec.bench.measure.parts import budgets, drafts, machine, memory, passes, quality
+from edgedec.bench.measure.parts import budgets, drafts, energy, machine, memory, passes, quality
 from edgedec.bench.measure.subject import Subject
 from edgedec.bench.measure.views import Figure, View
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
@@ -24,6 +24,7 @@ PARTS: dict[str, tuple[str, ModuleType]] = {
     "memory": ("Memory plan", memory),
     "drafts": ("Drafters", drafts),
     "budgets": ("Speed over memory", budgets),
+    "energy": ("Energy and the roof", energy),
     "quality": ("Quality checks", quality),
 }
 """Parts in the order of the report, with their titles. A new part is a file in ``parts`` and a line here."""

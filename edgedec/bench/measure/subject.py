@@ -14,7 +14,7 @@ from edgedec.core.version import __version__
 from edgedec.telemetry.bandwidth import Reader
 
 if TYPE_CHECKING:
-    from edgedec.api import Model
+    from edgedec.api import Bundles, Model
     from edgedec.runtime.config import RunConfig
 
 
@@ -62,6 +62,14 @@ class Subject:
             "threads": self.threads,
             "effort": "quick" if self.effort == QUICK_EFFORT else "full",
         }
+
+    def usual(self) -> tuple[RunConfig, Bundles]:
+        """Return the settings of a chat without options, and the bundles that it opens."""
+        from edgedec.api import Bundles, with_unnamed
+        from edgedec.models import Store
+        from edgedec.runtime.config import RunConfig
+
+        return with_unnamed(RunConfig(threads=self.threads), Bundles(self.bundle), Store(self.home))
 
     @contextmanager
     def opened(self, config: RunConfig) -> Iterator[Model]:

@@ -83,6 +83,15 @@ def test_markdown_has_the_same_figures(facts: dict[str, Any]) -> None:
     assert "| 32 | 1.76 |" in text
 
 
+def test_estimates_and_measurements_of_energy_are_labelled(facts: dict[str, Any]) -> None:
+    text = markdown_of("T", [], report_of(facts).views())
+    assert "Energy, plain: an estimate, not a measurement. /sys/class/powercap: not there." in text
+    assert "Energy, with drafts: measured by RAPL (package-0, dram), above idle power of 3.5 W." in text
+    names = [one.name for one in report_of(facts).figures()["Energy and the roof"]]
+    assert "plain, energy a token, estimated" in names
+    assert "with drafts, energy a token, measured" in names
+
+
 def test_a_busy_machine_is_said(facts: dict[str, Any]) -> None:
     facts["parts"]["passes"]["load_average"] = 3.0
     assert report_of(facts).busy == (

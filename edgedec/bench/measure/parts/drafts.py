@@ -11,7 +11,7 @@ from edgedec.bench.measure.subject import Subject
 from edgedec.bench.measure.views import Figure, TableView, View, number, percent
 from edgedec.core.progress import Progress
 
-_WAYS = ("auto", "lookup")
+_AUTO, _LOOKUP = "auto", "lookup"
 
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
@@ -23,8 +23,10 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
     questions = plain_questions(PROMPTS[: subject.effort.prompts])
     study, run = study_of(subject, questions, subject.effort.tokens)
-    run = replace(run, modes=_WAYS)
-    sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in _WAYS)]
+    models = {name: str(path) for name, path in subject.usual()[1].drafts.items()}
+    ways = (_AUTO, *(f"{_AUTO},{name}" for name in models), _LOOKUP)
+    run = replace(run, modes=ways, draft_models=models)
+    sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in ways)]
     journal = answers(subject, "drafts", sides, study, progress)
     weights = pass_weights(subject.bundle).trimmed(1.0)
     found = DraftsReport(questions, sides, journal, weights).as_json()

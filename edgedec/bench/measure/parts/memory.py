@@ -17,14 +17,13 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     from edgedec.bench.plots.memory_plan import plans, predicted
     from edgedec.memory.plan import least, milestones
     from edgedec.runtime.budget import plan_memory
-    from edgedec.runtime.config import RunConfig
     from edgedec.runtime.heads import with_head
-    from edgedec.runtime.installed import with_installed
     from edgedec.runtime.loaded_model import load_models
     from edgedec.runtime.speeds import costs_now
 
-    config = with_installed(RunConfig(threads=subject.threads), subject.bundle, subject.home)
-    loaded = load_models(subject.bundle, {}, subject.threads, bool(config.drafting.of_target))
+    config, bundles = subject.usual()
+    drafting = bool(config.drafting.of_target)
+    loaded = load_models(bundles.target, bundles.drafts, subject.threads, drafting)
     models = with_head(loaded, config.drafting, subject.home, ignore)
     budget = plan_memory(models, config)
     found = plans(budget.facts, budget.wanted, elastic=True)

@@ -1,0 +1,130 @@
+"""Energy, memory-bound speed-up and the distance from the roof, of replies with and without drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgedec.bench.harness.pairing import rounded
+from edgedec.bench.measure.subject import Subject
+from edgedec.bench.measure.views import Figure, TableView, View, number, percent
+from edgedec.core.progress import Progress
+
+_WAYS = {"plain": "off", "with drafts": "auto"}
+
+
+def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
+    """Reply to prompts in this process, and gather the figures that every reply reports.
+
+    Where a meter counts some replies and not others, all replies of that way count as estimated: measured and
+    estimated joules are never added up.
+    """
+    from edgedec.bench.harness.texts import PROMPTS
+    from edgedec.runtime.config import RunConfig
+    from edgedec.runtime.measures import BANDWIDTH_FILE
+    from edgedec.sampling import SamplingParams
+    from edgedec.telemetry import bandwidth
+
+    found = bandwidth.measure(subject.read, [subject.threads])
+    bandwidth.keep(found, subject.home / "costs" / BANDWIDTH_FILE)
+    prompts, ways = PROMPTS[: subject.effort.prompts], {}
+    for index, (name, draft) in enumerate(_WAYS.items()):
+        with subject.opened(RunConfig(threads=subject.threads, draft=draft)) as model:
+            chat, replies = model.chat(sampling=SamplingParams(), max_tokens=subject.effort.tokens), []
+            for turn, prompt in enumerate(prompts):
+                progress(name, index * len(prompts) + turn, len(_WAYS) * len(prompts))
+                chat.reset()
+                reply = chat.reply(prompt) if model.loaded.template else chat.complete(prompt)
+                reply.read()
+                figures = model.single.measures.as_json(reply.marks, reply.stats)
+                if reply.stats.completion_tokens > 1:
+                    replies.append({**reply.stats.as_json(), **figures})
+            ways[name] = _together(replies)
+    return {"ways": ways, "replies": len(prompts), "tokens_each": subject.effort.tokens}
+
+
+def _together(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return means over the decoded tokens of all replies."""
+    tokens = sum(one["completion_tokens"] - 1 for one in replies)
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        if not tokens or None in values:
+            return None
+        pairs = zip(values, replies, strict=True)
+        return rounded(sum((value or 0.0) * (one["completion_tokens"] - 1) for value, one in pairs) / tokens)
+
+    energy = [one["energy"] for one in replies]
+    roofs = [one["roof"] or {} for one in replies]
+    return {
+        "tokens": tokens,
+        "source": ", ".join(dict.fromkeys(one["source"] for one in energy)),
+        "estimated": any(one["estimated"] for one in energy),
+        "mixed": len({one["estimated"] for one in energy}) > 1,
+        "reason": next((one["reason"] for one in energy if one.get("reason")), ""),
+        "idle_w": next((one["idle_w"] for one in energy if one["idle_w"] is not None), None),
+        "joules_per_token": mean([one["joules_per_token"] for one in energy]),
+        "low": mean([one["per_token_low"] for one in energy]),
+        "high": mean([one["per_token_high"] for one in energy]),
+        "mbsu": mean([one["mbsu"] for one in replies]),
+        "mbsu_with_embedding": mean([one["mbsu_with_embedding"] for one in replies]),
+        "tokens_per_s": mean([one["decode_tokens_per_s"] for one in replies]),
+        "roof_tokens_per_s": mean([one.get("roof_tokens_per_s") for one in roofs]),
+        "roof_share": mean([one.get("share") for one in roofs]),
+        "bytes_per_token": mean([one.get("bytes_per_token") for one in roofs]),
+    }
+
+
+def figures(result: Mapping[str, Any]) -> list[Figure]:
+    found = []
+    for name, way in result["ways"].items():
+        kind = "estimated" if way["estimated"] else "measured"
+        joules, read, share = way["joules_per_token"], way["bytes_per_token"], way["roof_share"]
+        if joules is not None and not way["mixed"]:
+            found.append(Figure(f"{name}, energy a token, {kind}", 1e3 * joules, "mJ", "less"))
+        if read is not None:
+            found.append(Figure(f"{name}, bytes a token", read, "B", "less"))
+        if share is not None:
+            found.append(Figure(f"{name}, share of the roof", share, "", "more"))
+    return found
+
+
+def view(result: Mapping[str, Any]) -> View:
+    head = ("", "mJ a token", "low to high", "kind", "MBSU", "MB a token", "tokens/s", "roof", "reached")
+    rows: list[tuple[str, ...]] = []
+    sources: dict[str, list[str]] = {}
+    for name, way in result["ways"].items():
+        rows.append(
+            (
+                name,
+                "-" if way["mixed"] else number(_scaled(way["joules_per_token"], 1e3)),
+                f"{number(_scaled(way['low'], 1e3))} to {number(_scaled(way['high'], 1e3))}"
+                if way["estimated"]
+                else "-",
+                "ESTIMATE" if way["estimated"] else "measured",
+                number(way["mbsu"]),
+                number(_scaled(way["bytes_per_token"], 1e-6)),
+                number(way["tokens_per_s"]),
+                number(way["roof_tokens_per_s"]),
+                percent(way["roof_share"]),
+            )
+        )
+        sources.setdefault(_source(way), []).append(name)
+    return View(
+        lines=tuple(f"Energy, {' and '.join(names)}: {source}" for source, names in sources.items()),
+        tables=(TableView(head, tuple(rows)),),
+        notes=(
+            f"{result['replies']} prompts, at most {result['tokens_each']} tokens each; decoding alone. The "
+            "roof is the tokens per second that the memory bandwidth allows for the bytes read a token.",
+        ),
+    )
+
+
+def _source(way: Mapping[str, Any]) -> str:
+    if way["estimated"]:
+        return f"an estimate, not a measurement. {way['reason'] or 'No meter'}."
+    idle = "" if way["idle_w"] is None else f", above idle power of {number(way['idle_w'])} W"
+    return f"measured by {way['source']}{idle}."
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else factor * value
