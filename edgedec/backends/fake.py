@@ -16,6 +16,7 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
 from edgedec.backends.peeked import NOTHING, peek_rows
+from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -176,11 +177,12 @@ class MarkovForward(_Fake):
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
+        bypass: Bypass | None = None,
     ) -> HeadRows:
         """See ``Forward.peek``."""
         rows = peek_rows(rows, keep)
         self._check_rows(rows)
-        before = self._peeked.at(exit)
+        before = self._peeked.at(exit, bypass)
         peeked = before.joined(tokens, parents, self.caps)
         chosen = rows.resolve(len(tokens))
         done = self.plan(peeked.tokens, peeked.parents)
@@ -188,7 +190,10 @@ class MarkovForward(_Fake):
         self._peeked = peeked
         self.peeks += 1
         states = (self._slots[done.start + len(before) + node] for node in chosen)
-        return self._head([self._after(state, exit) for state in states], rows)
+        run = exit + self.caps.exits[-1] - bypass.to if bypass else exit
+        if bypass and bypass.change:
+            bypass.change(np.zeros((len(tokens), self.spec.hidden_size), np.float32))
+        return self._head([self._after(state, run) for state in states], rows)
 
     def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:
         """Fill the slots of a pass, from token ``first`` on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.rows import Keep, Rows
 
@@ -18,26 +19,38 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through."""
+    """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through.
+
+    ``onward``: the number of layers behind which they went on; 0: none did.
+    """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     exit: int = 0
+    onward: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def at(self, exit: int) -> Peeked:
-        """Return what another peek at ``exit`` builds upon: nothing where the exit is another one."""
-        return self if exit == self.exit else replace(NOTHING, exit=exit)
+    def at(self, exit: int, bypass: Bypass | None) -> Peeked:
+        """Return what another peek at ``exit`` builds upon: nothing where the tokens went another way.
+
+        Raises ValueError for a bypass that leads back.
+        """
+        onward = bypass.to if bypass else 0
+        if bypass and onward < exit:
+            raise ValueError(f"no way back from layer {exit} to layer {onward}")
+        same = (exit, onward) == (self.exit, self.onward)
+        return self if same else replace(NOTHING, exit=exit, onward=onward)
 
     def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
         """Return these with ``tokens`` behind them, as ``Forward.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """
-        if self.exit not in caps.exits:
-            raise ValueError(f"no exit after {self.exit} layers: there are {', '.join(map(str, caps.exits))}")
+        for exit in (self.exit, self.onward or self.exit):
+            if exit not in caps.exits:
+                raise ValueError(f"no exit after {exit} layers: there are {', '.join(map(str, caps.exits))}")
         first, end = len(self), len(self) + len(tokens)
         if end == first:
             raise ValueError("a peek needs at least one token")

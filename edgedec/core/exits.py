@@ -5,10 +5,27 @@ Also the names of their inputs and outputs in ``drafting.onnx``; ``export.drafti
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgedec.core.rows import FloatArray
+
 EXITS, TAPS = "exits", "taps"
 """Keys of the graph's metadata: numbers of layers, and indices of layers, separated by commas."""
 KEEP = "keep"
 _PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Bypass:
+    """A way for drafts past layers of a model: from an exit to the layers behind the first ``to``.
+
+    ``to`` is an exit too; the last one leads to the norm and the head. ``change`` gets the rows at the exit,
+    f32[T, hidden size], and returns those that go on, of the same shape; None: they go on as they are.
+    """
+
+    to: int
+    change: Callable[[FloatArray], FloatArray] | None = None
 
 
 def exits_of(layers: int) -> tuple[int, ...]:

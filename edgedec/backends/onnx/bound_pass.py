@@ -37,13 +37,14 @@ class PassShape:
     full: bool
     exit: int = 0
     warm_exit: int = 0
+    warm: int = 0
     states: tuple[int, ...] = ()
 
     def tokens_through(self, layer: int) -> int:
         """Tokens that go through a layer."""
         if self.exit and layer >= self.exit:
             return 0
-        return self.placed if self.warm_exit and layer >= self.warm_exit else self.tokens
+        return self.tokens + self.warm if self.warm_exit and layer >= self.warm_exit else self.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Fed:
     exit: int = 0
     """Layers after which the pass ends, and ``rows`` are indices into ``tokens``; 0: after all layers."""
     warm_exit: int = 0
-    """Layers that the tokens before ``tokens`` went through already."""
+    """Layers that the ``w`` tokens before ``tokens`` went through already."""
     warm: FloatArray | None = None
     """Their rows after these layers, f32[w, hidden size]."""
     keep: Keep | None = None
@@ -81,6 +82,7 @@ class Fed:
             self.full,
             self.exit,
             self.warm_exit,
+            0 if self.warm is None else len(self.warm),
             self.states,
         )
 

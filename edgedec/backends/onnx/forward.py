@@ -14,6 +14,7 @@ from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.peeked import NOTHING, peek_rows
+from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -81,33 +82,43 @@ class OnnxForward(KvForward):
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
+        bypass: Bypass | None = None,
     ) -> HeadRows:
         """See ``Forward.peek``. Raises BackendError and BadFileError as ``extend``."""
         if not self._caps.exits:
-            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep)
+            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, bypass=bypass)
         rows = peek_rows(rows, keep)
-        before = self._peeked.at(exit)
+        before = self._peeked.at(exit, bypass)
         peeked = before.joined(tokens, parents, self._caps)
         _, fed = self._planned(peeked.tokens, peeked.parents, Rows(()))
         self._check_rows(rows)
-        result, found = self._passes.run_with_states(
-            replace(
-                fed,
-                tokens=tokens,
-                rows=rows.resolve(len(tokens)),
-                full=rows.full,
-                temperature=rows.temperature,
-                exit=exit,
-                keep=rows.keep,
-                states=self._passes.exits.below(exit),
-            )
+        fed = replace(
+            fed,
+            tokens=tokens,
+            rows=rows.resolve(len(tokens)),
+            full=rows.full,
+            temperature=rows.temperature,
+            exit=exit,
+            keep=rows.keep,
+            states=self._passes.exits.below(exit),
         )
+        result, found = self._passes.run_with_states(fed if bypass is None else replace(fed, rows=()))
+        if bypass:
+            result = self._behind(bypass, found[exit - 1], fed)
         if len(before):
             found = {layer: np.concatenate([self._below[layer], found[layer]]) for layer in found}
             for state in found.values():
                 self._ledger.hold(state, "hidden", state.nbytes)
         self._peeked, self._below = peeked, found
         return result
+
+    def _behind(self, bypass: Bypass, reached: FloatArray, fed: Fed) -> HeadRows:
+        """Let the tokens of a peek, whose rows at the exit are ``reached``, go on behind a bypass."""
+        changed = bypass.change(reached) if bypass.change else reached
+        warm = np.ascontiguousarray(changed, dtype=np.float32)
+        if warm.shape != reached.shape:
+            raise ValueError(f"a bypass changed rows of the shape {reached.shape} into {warm.shape}")
+        return self._passes.run(replace(fed, tokens=(), exit=0, warm_exit=bypass.to, warm=warm, states=()))
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""
