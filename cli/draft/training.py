@@ -37,6 +37,8 @@ def check(options: dict[str, Any]) -> None:
     given = [f"--{name}" for name in ("epochs", "steps", "minutes") if options[name]]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} are ways to say how long", hint="leave out all but one")
+    if options["kind"] == "exit":
+        return
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint="install it with `pip install 'edgedec[train]'`")
     if options["plot"]:

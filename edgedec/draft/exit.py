@@ -8,7 +8,11 @@ drafts well without any training, and pays where the head is a large part of a p
 A draft is a chain. It ends where an early head is unsure (AdaEDL, Agrawal et al. 2024), and where its path is
 less probable than a further step is worth. A head's probabilities understate how often an exit is right, or
 overstate it; so each exit measures that and states measured ones (the confidence of DEL, Zarch et al. 2025).
-An early exit errs in the same way again and again, so its head is corrected (``adapted``).
+An early exit errs in the same way again and again, so its head is corrected (``adapted``). A trained exit
+corrects its rows before the head, too (``exit_adapter``).
+
+Behind a bypass a draft leaves out a span of layers and goes on above it (SWIFT, Xia et al. 2025). The layers
+above see other rows than a pass does, so their keys and values are the draft's alone.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.exits import Bypass
 from edgedec.core.forward import Forward
 from edgedec.core.rows import LAST_ROW, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree, chain
@@ -39,6 +44,32 @@ _MEMORY = 200.0
 """Tokens after which older ones fade: text changes."""
 _LAST_IS_RIGHT = 0.9
 """First guess of how often the exit after all layers is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to draft within a target: after its first ``exit`` layers, perhaps behind a bypass."""
+
+    exit: int
+    bypass: Bypass | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the drafter that goes this way."""
+        return exit_name(self.exit) if self.bypass is None else f"skip-{self.exit}-{self.bypass.to}"
+
+    def layers(self, last: int) -> int:
+        """Return how many layers it runs in a model of ``last``."""
+        return self.exit + last - self.bypass.to if self.bypass else self.exit
+
+    def share(self, forward: Forward, trimmed: TrimmedHead | None) -> float:
+        """Return the bytes that a step reads, as a part of those of a pass over one token."""
+        last = forward.caps.exits[-1]
+        layers, head = read_bytes(forward, self.layers(last))
+        whole, _ = read_bytes(forward, last)
+        keep = trimmed.keep if trimmed else None
+        kept = 1.0 if keep is None else keep.size / forward.spec.vocab_size
+        return (layers + kept * head) / (whole + head) if whole else self.layers(last) / last
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +95,35 @@ class ExitDrafter(Drafter):
     caps = DrafterCapabilities(peeks=True)
 
     def __init__(
-        self, forward: Forward, exit: int, trimmed: TrimmedHead | None = None, ends: Collection[int] = ()
+        self,
+        forward: Forward,
+        exit: int,
+        trimmed: TrimmedHead | None = None,
+        ends: Collection[int] = (),
+        bypass: Bypass | None = None,
     ) -> None:
-        self.name = exit_name(exit)
+        last = forward.caps.exits[-1]
+        way = Way(exit, bypass if bypass and bypass.to < last else None)
+        self.name = way.name
         self._forward = forward
         self._exit = exit
+        self._bypass = bypass
         self._trimmed = trimmed
         self._ends = frozenset(ends)
         self._params = SamplingParams()
         self._text: list[int] = []
         self._occurred = Occurred()
         """Ids of the committed tokens, if a repetition penalty needs them."""
-        last = exit == forward.caps.exits[-1]
-        self._sure = _Sureness(_LAST_IS_RIGHT if last else None)
-        self._unsure_nats = math.inf if last else _UNSURE_NATS
+        whole = exit == last
+        self._sure = _Sureness(_LAST_IS_RIGHT if whole else None)
+        self._unsure_nats = math.inf if whole else _UNSURE_NATS
         """After all layers the head's doubts are the target's own."""
-        self._adapted = None if last else Adapted()
+        self._adapted = None if whole else Adapted()
         if self._adapted:
             forward.ledger.hold(self, SLACK, self._adapted.nbytes())
         self._stated: _Stated | None = None
         self._peeked = 0
-        self._layer_bytes, self._head_bytes = _read_bytes(forward, exit)
+        self._layer_bytes, self._head_bytes = read_bytes(forward, way.layers(last))
         self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
 
@@ -151,7 +190,7 @@ class ExitDrafter(Drafter):
         keep = self._trimmed.keep if self._trimmed else None
         reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
-            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep)
+            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, bypass=self._bypass)
             self._peeked += 1
             self._passes += 1
             rows.append(head)
@@ -210,8 +249,8 @@ class _Sureness:
         self._right[step] = fade * self._right[step] + right
 
 
-def _read_bytes(forward: Forward, exit: int) -> tuple[float, float]:
-    """Bytes of the first ``exit`` layers with their part of the KV cache, and of the head.
+def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:
+    """Bytes of ``layers`` layers with their part of the KV cache, and of the head.
 
     Weights are split by their numbers of elements, as if all took as many bytes.
     """
@@ -220,7 +259,7 @@ def _read_bytes(forward: Forward, exit: int) -> tuple[float, float]:
     layer, head = spec.hidden_size * (heads + 3 * spec.ffn_size), spec.hidden_size * spec.vocab_size
     each = (held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
     cache = held.get("kv_cache", 0) / 2 / spec.n_layers  # half full, on average
-    return exit * (each * layer + cache), each * head
+    return layers * (each * layer + cache), each * head
 
 
 def exit_name(exit: int) -> str:

@@ -25,9 +25,13 @@ DRAFTERS: dict[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recyc
 
 EXIT = "exit"
 """Drafts with the target's own first layers; "exit-12" with the first 12, always."""
-OF_TARGET = (EXIT, HEAD)
+SKIP = "skip"
+"""Drafts with some of the target's layers left out; "skip-8-16" without those behind the eighth up to the
+16th, always.
+"""
+OF_TARGET = (EXIT, SKIP, HEAD)
 """Drafters that run parts of the target; ``target_drafters`` makes them."""
-_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?")
+_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?|skip(-[1-9][0-9]{0,3}-[1-9][0-9]{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
+from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
-from edgedec.draft.exit import ExitDrafter, exit_name
-from edgedec.runtime.drafting import EXIT, Drafting
+from edgedec.draft.exit import ExitDrafter, Way
+from edgedec.draft.trimmed import TrimmedHead
+from edgedec.memory.ledger import SLACK
+from edgedec.runtime.drafting import EXIT, SKIP, Drafting
+from edgedec.runtime.exits import stated_agreement, trained_exits
 from edgedec.runtime.trim import trimmed_head
+from edgedec.telemetry.mbsu import chain_efficiency
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
 
-_LATE = 0.75
-"""Share of the layers before an exit that is worth a try. After fewer, three models that were not trained for
-it agreed with themselves on at most a third of the tokens, and finding that out costs passes.
-"""
+_LAST_IS_RIGHT = 0.95
+"""How often the exit after all layers is supposed to be right, with a trimmed head."""
+_WORTH = 1.1
+"""Least speed over plain decoding that a way to draft has to promise, so that it is tried."""
+_TRIED_SKIPS = 3
+_CHAIN = 8
 
 
 def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
@@ -37,7 +45,8 @@ def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
                 hint="pull or export the model again, or use other drafters",
                 remedy=Remedy("export"),
             )
-        _exits(name, model.name, model.backend.caps)
+        if name not in (EXIT, SKIP):
+            _named(name, model.name, model.backend.caps)
 
 
 def target_drafters(
@@ -45,29 +54,105 @@ def target_drafters(
 ) -> list[Drafter]:
     """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
 
-    "exit" is a drafter for each late exit: which of them drafts, and how far, the control over drafters
-    measures. It tries them in this order: the last one needs no training to be right, and is left out without
-    a trimmed head, because a step would then take as long as a pass. All have the trimmed
-    head that belongs to the model, in ``home`` or with the package; ``notice`` says why one cannot be used.
+    "exit" stands for the exits that can pay, and "skip" for the ways past some layers that can: each is a
+    drafter, and which of them drafts, and how far, the control over drafters measures. All have the trimmed
+    head and the trained exits that belong to the model, in ``home`` or with the package; ``notice`` says
+    why one cannot be used.
     """
-    exits = [one for name in drafting.of_target for one in _exits(name, model.name, forward.caps)]
-    if not exits:
+    names = [name for name in drafting.of_target if name != HEAD]
+    if not names:
         return []
     trimmed, ends = trimmed_head(model, model, home, notice), model.tokenizer.info.eos_ids
+    trained = _Trained(model, forward, home, notice)
+    ways: dict[str, Way] = {}
+    for name in names:
+        if name in (EXIT, SKIP):
+            every = exits_of(forward.caps) if name == EXIT else skips_of(forward.caps)
+            chosen = promising(every, forward, trimmed, trained.agreement)
+            ways |= {way.name: way for way in (chosen if name == EXIT else chosen[:_TRIED_SKIPS])}
+        else:
+            way = _named(name, model.name, forward.caps)
+            ways[way.name] = way
+    return [ExitDrafter(forward, way.exit, trimmed, ends, trained.bypass(way)) for way in ways.values()]
+
+
+def exits_of(caps: Capabilities) -> list[Way]:
+    """Return the ways to draft after the first layers of a model, the last one first."""
+    return [Way(exit) for exit in caps.exits[::-1]]
+
+
+def skips_of(caps: Capabilities) -> list[Way]:
+    """Return the ways to draft with a span of layers left out; the first and the last layers always run."""
+    inner = caps.exits[:-1]
+    return [Way(exit, Bypass(to)) for exit in inner for to in inner if to > exit]
+
+
+def promising(
+    ways: Sequence[Way],
+    forward: Forward,
+    trimmed: TrimmedHead | None,
+    stated: Callable[[Way], float | None] = lambda way: None,
+) -> list[Way]:
+    """Return the ways that can make decoding faster, the one that promises most first.
+
+    A way that was not trained is supposed to be right as often as it runs layers; every one that was
+    measured was right less often. ``stated``: how often a trained one was. Where all layers with a trimmed
+    head promise more than fewer layers can, these are left out: to try them would only cost passes.
+    """
     last = forward.caps.exits[-1]
-    if trimmed is None and exit_name(last) not in drafting.of_target:
-        exits = [exit for exit in exits if exit != last]
-    return [ExitDrafter(forward, exit, trimmed, ends) for exit in dict.fromkeys(exits)]
+    promises = {}
+    for way in ways:
+        whole = _LAST_IS_RIGHT if way.exit == last else way.layers(last) / last
+        right = stated(way) or whole
+        promises[way] = speed_of(right, way.share(forward, trimmed))
+    floor = max([_WORTH, *(value for way, value in promises.items() if way.exit == last)])
+    chosen = [way for way in ways if promises[way] >= floor]
+    return sorted(chosen, key=lambda way: -promises[way])
 
 
-def _exits(name: str, model: str, caps: Capabilities) -> tuple[int, ...]:
-    """Return the layer counts that a name stands for; none for the trained head."""
-    if name == HEAD:
-        return ()
-    if name == EXIT:
-        return tuple(exit for exit in caps.exits[::-1] if exit >= _LATE * caps.exits[-1])
-    for exit in caps.exits:
-        if exit_name(exit) == name:
-            return (exit,)
-    known = ", ".join(map(exit_name, caps.exits))
-    raise UsageError(f"{model} has no drafter {name}", hint=f"there are {EXIT}, {known}")
+def speed_of(agreement: float, step: float, more: float = 0.0) -> float:
+    """Return the speed over plain decoding of the best chain of drafts, each right with this chance.
+
+    ``step``: time of a draft step; ``more``: of one more token in a pass; both in passes over one token.
+    """
+    lengths = range(1, _CHAIN + 1)
+    return max(chain_efficiency(agreement, length) / (1.0 + length * (step + more)) for length in lengths)
+
+
+class _Trained:
+    """The trained exits of a model, as far as they can be used."""
+
+    def __init__(self, model: LoadedModel, forward: Forward, home: Path | None, notice: Notice) -> None:
+        self._model, self._home, self._last = model, home, forward.caps.exits[-1]
+        self._ledger = forward.ledger
+        self._adapters = trained_exits(model, home, notice)
+
+    def agreement(self, way: Way) -> float | None:
+        """Return how often a way was right with what was trained; None where nothing was."""
+        if way.bypass or way.exit not in self._adapters:
+            return None
+        return stated_agreement(self._model, self._home, way.exit)
+
+    def bypass(self, way: Way) -> Bypass | None:
+        """Return the bypass of a way, with the correction of its exit, which takes memory from now on."""
+        adapter = self._adapters.get(way.exit)
+        if way.bypass or adapter is None:
+            return way.bypass
+        self._ledger.hold(adapter, SLACK, adapter.nbytes)
+        return Bypass(self._last, adapter)
+
+
+def _named(name: str, model: str, caps: Capabilities) -> Way:
+    """Return the way of a name. Raises UsageError for one that the model does not have."""
+    kind = name.partition("-")[0]
+    ways = exits_of(caps) if kind == EXIT else skips_of(caps)
+    for way in ways:
+        if way.name == name:
+            return way
+    raise UsageError(f"{model} has no drafter {name}", hint=_known(kind, ways))
+
+
+def _known(kind: str, ways: Sequence[Way]) -> str:
+    if kind == EXIT:
+        return f"there are {', '.join((kind, *(way.name for way in ways[::-1])))}"
+    return f"there are {kind} and names like {', '.join(way.name for way in ways[:3])}"

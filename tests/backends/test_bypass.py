@@ -1,4 +1,4 @@
-"""Contract of peeks that go on behind a bypass: a draft may skip layers and change rows, a pass never sees it."""
+"""Contract of peeks behind a bypass: a draft may skip layers and change rows, and no pass sees it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+"""``edgedec draft exits``: how often a model's exits agree with it, and whether they can pay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen
+from edgedec.cli.draft import training
+from edgedec.cli.progress import notice
+from edgedec.cli.rare import Command
+from edgedec.cli.services import services
+
+if TYPE_CHECKING:
+    from edgedec.bench.studies.exits import ExitReport
+    from edgedec.core.forward import Forward
+    from edgedec.draft.exit import Way
+    from edgedec.runtime.loaded_model import LoadedModel
+
+_LEAST_TOKENS = 1000
+_MEASURED_TOKENS = 500
+_REPEAT = 15
+
+
+@click.command(
+    "exits",
+    cls=Command,
+    short_help="Measure drafts after each part of a model's layers.",
+    epilog=opt.examples(
+        "edgedec draft exits -m gemma3-270m",
+        "edgedec draft exits -m smollm2-135m --skip",
+        "edgedec draft exits --json | jq '.ways[] | [.name, .predicted_speed]'",
+    ),
+)
+@opt.model_option
+@click.option("--skip", is_flag=True, help="Measure drafts with a span of layers left out, too.")
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="FILE",
+    help="Prompts for missing replies, as in `edgedec draft rollouts` (default: a few built-in questions).",
+)  # fmt: skip
+@click.option(
+    "--measure", type=click.IntRange(min=1), metavar="N", default=_MEASURED_TOKENS, show_default=True,
+    help="Tokens of held-out replies to ask for.",
+)  # fmt: skip
+@click.option(
+    "--tokens", type=click.IntRange(min=1), metavar="N", default=_LEAST_TOKENS, show_default=True,
+    help="Gather replies first while there are fewer tokens of them.",
+)  # fmt: skip
+@click.option(
+    "--repeat", type=click.IntRange(min=1), metavar="N", default=_REPEAT, show_default=True,
+    help="Rounds of timing; every round times each way once.",
+)  # fmt: skip
+@opt.threads_option
+@opt.json_option
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Measure drafts after each part of a model's layers: which agree with it, and whether they can pay.
+
+    The model reads its own replies again, those to held-out prompts. For each exit the table has the share of
+    their tokens that it says, without and with what was trained for it; the time of a draft step, in passes
+    over one token; the agreement at which drafts would gain a tenth; and the predicted speed of the best
+    chain over plain decoding. A trimmed head of the model is used.
+    """
+    from edgedec.bench.studies.exits import ExitReport, time_ways
+    from edgedec.cli.bench.inputs import find_bundle, steps
+    from edgedec.core.cache_config import CacheConfig
+    from edgedec.core.drafter_manifest import Target
+    from edgedec.core.errors import UnsupportedError
+    from edgedec.runtime.loaded_model import load_models
+    from edgedec.runtime.trim import kept_ids
+    from edgedec.training.exit_agreement import agreements
+    from edgedec.training.rollouts import RolloutStore, rollouts_folder
+
+    bundle = find_bundle(ctx, options["model"])
+    model, home = load_models(bundle, {}, options["threads"], True).target, services(ctx).store().home
+    if not model.backend.caps.exits:
+        raise UnsupportedError(f"{model.name} has no early exits", hint="pull or export the model again")
+    store = RolloutStore(rollouts_folder(home, Target.of(model.manifest)))
+    replies = training.gathered(ctx, model.manifest, store, options).held_out
+    forward = model.backend.forward(CacheConfig(min(training.TEXT_TOKENS, model.spec.context_length)))
+    keep = kept_ids(model.manifest, home)
+    ways = _ways(model, forward, home, options["skip"])
+    with steps() as progress:
+        found = agreements(
+            forward, replies, list(ways), keep=keep, most_tokens=options["measure"],
+            progress=lambda done, total: progress("agreement", done, total),
+        )  # fmt: skip
+        times = time_ways(forward, list(ways), keep, repeat=options["repeat"], progress=progress)
+    tokens = min(sum(len(one.reply) for one in replies), options["measure"])
+    report = ExitReport(model.name, ways, found, times, tokens, None if keep is None else int(keep.size))
+    if options["as_json"]:
+        screen.show_json(report.as_json())
+    else:
+        _show(report)
+
+
+def _ways(model: LoadedModel, forward: Forward, home: Path, skip: bool) -> dict[Way, str]:
+    """Return the ways to measure, and what the table calls them."""
+    from edgedec.core.exits import Bypass
+    from edgedec.draft.exit import Way
+    from edgedec.runtime.exits import trained_exits
+    from edgedec.runtime.target_drafters import exits_of, skips_of
+
+    last, trained = forward.caps.exits[-1], trained_exits(model, home, notice)
+    found: dict[Way, str] = {}
+    for way in exits_of(forward.caps)[::-1]:
+        found[way] = way.name
+        if adapter := trained.get(way.exit):
+            found[Way(way.exit, Bypass(last, adapter))] = f"{way.name}, trained"
+    if skip:
+        found |= {way: way.name for way in skips_of(forward.caps)}
+    return found
+
+
+def _show(report: ExitReport) -> None:
+    from edgedec.cli.bench.tables import new_table, wide_console
+
+    headings = ["drafts", "agreement", "step, of a pass", "agreement that gains 1.1", "predicted speed"]
+    table = new_table(headings)
+    for way, name in report.names.items():
+        needed = report.needed(way)
+        table.add_row(
+            name,
+            f"{report.agreement[way]:.3f}",
+            f"{report.times.steps[way]:.2f}",
+            "none" if needed is None else f"{needed:.2f}",
+            f"{report.speed(way):.2f}",
+        )
+    head = "whole head" if report.ids is None else f"head trimmed to {report.ids:,} ids"
+    console = wide_console()
+    console.print(f"{report.model}: {report.tokens:,} tokens of held-out replies, {head}")
+    console.print(table)
+    console.print(
+        "predicted speed: of the best chain of up to eight drafts, over plain decoding; one more token in a "
+        f"pass takes {report.times.more:.2f} of it"
+    )
