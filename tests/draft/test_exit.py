@@ -181,7 +181,10 @@ def test_it_states_how_often_it_was_right_and_stops_where_that_is_too_little() -
     assert fed(1) < 0.5
 
 
-def test_exit_stands_for_every_late_exit(tmp_path: Path) -> None:
+def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By bytes that are given here for so many layers."""
+    share = {1: 0.3, 2: 0.2, 3: 0.1, 4: 1.0}
+    monkeypatch.setattr("edgedec.draft.exit.read_bytes", lambda forward, layers: (share[layers], 0.0))
     codec = load_parrot(tmp_path).codec
     forward = MarkovForward(vocab_size=codec.tokenizer.size)
     forward._caps = replace(forward.caps, exits=(1, 3, 4))
@@ -195,6 +198,9 @@ def test_exit_stands_for_every_late_exit(tmp_path: Path) -> None:
     assert drafters("exit") == ("exit-3",)  # the last one pays with a trimmed head only
     assert drafters("lookup,exit-1,exit") == ("lookup", "exit-1", "exit-3")
     assert drafters("exit-4,exit") == ("exit-4", "exit-3")
+    assert drafters("skip,exit") == ("skip-1-3", "exit-3")
+    share[3] = 0.9
+    assert drafters("lookup,exit") == ("lookup",)
     with pytest.raises(UsageError, match="no drafter exit-2") as caught:
         drafters("exit-2")
     assert caught.value.hint == "there are exit, exit-1, exit-3, exit-4"
@@ -208,11 +214,11 @@ def test_a_model_without_exits_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_chosen() -> None:
-    chosen = Drafting("auto,exit,exit-12,small,exit-x")
+    chosen = Drafting("auto,exit,exit-12,small,exit-x,skip,skip-4-8,skip-4")
     assert chosen.chosen == ("lookup", "recycling")
-    assert chosen.of_target == ("exit", "exit-12")
-    assert chosen.models == ("small", "exit-x")
-    assert chosen.without_models() == "lookup,recycling,exit,exit-12"
+    assert chosen.of_target == ("exit", "exit-12", "skip", "skip-4-8")
+    assert chosen.models == ("small", "exit-x", "skip-4")
+    assert chosen.without_models() == "lookup,recycling,exit,exit-12,skip,skip-4-8"
     assert replace(chosen, names="small").without_models() == "off"
     with pytest.raises(UsageError, match="exit cannot draft for a batch"):
         check_batch_drafting(Drafting("exit"))
