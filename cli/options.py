@@ -121,7 +121,7 @@ context_option = click.option(
 draft_option = click.option(
     "--draft", default="auto", show_default=True, metavar="NAMES",
     help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "
-    "(lookup, recycling, head; exit: the model's own layers) and models, by name or path. Same reply.",
+    "(lookup, recycling, head; exit, skip: the model's own layers) and models, by name or path. Same reply.",
 )  # fmt: skip
 
 draft_tokens_option = click.option(
