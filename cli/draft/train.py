@@ -67,11 +67,11 @@ KINDS = {"head": "train_head", "exit": "train_exit"}
 )  # fmt: skip
 @click.option(
     "--exit", type=click.IntRange(min=1), multiple=True, metavar="N",
-    help="Of the kind exit: the one after N layers; may be repeated (default: all in the second half).",
+    help="With --kind exit: after N layers; may be repeated (default: all in the second half).",
 )  # fmt: skip
 @click.option(
     "--rank", type=click.IntRange(min=1), metavar="R", default=64, show_default=True,
-    help="Of the kind exit: rank of each correction.",
+    help="With --kind exit: rank of each correction.",
 )  # fmt: skip
 @opt.plot_option
 @opt.threads_option

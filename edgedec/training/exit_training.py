@@ -25,7 +25,7 @@ CHOOSING_TOKENS = 400
 MEASURED_TOKENS = 1000
 _NORM = "output_norm.weight"
 _BYTES = 2
-"""Of a stored number."""
+"""Bytes of a stored number."""
 
 
 @dataclass(frozen=True, slots=True)
