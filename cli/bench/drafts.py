@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.bench.harness.replies import ReplySide
+    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
     from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.energies import Energies
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
     from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
@@ -145,12 +146,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     exit status is 10 if a side takes more than its budget. --plot draws speed over generation memory then,
     else speed-ups by category.
     """
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.journal import Journal, digest
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench.drafts_tables import show
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
 
@@ -172,6 +175,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         modes=tuple(options.ways),
     )
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
+    study = replace(study, energy=EnergyProbe())
     conditions = _conditions(options, manifest, longest)
     journal = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
@@ -179,22 +183,37 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
+    energies = _energies(report, manifest, options, study)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
     if options.plot:
         _draw(report, rows, options.plot, title)
     if options.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
-        budgets = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
+        budgets: dict[str, Any] = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
+        budgets["energy"] = energies.as_json()
         screen.show_json({"model": manifest.name, **facts, **report.as_json(), **budgets})
     else:
         show(report, rows, f"{title}: at most {options.max_tokens} tokens each")
+        show_energies(energies)
     _judge(report, rows)
+
+
+def _energies(
+    report: DraftsReport, manifest: Manifest, options: DraftOptions, study: ReplyStudy
+) -> Energies:
+    """Return the joules a token of every side; within budgets too."""
+    from edgedec.bench.studies.energies import energies_of_replies, traffics
+
+    names = set(report.processes.values())
+    known = traffics(names, manifest, options.gguf_file, options.kv)
+    by_side = {side: known[name] for side, name in report.processes.items() if name in known}
+    answers = {side: report.answers(side) for side in report.sides}
+    reason = study.energy.reason if study.energy else ""
+    return energies_of_replies(answers, by_side, manifest.spec.window, reason)
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySide]:
     """Plain decoding first. All ways to draft share its process, or have one for each memory level."""
-    from dataclasses import replace
-
     from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide
 
     arguments = {"sampling": asdict(options.sampling)}

@@ -81,7 +81,7 @@ def peer_sides(
 def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
     from edgedec.bench.harness.runtimes import check_source
 
-    path = options.gguf or (Path(options.model) if options.model.endswith(".gguf") else None)
+    path = options.gguf_file
     if path is None:
         raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE")
     size = path.stat().st_size if path.is_file() else 0
@@ -95,6 +95,18 @@ def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
 
         check_source(manifest, path, step)
     return path
+
+
+def bandwidth(ctx: click.Context, threads: int) -> float:
+    """Measure and keep the memory bandwidth of ``threads``; return the best that was measured, in GB/s."""
+    from edgedec.runtime.measures import BANDWIDTH_FILE
+    from edgedec.telemetry import bandwidth
+
+    given = services(ctx)
+    file = given.store().home / "costs" / BANDWIDTH_FILE
+    bandwidth.keep(found := bandwidth.measure(given.bandwidth, [threads]), file)
+    best = bandwidth.with_threads(bandwidth.kept(file), threads)
+    return best.gb_per_s if best else found[0].gb_per_s
 
 
 def check_context(manifest: Manifest, context: int) -> None:

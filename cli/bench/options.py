@@ -49,6 +49,11 @@ class PeerOptions(StudyOptions):
     peer_pythons: tuple[str, ...] = ()
 
     @property
+    def gguf_file(self) -> Path | None:
+        """The GGUF file that other runtimes read; None if none is named."""
+        return self.gguf or (Path(self.model) if self.model.endswith(".gguf") else None)
+
+    @property
     def pythons(self) -> dict[str, str]:
         """Interpreters by runtime; "" is the one for all others."""
         from edgedec.bench.harness.runtimes import OTHERS

@@ -17,8 +17,11 @@ from edgedec.cli.rare import Command
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from edgedec.bench.studies.energies import Energies
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
+    from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
+    from edgedec.telemetry.roof import Roof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +65,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     every prompt. Ratios are medians over neighbouring measurements, with quartiles. Load time includes a
     runtime's imports and is measured in fresh processes.
 
+    Energy is that of decoding, all sides by one meter of this machine, or an estimate from their bytes where
+    it has none. "of roof" compares the bytes read for a token with the memory bandwidth, measured first.
+
     The model builder of onnxruntime-genai quantises the weights again, once. It needs memory for them as
     float32; its version 0.18 cannot convert gemma3. The result is kept in EDGEDEC_HOME/peers.
     """
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.harness.texts import PROMPTS, read_prompts
     from edgedec.bench.plots.figure import check_plot
@@ -84,28 +91,64 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     inputs.check_context(manifest, context)
     sides = [OwnRun(threads, inputs.home(ctx), context, options.kv).side(bundle)]
     sides += inputs.peer_sides(ctx, options, manifest, names, context=context)
-    study = SpeedStudy(tuple(ids), options.max_tokens, options.repeat)
+    rate = inputs.bandwidth(ctx, threads)
+    study = SpeedStudy(tuple(ids), options.max_tokens, options.repeat, energy=EnergyProbe())
     with inputs.steps() as progress:
         report = measure_speed(sides, study, progress)
+    costs = _costs(report, manifest, options, rate)
     if options.plot:
         draw_speed(report, options.plot, model=manifest.name, threads=threads)
     if options.as_json:
-        screen.show_json({"model": manifest.name, "threads": threads, "kv": options.kv, **report.as_json()})
+        facts = {"model": manifest.name, "threads": threads, "kv": options.kv, **report.as_json()}
+        screen.show_json({**facts, **costs.as_json()})
     else:
-        _show(report, manifest.name, threads)
+        _show(report, costs, manifest.name, threads)
 
 
-def _show(report: SpeedReport, model: str, threads: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """Energy and the distance from the roof, by side."""
+
+    energy: Energies
+    roofs: dict[str, Roof]
+
+    def as_json(self) -> dict[str, Any]:
+        roofs = {name: one.as_json() for name, one in self.roofs.items()}
+        return {"energy": self.energy.as_json(), "roof": roofs}
+
+    def lines(self) -> list[str]:
+        """Return what the columns mean."""
+        rates = {f"{one.bandwidth_gb_per_s:.1f} GB/s" for one in self.roofs.values()}
+        return [f"of roof: bytes read a token beside {', '.join(rates)} from memory", self.energy.heading()]
+
+    def cells(self, side: str) -> list[str]:
+        """Return the share of the roof and the energy of a side."""
+        roof, energy = self.roofs.get(side), self.energy.by_side.get(side)
+        return [f"{roof.share:.0%}" if roof else "-", energy.words() if energy else "-"]
+
+
+def _costs(report: SpeedReport, manifest: Manifest, options: SpeedOptions, rate: float) -> _Costs:
+    from edgedec.bench.studies.energies import energies_of_speed, roofs_of_speed, traffics
+
+    assert report.study.energy is not None
+    known, window = traffics(report.sides, manifest, options.gguf_file, options.kv), manifest.spec.window
+    energy = energies_of_speed(report, known, window, report.study.energy)
+    return _Costs(energy, roofs_of_speed(report, known, window, rate))
+
+
+def _show(report: SpeedReport, costs: _Costs, model: str, threads: int) -> None:
     from edgedec.bench.harness.pairing import spread
     from edgedec.cli.bench.tables import new_table, quartiles, wide_console
 
-    table = new_table(("", "decode tok/s", "prefill tok/s", "load s", "peak RSS"))
+    table = new_table(("", "decode tok/s", "of roof", "mJ/token", "prefill tok/s", "load s", "peak RSS"))
     for name, side in report.sides.items():
         rates = quartiles(spread(side.decode), 1), quartiles(spread(side.prefill), 0)
-        table.add_row(name, *rates, f"{spread(side.load_s).median:.2f}", size(side.peak_rss_bytes))
+        cells = [rates[0], *costs.cells(name), rates[1], f"{spread(side.load_s).median:.2f}"]
+        table.add_row(name, *cells, size(side.peak_rss_bytes))
     for name, ratios in report.ratios().items():
         rates = quartiles(ratios.decode), quartiles(ratios.prefill)
-        table.add_row(f"ratio to {name}", *rates, f"{ratios.load.median:.2f}", f"{ratios.peak_rss:.2f}")
+        cells = [rates[0], "", "", rates[1], f"{ratios.load.median:.2f}", f"{ratios.peak_rss:.2f}"]
+        table.add_row(f"ratio to {name}", *cells)
     console = wide_console()
     lengths = [len(prompt) for prompt in report.study.prompts]
     console.print(
@@ -118,6 +161,8 @@ def _show(report: SpeedReport, model: str, threads: int) -> None:
         console.print(f"{name}: {side.version}, {side.isa}", soft_wrap=True)
         if side.planned_bytes:
             console.print(_memory_parts(name, side), soft_wrap=True)
+    for line in costs.lines():
+        console.print(line, soft_wrap=True)
     console.print("peak RSS: VmHWM of each side's process, interpreter and mapped files included")
 
 

@@ -30,6 +30,15 @@ class Work:
         seen = min(slots, window)
         return Work(self.passes + 1, self.tokens + tokens, self.slots + slots, self.window_slots + seen)
 
+    def with_more(self, other: Work) -> Work:
+        """Return these counts and ``other`` together."""
+        return Work(
+            self.passes + other.passes,
+            self.tokens + other.tokens,
+            self.slots + other.slots,
+            self.window_slots + other.window_slots,
+        )
+
     def since(self, before: Work) -> Work:
         """Return the counts that were added since ``before``."""
         return Work(

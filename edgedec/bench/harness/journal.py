@@ -23,6 +23,7 @@ class SideAnswer:
     - ``prefill_s``: the pass over the prompt, which gives the first token. Next to nothing where another side
       of the same process had read the prompt.
     - ``cpu_s``: processor time of all threads in ``decode_s``.
+    - ``joules``: energy of decoding above idle power, by the ``meter``; None where it was not measured.
     - ``draft_s``, ``verify_s``: parts of ``decode_s``, for drafting and for the model's passes.
     - ``predicted_s``, ``predicted_plain_s``: time of these passes and drafters by measured costs, and time of
       plain decoding by them; the first passes, which show the level of old costs, are not among them.
@@ -48,6 +49,8 @@ class SideAnswer:
     verify_s: float | None = None
     predicted_s: float | None = None
     predicted_plain_s: float | None = None
+    joules: float | None = None
+    meter: str = ""
     by_drafter: dict[str, dict[str, float]] = field(default_factory=dict)
     rounds: list[list[int]] = field(default_factory=list)
     drafters: dict[str, int] = field(default_factory=dict)
@@ -152,7 +155,9 @@ class Journal:
 def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     """Read an answer. Raises TypeError or ValueError for a field that is missing, unknown or mistyped."""
     answer = SideAnswer(**fields)
-    like = SideAnswer("", 0, "", 0, [], 0.0, 0.0, 0.0, 0.0, 0.0, predicted_s=0.0, predicted_plain_s=0.0)
+    like = SideAnswer(
+        "", 0, "", 0, [], 0.0, 0.0, 0.0, 0.0, 0.0, predicted_s=0.0, predicted_plain_s=0.0, joules=0.0
+    )
     for name, value in asdict(answer).items():
         kind = type(getattr(like, name))
         if not isinstance(value, (float, int, type(None)) if kind is float else kind):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS
+from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.harness.journal import Journal, Key, SideAnswer
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.pairing import rotated
@@ -66,6 +67,7 @@ class ReplyStudy:
     max_tokens: int
     stop: tuple[int, ...]
     settle: Callable[[], None] = wait_until_idle
+    energy: EnergyProbe | None = None
 
     @property
     def turns(self) -> int:
@@ -140,13 +142,17 @@ class _ReplyRun:
         self.journal.add(replace(answer, dropped=script.dropped if script else 0, cut=cut))
 
     def _reply(self, worker: Worker, side: ReplySide, asked: _Asked) -> SideAnswer:
-        took = worker.request(
-            "reply", tokens=asked.prompt, max_tokens=self.study.max_tokens, stop=list(self.study.stop),
-            mode=side.mode, **side.arguments,
-        )  # fmt: skip
+        with ExitStack() as stack:
+            watch = stack.enter_context(self.study.energy.watch()) if self.study.energy else None
+            took = worker.request(
+                "reply", tokens=asked.prompt, max_tokens=self.study.max_tokens, stop=list(self.study.stop),
+                mode=side.mode, **side.arguments,
+            )  # fmt: skip
         if not took["tokens"]:
             raise BackendError(f"{side.name} gave no token")
         facts = {**worker.request("memory"), **took, "prompt_tokens": len(asked.prompt)}
+        if watch and self.study.energy and (joules := watch.last(took["decode_s"])) is not None:
+            facts |= {"joules": joules, "meter": self.study.energy.meter}
         question, turn, name = asked.key(side)
         return SideAnswer(question, turn, name, self.journal.run, **facts)
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
 from edgedec.bench.harness.prepare import prepared
 from edgedec.bench.harness.worker import Side, Worker
@@ -26,6 +27,7 @@ class SpeedStudy:
     max_tokens: int
     repeat: int
     settle: Callable[[], None] = settle
+    energy: EnergyProbe | None = None
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class SideSpeed:
     load_s: list[float] = field(default_factory=list)
     prefill: list[float] = field(default_factory=list)
     decode: list[float] = field(default_factory=list)
+    joules: list[float | None] = field(default_factory=list)
+    """Energy of decoding above idle power, by measurement; None where the meter was disturbed."""
     peak_rss_bytes: int = 0
     planned_bytes: dict[str, int] = field(default_factory=dict)
 
@@ -162,8 +166,12 @@ def _take_turns(
         # Each repetition begins with another side, so that every side begins each prompt once.
         for worker in rotated(workers, turn + turn // len(study.prompts)):
             study.settle()
-            took = worker.request("generate", tokens=list(prompt), max_tokens=study.max_tokens)
+            with ExitStack() as stack:
+                watch = stack.enter_context(study.energy.watch()) if study.energy else None
+                took = worker.request("generate", tokens=list(prompt), max_tokens=study.max_tokens)
             into = measured[worker.side.name]
+            if watch:
+                into.joules.append(watch.last(took["decode_s"]))
             into.prefill.append(len(prompt) / took["prefill_s"])
             into.decode.append((study.max_tokens - 1) / took["decode_s"])
     progress("measuring", total, total)
