@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy, Watch, decoding_work
+from edgedec.bench.harness.energy import EnergyProbe, MeterWatch, TokenEnergy, decoding_work
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.studies.energies import energies_of_replies
 from edgedec.export import export_gguf
@@ -28,14 +28,14 @@ def answer(side: str, rounds: list[list[int]], **facts: object) -> SideAnswer:
 
 def test_the_joules_of_decoding_are_cut_out_of_the_readings_and_idle_power_is_left_out() -> None:
     readings = [Reading(at, 10.0 * at) for at in (0.0, 1.0, 2.0, 3.0)]
-    assert Watch(4.0, readings).last(1.5) == pytest.approx(15.0 - 6.0)
-    assert Watch(0.0, readings).last(9.0) == pytest.approx(30.0)
+    assert MeterWatch(4.0, readings).last(1.5) == pytest.approx(15.0 - 6.0)
+    assert MeterWatch(0.0, readings).last(9.0) == pytest.approx(30.0)
 
 
 def test_an_interrupted_reading_measures_nothing() -> None:
     readings = [Reading(0.0, 0.0), Reading(1.0, 9.0), Reading(2.0, 20.0, interruptions=1)]
-    assert Watch(0.0, readings).last(1.5) is None
-    assert Watch(0.0, readings[:1]).last(1.0) is None
+    assert MeterWatch(0.0, readings).last(1.5) is None
+    assert MeterWatch(0.0, readings[:1]).last(1.0) is None
 
 
 def test_without_a_meter_nothing_is_read() -> None:

@@ -25,7 +25,7 @@ _EVERY_S = 0.02
 
 
 @dataclass
-class Watch:
+class MeterWatch:
     """Readings while a side worked; joules above ``idle_w``."""
 
     idle_w: float = 0.0
@@ -67,9 +67,9 @@ class EnergyProbe:
         return self.source if self._meter else ""
 
     @contextmanager
-    def watch(self) -> Iterator[Watch]:
+    def watch(self) -> Iterator[MeterWatch]:
         """Read the meter while the block runs."""
-        watch = Watch(self.idle_w or 0.0)
+        watch = MeterWatch(self.idle_w or 0.0)
         if self._meter is None:
             yield watch
             return
@@ -84,11 +84,11 @@ class EnergyProbe:
             thread.join()
             self._read(watch, self._meter)
 
-    def _read_until(self, done: threading.Event, watch: Watch, meter: Meter) -> None:
+    def _read_until(self, done: threading.Event, watch: MeterWatch, meter: Meter) -> None:
         while not done.wait(max(_EVERY_S, meter.least_s)):
             self._read(watch, meter)
 
-    def _read(self, watch: Watch, meter: Meter) -> None:
+    def _read(self, watch: MeterWatch, meter: Meter) -> None:
         if reading := Reading.of(meter, self._clock):
             watch.readings.append(reading)
 

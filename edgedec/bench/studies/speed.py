@@ -43,10 +43,10 @@ class SideSpeed:
     load_s: list[float] = field(default_factory=list)
     prefill: list[float] = field(default_factory=list)
     decode: list[float] = field(default_factory=list)
-    joules: list[float | None] = field(default_factory=list)
-    """Energy of decoding above idle power, by measurement; None where the meter was disturbed."""
     peak_rss_bytes: int = 0
     planned_bytes: dict[str, int] = field(default_factory=dict)
+    joules: list[float | None] = field(default_factory=list)
+    """Energy of decoding above idle power, by measurement; None where the meter was disturbed."""
 
     @property
     def surplus_bytes(self) -> int:
