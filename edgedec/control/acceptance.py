@@ -15,7 +15,7 @@ from edgedec.core.tree import ROOT, DraftTree
 _STEPS = 10
 _TRUST, _TAUGHT_TRUST = 0.4, 0.8
 """Share of a drafter's own probability that counts before anything was observed: of one that knows nothing
-yet, and of one that was taught replies of this target.
+yet, and of one that was taught.
 """
 _PRIOR = 4.0
 """Observations that this prior weighs as much as."""
@@ -61,7 +61,7 @@ class _Source:
 class Acceptance:
     """Measured probabilities; ``believe`` is an argument of ``merged``.
 
-    ``taught`` says whether a drafter was taught replies of this target before its first query.
+    ``taught`` says whether a drafter was taught before its first query.
     """
 
     def __init__(self, taught: Callable[[str], bool] = lambda source: False) -> None:

@@ -46,8 +46,8 @@ class Drafter(ABC):
     """Unique among the drafters of a speculation; ``DraftTree.sources`` has it."""
     caps: DrafterCapabilities = DrafterCapabilities()
     taught: bool = False
-    """Whether it was taught replies of this target before its first query. Its first drafts are then trusted
-    more.
+    """Whether it knew texts before its first query: replies of this target, or those that a model was trained
+    on. Its first drafts are then trusted more.
     """
     useful_bytes: ClassVar[int] = 0
     """Memory for what it learns beyond which it drafts no better."""
