@@ -28,7 +28,10 @@ class Roof:
 
     @property
     def share(self) -> float:
-        """Share of the roof that was reached. Above 1 where caches of the processor held some of it."""
+        """Share of the roof that was reached.
+
+        Above 1 where the processor's caches held some of the bytes, or other load lowered the bandwidth.
+        """
         return self.tokens_per_s / self.roof_tokens_per_s
 
     def as_json(self) -> dict[str, float]:
