@@ -24,6 +24,7 @@ from edgedec.cli.bench.options import (
 )
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.rare import Command
+from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
@@ -172,8 +173,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         longest,
         options.kv,
         draft_models=models,
-        modes=tuple(options.ways),
+        modes={way: way for way in options.ways},
     )
+    if not options.levels:
+        run = _with_unnamed(ctx, bundle, run)
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     study = replace(study, energy=EnergyProbe())
     conditions = _conditions(options, manifest, longest)
@@ -198,9 +201,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     _judge(report, rows)
 
 
-def _energies(
-    report: DraftsReport, manifest: Manifest, options: DraftOptions, study: ReplyStudy
-) -> Energies:
+def _energies(report: DraftsReport, manifest: Manifest, options: DraftOptions, study: ReplyStudy) -> Energies:
     """Return the joules a token of every side; within budgets too."""
     from edgedec.bench.studies.energies import energies_of_replies, traffics
 
@@ -210,6 +211,22 @@ def _energies(
     answers = {side: report.answers(side) for side in report.sides}
     reason = study.energy.reason if study.energy else ""
     return energies_of_replies(answers, by_side, manifest.spec.window, reason)
+
+
+def _with_unnamed(ctx: click.Context, bundle: Path, run: OwnRun) -> OwnRun:
+    """Return the run with the drafters that "auto" has for this model without their names."""
+    from dataclasses import replace
+
+    from edgedec.api import Bundles, with_unnamed
+    from edgedec.runtime.config import RunConfig
+
+    modes, models = {}, dict(run.draft_models)
+    for way in run.modes:
+        named = Bundles(bundle, {name: Path(path) for name, path in run.draft_models.items()})
+        config, bundles = with_unnamed(RunConfig(draft=way), named, services(ctx).store())
+        modes[way] = config.draft
+        models |= {name: str(path) for name, path in bundles.drafts.items()}
+    return replace(run, modes=modes, draft_models=models)
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySide]:

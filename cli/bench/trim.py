@@ -128,7 +128,7 @@ def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str
     }  # fmt: skip
     journal = Journal.resume(conditions, options.save)
     run = OwnRun(
-        options.chosen_threads, context=context, draft_models=models, modes=(options.draft,),
+        options.chosen_threads, context=context, draft_models=models, modes={options.draft: options.draft},
         always=options.steps,
     )  # fmt: skip
     with ExitStack() as stack:
@@ -179,7 +179,7 @@ def _sides(run: OwnRun, bundle: Path, trimmed: Path, heads: list[Subset], folder
     weights = pass_weights(trimmed)
     arguments = {"sampling": asdict(SamplingParams())}
     (draft,) = run.modes
-    plain = replace(run, modes=(), draft_models={}, always=0)
+    plain = replace(run, modes={}, draft_models={}, always=0)
     sides = [ReplySide(PLAIN, plain.side(bundle), OFF, arguments)]
     for head in heads:
         home = folder / str(head.ids.size)

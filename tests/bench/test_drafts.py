@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,11 +125,13 @@ def test_auto_has_the_drafters_that_belong_to_the_model(
     monkeypatch.setenv("EDGEDEC_ISA", "scalar")  # the option sets it, and it must not stay
     picture = tmp_path / "drafts.svg"
     add_head(folder / "bundle", tmp_path / "home")
+    small = Path(shutil.copytree(folder / "bundle", tmp_path / "small"))
+    monkeypatch.setattr("edgedec.api.installed_drafter", lambda target, store: small)
     one = ["--limit", "1", "--turns", "1", "--isa", "scalar", "--cold", "--plot", str(picture)]
     facts = report(bench(tmp_path, *arguments(folder, *one, "--json")))
     assert facts["conditions"]["isa"] == "scalar"
     for name in ("edgedec+auto", "edgedec+auto cold"):
-        assert "head" in facts["overall"][name]["by_drafter"]
+        assert {"head", "small"} <= set(facts["overall"][name]["by_drafter"])
         assert facts["differing_replies"][name]["replies"] == 0
     drawn = re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))
     assert {"edgedec+auto cold", "mt_bench", "all", "tokens per pass"} <= set(drawn)

@@ -51,7 +51,7 @@ class OwnRun:
     - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
     - ``sinks``: tokens that eviction keeps at the beginning.
     - ``draft_models``: bundles of draft models by name.
-    - ``modes``: further ways to draft that the process will be asked for.
+    - ``modes``: further ways to draft that the process will be asked for, and the drafters of each.
     - ``sampling``: the memory plan has room for it.
     - ``conversations``: most sequences in a batch; None: no batch.
     - ``home``: folder that keeps pass costs.
@@ -63,7 +63,7 @@ class OwnRun:
     kv: KvType = "fp16"
     draft: str = "off"
     draft_models: Mapping[str, str] = field(default_factory=dict)
-    modes: tuple[str, ...] = ()
+    modes: Mapping[str, str] = field(default_factory=dict)
     always: int = 0
     level: Level | None = None
     when_full: WhenFull | None = None

@@ -251,7 +251,8 @@ class Peer:
     def _installed(self, draft: str) -> RunConfig:
         """Return the settings with this way to draft, and what "auto" has for this model."""
         home = Path(self.run.home) if self.run.home else None
-        return with_installed(replace(self.run.config, draft=draft), self._path, home)
+        named = self.run.modes.get(draft, draft)
+        return with_installed(replace(self.run.config, draft=named), self._path, home)
 
     def _share_cache(self, used: Mode, tokens: Sequence[int]) -> None:
         """Keep the tokens of this very prompt that another way to draft fed, or within a level its own."""

@@ -33,9 +33,9 @@ class RateRatio:
     base: str
     pairs: Spread
     total: float
-    by_cpu: float | None
     count: int
     apart: int
+    by_cpu: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         values: dict[str, Any] = {**self.pairs.as_json(), "total": rounded(self.total)}
@@ -133,9 +133,9 @@ class Score:
             base,
             spread((a.rate or 0.0) / (b.rate or 1.0) for a, b in pairs),
             (_total(mine) or 0.0) / (_total(theirs) or 1.0),
-            _by_cpu(mine, theirs),
             len(pairs),
             sum(a.run != b.run for a, b in pairs),
+            _by_cpu(mine, theirs),
         )
 
     def per_round_ms(self, part: str) -> float | None:

@@ -25,7 +25,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     study, run = study_of(subject, questions, subject.effort.tokens)
     models = {name: str(path) for name, path in subject.usual()[1].drafts.items()}
     ways = (_AUTO, *(f"{_AUTO},{name}" for name in models), _LOOKUP)
-    run = replace(run, modes=ways, draft_models=models)
+    run = replace(run, modes={way: way for way in ways}, draft_models=models)
     sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in ways)]
     journal = answers(subject, "drafts", sides, study, progress)
     weights = pass_weights(subject.bundle).trimmed(1.0)
