@@ -11,7 +11,9 @@ MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
-    "train": Subcommand("edgedec.cli.draft.train", "Train a head or early exits that draft for a model."),
+    "train": Subcommand(
+        "edgedec.cli.draft.train", "Train a head, early exits or a small model that draft for a model."
+    ),
     "exits": Subcommand("edgedec.cli.draft.exits", "Measure drafts after each part of a model's layers."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }

@@ -13,26 +13,36 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.rare import Command
 
 _LEAST_TOKENS = 20_000
-KINDS = {"head": "train_head", "exit": "train_exit"}
+KINDS = {"head": "train_head", "exit": "train_exit", "small": "train_small"}
 """Kinds of drafters -> the module beside this one whose ``train(ctx, options)`` makes them."""
 
 
 @click.command(
     "train",
     cls=Command,
-    short_help="Train a head or early exits that draft for a model.",
+    short_help="Train a head, early exits or a small model that draft for a model.",
     epilog=opt.examples(
         "edgedec draft train --prompts prompts.jsonl --tokens 80000 --ids 8192 --quant q4_0",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240 --plot training.png",
         "edgedec draft train --steps 500 --json | jq .agreement",
         "edgedec draft train -m gemma3-270m --kind exit",
+        "edgedec draft train --kind small --layers 8 --minutes 240",
     ),
 )
 @opt.model_option
 @click.option(
     "--kind", type=click.Choice(list(KINDS)), default="head", show_default=True, metavar="NAME",
-    help="The drafter to train: head (one layer over the model's hidden states), or exit (corrections that "
-    "let its own head read earlier layers).",
+    help="The drafter to train: head (one layer over the model's hidden states), exit (corrections that let "
+    "its own head read earlier layers), or small (a few layers of a model, which draft on their own).",
+)  # fmt: skip
+@click.option(
+    "--from", "source", metavar="GGUF",
+    help="For --kind small: the file that layers are taken of, or an installed model pulled with "
+    "--keep-source (default: the model itself).",
+)  # fmt: skip
+@click.option(
+    "--layers", type=click.IntRange(min=2), metavar="N",
+    help="For --kind small: layers to keep, evenly spread, with the first and the last (default: 8).",
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.FloatRange(min=0, min_open=True), metavar="N",
@@ -78,11 +88,15 @@ KINDS = {"head": "train_head", "exit": "train_exit"}
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Train a head, or early exits, that draft for a model, and install them.
+    """Train a head, early exits or a small model that draft for a model, and install them.
 
     The model answers prompts until there are enough tokens of replies. It then reads them again for its
     hidden states. The head, one decoder layer, learns to guess the next tokens from these, three steps deep
     over its own guesses. Its agreement is measured on replies to prompts that are held out.
+
+    A small model (--kind small) is some layers of the model, or of another one with the same tokens. It
+    learns the model's best tokens on the same replies. It becomes a GGUF file and an installed model, which
+    drafts when --draft names it.
 
     Ctrl-C saves and ends; a kill costs at most a minute. The same command finishes a run that was stopped,
     and otherwise goes on from the last checkpoint with another run. At the end the head is quantised, and

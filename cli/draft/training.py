@@ -37,6 +37,8 @@ def check(options: dict[str, Any]) -> None:
     given = [f"--{name}" for name in ("epochs", "steps", "minutes") if options[name]]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} are ways to say how long", hint="leave out all but one")
+    if options["kind"] != "small" and (options["source"] or options["layers"]):
+        raise UsageError("--from and --layers are for small models", hint="add --kind small")
     if options["kind"] == "exit":
         return
     if find_spec("torch") is None:

@@ -88,23 +88,23 @@ def trained_length(text: TextLike) -> int:
 
 
 class Teacher:
-    """Computes features with ``forward``, whose cache it empties.
+    """Computes features with ``forward``, whose cache it empties; without ``hidden`` states, if so told.
 
-    Raises UnsupportedError for a target that hands out no hidden states.
+    Raises UnsupportedError for a target that hands out no hidden states where they are wanted.
     """
 
-    def __init__(self, forward: Forward) -> None:
-        if not forward.caps.hidden:
+    def __init__(self, forward: Forward, *, hidden: bool = True) -> None:
+        if hidden and not forward.caps.hidden:
             raise UnsupportedError(
                 f"{forward.spec.name} hands out no hidden states, which a head is trained on",
                 hint="pull or export the model again",
             )
-        self._forward = forward
+        self._forward, self._hidden = forward, hidden
 
     @property
     def width(self) -> int:
         """Elements of the hidden states of one token."""
-        return self._forward.caps.hidden
+        return self._forward.caps.hidden if self._hidden else 0
 
     def features(self, text: TextLike) -> Features:
         """Feed a rollout and return its features."""
@@ -116,8 +116,10 @@ class Teacher:
         for start in range(0, len(tokens), step):
             piece = tokens[start : start + step]
             taught = tuple(range(max(first - start, 0), len(piece)))
-            heads.append(self._forward.extend(piece, rows=Rows(indices=taught, hidden=True)))
-        hidden = np.concatenate([_given(head.hidden) for head in heads])
+            heads.append(self._forward.extend(piece, rows=Rows(indices=taught, hidden=self._hidden)))
+        hidden = np.zeros((len(tokens), 0), dtype=np.float32)
+        if self._hidden:
+            hidden = np.concatenate([_given(head.hidden) for head in heads])
         logp = np.concatenate([head.values[:, :BEST] - head.logsumexp[:, None] for head in heads])
         return Features(
             np.array(tokens, dtype=np.int32),

@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.drafter_manifest import HEAD, Target
-from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.errors import NotFoundError
 from edgedec.core.files import atomic_path
 from edgedec.core.home import COMPANIONS, TRAINING
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
-from edgedec.draft.subset import Spelling, always_kept, best_ids, counted, coverage
+from edgedec.draft.subset import Spelling, counted, coverage
 from edgedec.training.batch import KeptIds
 from edgedec.training.data import TrainingData
 from edgedec.training.features import FeatureCache, Teacher, trained_length
 from edgedec.training.initial import initial_head
+from edgedec.training.kept_ids import kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
 from edgedec.training.target_weights import KnownRows, TargetWeights
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from edgedec.training.unrolling import Agreement
 
 DEFAULT_IDS = 16384
-_KEEP = "keep.npy"
 _FEATURES = "features"
 CARD = "card.md"
 
@@ -97,20 +97,7 @@ class HeadTraining:
 
         The first training chooses them, and later ones keep them.
         """
-        path = self.folder / _KEEP
-        if path.is_file():
-            try:
-                found: NDArray[np.int64] = np.load(path, allow_pickle=False)
-            except (OSError, ValueError) as error:
-                raise BadFileError(f"{path} cannot be read", hint="remove it") from error
-            return found
-        spec = self.manifest.spec
-        counts = counted((one.reply for one in replies.train), spec.vocab_size)
-        always = always_kept(tokenizer, spec.eos_ids)
-        keep = best_ids(counts, always, min(self._settings.ids, spec.vocab_size))
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
-            np.save(stream, keep, allow_pickle=False)
-        return keep
+        return kept_ids(self.folder, replies.train, tokenizer, self.manifest.spec, self._settings.ids)
 
     def data(
         self, replies: Replies, keep: NDArray[np.int64], teacher: Teacher, progress: Progress = silent

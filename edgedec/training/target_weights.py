@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -124,10 +124,24 @@ def _base(inverse: Floats) -> float:
     return float((float(inverse[0]) / float(inverse[1])) ** inverse.size)
 
 
+class RowTable(Protocol):
+    """A matrix whose rows can be had as floats."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def cols(self) -> int: ...
+
+    def gather(self, ids: NDArray[np.int64]) -> Floats:
+        """Return the rows ``ids``, f32[n, cols]."""
+        ...
+
+
 class KnownRows:
     """Rows of a table as floats, each unpacked once. Rows that are not used take no memory."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RowTable) -> None:
         self._table = table
         self._values = np.zeros((table.rows, table.cols), dtype=np.float32)
         self._known = np.zeros(table.rows, dtype=np.bool_)

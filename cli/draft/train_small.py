@@ -1,0 +1,115 @@
+"""``edgedec draft train --kind small``: a few layers of a model, trained to draft for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgedec.cli import screen
+from edgedec.cli.bench.inputs import find_bundle, steps
+from edgedec.cli.draft import training
+from edgedec.cli.progress import notice, reporter
+from edgedec.cli.services import services
+from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.listed_files import Scalar
+    from edgedec.core.progress import Progress
+    from edgedec.training.data import TrainingData
+    from edgedec.training.head_training import Replies
+    from edgedec.training.small_learner import SmallLearner
+    from edgedec.training.small_training import SmallTraining
+    from edgedec.training.trainer import Trainer
+    from edgedec.training.unrolling import Agreement
+
+_LAYERS = 8
+
+
+def train(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Train a small model and install it."""
+    from edgedec.training.small_training import SmallSettings, SmallTraining
+
+    bundle = find_bundle(ctx, options["model"])
+    home = services(ctx).store().home
+    layers, device = options["layers"] or _LAYERS, options["device"]
+    settings = SmallSettings(layers, options["ids"], options["cache"], device)
+    job = SmallTraining(bundle, _source(home, options), home, settings)
+    replies = training.gathered(ctx, job.manifest, job.store, options)
+    with training.alone(job.folder), steps() as progress:
+        data = _data(job, bundle, replies, options, progress)
+        trainer = job.trainer(data)
+        if not training.trained(trainer, options, progress):
+            notice(f"stopped at step {trainer.step}; the same command goes on")
+            raise KeyboardInterrupt
+        found = trainer.agreement()
+        facts = job.facts(trainer, replies, found)
+    _finish(job, trainer, facts, found, options)
+
+
+def _source(home: Path, options: dict[str, Any]) -> Path:
+    """Return the GGUF file that ``--from`` names: itself, or the one kept for an installed model."""
+    from edgedec.models.layout import Layout
+
+    named = options["source"] or options["model"]
+    if Path(named).is_file():
+        return Path(named)
+    if Path(named).exists():
+        raise UsageError(f"{named} is no GGUF file", hint="--from names the file that the model was made of")
+    kept = sorted(Layout(home).kept(named).glob("*.gguf"))
+    if not kept:
+        raise NotFoundError(
+            f"no GGUF file of {named} is kept", hint=f"`edgedec pull {named} --keep-source`, or --from FILE"
+        )
+    return kept[0]
+
+
+def _data(
+    job: SmallTraining, bundle: Path, replies: Replies, options: dict[str, Any], progress: Progress
+) -> TrainingData:
+    """Open the target, and compute what is missing of its answers."""
+    from edgedec.backends.open import open_backend
+    from edgedec.core.cache_config import CacheConfig
+    from edgedec.training.features import Teacher
+
+    backend = open_backend(bundle, job.manifest, threads=options["threads"])
+    context = min(training.TEXT_TOKENS, job.manifest.spec.context_length)
+    teacher = Teacher(backend.forward(CacheConfig(context)), hidden=False)
+    return job.data(replies, job.kept_ids(replies), teacher, progress)
+
+
+def _finish(
+    job: SmallTraining,
+    trainer: Trainer[SmallLearner],
+    facts: dict[str, Scalar],
+    found: Agreement,
+    options: dict[str, Any],
+) -> None:
+    """Install the model, draw the picture, and report."""
+    from edgedec.training.log import TrainingLog
+
+    with reporter() as progress:
+        file, bundle = job.export(trainer, facts, options["quant"], progress)
+    if options["plot"]:
+        TrainingLog(job.folder).draw(options["plot"], title=job.name)
+    if options["as_json"]:
+        screen.show_json(
+            {
+                "model": job.manifest.name,
+                "draft": job.name,
+                "gguf": str(file),
+                "folder": str(bundle),
+                "bytes": file.stat().st_size,
+                "training": str(job.folder),
+                "agreement": [round(rate, 4) for rate in found.rates],
+                "tokens_a_pass": round(found.tokens_a_pass, 4),
+                "facts": facts,
+            }
+        )
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<24} {value}")
+    click.echo(f"{size(file.stat().st_size)} in {file}")
+    click.echo(f"draft with it: edgedec chat -m {job.manifest.name} --draft {job.name}")

@@ -1,0 +1,38 @@
+"""The ids that a drafter learns to predict: chosen by its first training, and the same ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.files import atomic_path
+from edgedec.core.model_spec import ModelSpec
+from edgedec.draft.subset import Spelling, always_kept, best_ids, counted
+from edgedec.training.rollouts import Rollout
+
+KEEP = "keep.npy"
+
+
+def kept_ids(
+    folder: Path, replies: Iterable[Rollout], tokenizer: Spelling, spec: ModelSpec, most: int
+) -> NDArray[np.int64]:
+    """Return the ids in the file in ``folder``, or choose them and write it. Raises BadFileError.
+
+    They are the ``most`` most frequent of ``replies``, with those that must not lack.
+    """
+    path = folder / KEEP
+    if path.is_file():
+        try:
+            found: NDArray[np.int64] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise BadFileError(f"{path} cannot be read", hint="remove it") from error
+        return found
+    counts = counted((one.reply for one in replies), spec.vocab_size)
+    keep = best_ids(counts, always_kept(tokenizer, spec.eos_ids), min(most, spec.vocab_size))
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        np.save(stream, keep, allow_pickle=False)
+    return keep

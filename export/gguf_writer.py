@@ -1,0 +1,66 @@
+"""Writes a GGUF file: metadata of another file with changes, and tensors in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf import GGUFReader, GGUFWriter
+from gguf.constants import GGMLQuantizationType, GGUFValueType
+from numpy.typing import NDArray
+
+from edgedec.core.files import atomic_path, storage_errors
+
+ARCHITECTURE = "general.architecture"
+_OF_THE_FILE = "GGUF."
+"""Begin of names that the reader gives to counts in the header; they are no metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A metadata value; ``of`` is the type of an array's elements."""
+
+    value: Any
+    type: GGUFValueType
+    of: GGUFValueType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor as it lies in the file: ``data`` u8[rows, bytes of a row] for a matrix of format ``format``,
+    or the numbers themselves.
+    """
+
+    name: str
+    data: NDArray[Any]
+    format: str | None = None
+
+
+def metadata_of(path: Path) -> dict[str, Value]:
+    """Return all metadata of a GGUF file that was checked before, with types, in the order of the file."""
+    fields = GGUFReader(path).fields.values()
+    return {field.name: _value(field) for field in fields if not field.name.startswith(_OF_THE_FILE)}
+
+
+def _value(field: Any) -> Value:
+    kind = field.types[0]
+    return Value(field.contents(), kind, field.types[-1] if kind == GGUFValueType.ARRAY else None)
+
+
+def write_gguf(path: Path, metadata: Mapping[str, Value], tensors: Sequence[StoredTensor]) -> None:
+    """Write a whole file or nothing. Empty arrays of ``metadata`` are left out. Raises StorageError."""
+    with atomic_path(path) as temporary, storage_errors(str(path)):
+        writer = GGUFWriter(temporary, str(metadata[ARCHITECTURE].value))
+        for key, one in metadata.items():
+            if key != ARCHITECTURE and not (one.type == GGUFValueType.ARRAY and len(one.value) == 0):
+                writer.add_key_value(key, one.value, one.type, one.of)
+        for tensor in tensors:
+            kind = None if tensor.format is None else GGMLQuantizationType[tensor.format.upper()]
+            writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data), raw_dtype=kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
