@@ -15,6 +15,7 @@ MAKERS = {
         "edgedec.cli.draft.train", "Train a head, early exits or a small model that draft for a model."
     ),
     "exits": Subcommand("edgedec.cli.draft.exits", "Measure drafts after each part of a model's layers."),
+    "export": Subcommand("edgedec.cli.draft.export", "Write a drafting head as a GGUF file for llama.cpp."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
 """Subcommands by name. A new one is a module and a line here."""

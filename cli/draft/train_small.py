@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle, steps
 from edgedec.cli.draft import training
+from edgedec.cli.draft.gguf_source import gguf_of
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.services import services
-from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -30,40 +31,23 @@ _LAYERS = 8
 
 def train(ctx: click.Context, options: dict[str, Any]) -> None:
     """Train a small model and install it."""
-    from edgedec.training.small_training import SmallSettings, SmallTraining
+    from edgedec.training.small_training import SMALL_RECIPE, SmallSettings, SmallTraining
 
     bundle = find_bundle(ctx, options["model"])
     home = services(ctx).store().home
     layers, device = options["layers"] or _LAYERS, options["device"]
     settings = SmallSettings(layers, options["ids"], options["cache"], device)
-    job = SmallTraining(bundle, _source(home, options), home, settings)
+    job = SmallTraining(bundle, gguf_of(home, options["source"] or options["model"]), home, settings)
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
         data = _data(job, bundle, replies, options, progress)
-        trainer = job.trainer(data)
+        trainer = job.trainer(data, replace(SMALL_RECIPE, seed=options["seed"]))
         if not training.trained(trainer, options, progress):
             notice(f"stopped at step {trainer.step}; the same command goes on")
             raise KeyboardInterrupt
         found = trainer.agreement()
         facts = job.facts(trainer, replies, found)
     _finish(job, trainer, facts, found, options)
-
-
-def _source(home: Path, options: dict[str, Any]) -> Path:
-    """Return the GGUF file that ``--from`` names: itself, or the one kept for an installed model."""
-    from edgedec.models.layout import Layout
-
-    named = options["source"] or options["model"]
-    if Path(named).is_file():
-        return Path(named)
-    if Path(named).exists():
-        raise UsageError(f"{named} is no GGUF file", hint="--from names the file that the model was made of")
-    kept = sorted(Layout(home).kept(named).glob("*.gguf"))
-    if not kept:
-        raise NotFoundError(
-            f"no GGUF file of {named} is kept", hint=f"`edgedec pull {named} --keep-source`, or --from FILE"
-        )
-    return kept[0]
 
 
 def _data(

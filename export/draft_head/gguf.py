@@ -1,0 +1,103 @@
+"""Writes a drafting head as a GGUF file of llama.cpp's architecture ``eagle3``.
+
+Both compute the same (``weights``), with these differences in how they write it down:
+
+- llama.cpp turns neighbouring elements of queries and keys, so their rows are reordered.
+- It counts the layer that reads hidden states, not the one that wrote them: ``target_layers`` is one more.
+- ``d2t`` are the ids that the head predicts. The embedding table is the target's own, which llama.cpp shares.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from gguf.constants import GGUFValueType
+
+from edgedec.core.errors import BadFileError
+from edgedec.core.exits import taps_of
+from edgedec.export.calibration.search import quantise
+from edgedec.export.draft_head.installed import InstalledHead
+from edgedec.export.draft_head.weights import Floats, HeadWeights
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.gguf_writer import ARCHITECTURE, StoredTensor, Value, metadata_of, write_gguf
+
+EAGLE3 = "eagle3"
+NAMES = {
+    "fc": "fc.weight",
+    "norm_embed": "blk.0.attn_norm.weight",
+    "norm_state": "blk.0.attn_norm_2.weight",
+    "attn_q": "blk.0.attn_q.weight",
+    "attn_k": "blk.0.attn_k.weight",
+    "attn_v": "blk.0.attn_v.weight",
+    "attn_output": "blk.0.attn_output.weight",
+    "ffn_norm": "blk.0.ffn_norm.weight",
+    "ffn_gate": "blk.0.ffn_gate.weight",
+    "ffn_up": "blk.0.ffn_up.weight",
+    "ffn_down": "blk.0.ffn_down.weight",
+    "output_norm": "output_norm.weight",
+    "head": "output.weight",
+}
+_TURNED = ("attn_q", "attn_k")
+
+
+def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str) -> None:
+    """Write ``head`` for the model in the GGUF file ``target``, which has the tokens and the layers.
+
+    Raises NotFoundError, BadFileError for another target than the head's, StorageError.
+    """
+    weights = head.weights
+    with open_gguf(target) as gguf:
+        prefix = gguf.metadata.get(ARCHITECTURE)
+        sizes = {key: gguf.metadata.get(f"{prefix}.{key}") for key in ("embedding_length", "block_count")}
+        vocabulary = gguf.metadata.get("tokenizer.ggml.tokens", [])
+        context = gguf.metadata.get(f"{prefix}.context_length")
+    if sizes["embedding_length"] != weights.hidden or len(vocabulary) <= weights.keep[-1]:
+        raise BadFileError(f"{target} is not the model that the head drafts for", hint="name its file")
+    layers, tokens = sizes["block_count"], metadata_of(target)
+    if not isinstance(layers, int) or not isinstance(context, int):
+        raise BadFileError(f"{target} lacks its sizes", hint="download it again")
+    metadata = _facts(weights, layers, context, name)
+    metadata |= {key: value for key, value in tokens.items() if key.startswith("tokenizer.")}
+    tensors = [StoredTensor("d2t", weights.keep)]
+    for mine, theirs in NAMES.items():
+        values: Floats = getattr(weights, mine)
+        if mine in _TURNED:
+            values = neighbours(values, weights.head_dim)
+        if values.ndim == 1:
+            tensors.append(StoredTensor(theirs, values))
+        else:
+            format = head.formats[mine]
+            tensors.append(StoredTensor(theirs, quantise(values, format), format))
+    write_gguf(path, metadata, tensors)
+
+
+def neighbours(matrix: Floats, head_dim: int) -> Floats:
+    """Reorder rows whose rotary pairs are (i, i + head_dim / 2) within a head into pairs (2i, 2i + 1)."""
+    heads = matrix.reshape(-1, 2, head_dim // 2, matrix.shape[1])
+    return np.ascontiguousarray(heads.transpose(0, 2, 1, 3)).reshape(matrix.shape)
+
+
+def _facts(weights: HeadWeights, layers: int, context: int, name: str) -> dict[str, Value]:
+    number, real = GGUFValueType.UINT32, GGUFValueType.FLOAT32
+    found = {
+        "block_count": Value(1, number),
+        "context_length": Value(context, number),
+        "embedding_length": Value(weights.hidden, number),
+        "feed_forward_length": Value(weights.ffn, number),
+        "attention.head_count": Value(weights.heads, number),
+        "attention.head_count_kv": Value(weights.kv_heads, number),
+        "attention.key_length": Value(weights.head_dim, number),
+        "attention.value_length": Value(weights.head_dim, number),
+        "attention.layer_norm_rms_epsilon": Value(weights.epsilon, real),
+        "rope.dimension_count": Value(weights.head_dim, number),
+        "rope.freq_base": Value(weights.rope_base, real),
+        "target_hidden_size": Value(weights.hidden, number),
+        "norm_before_residual": Value(False, GGUFValueType.BOOL),
+        "target_layers": Value(
+            [tap + 1 for tap in taps_of(layers)], GGUFValueType.ARRAY, GGUFValueType.INT32
+        ),
+    }
+    text = GGUFValueType.STRING
+    first = {ARCHITECTURE: Value(EAGLE3, text), "general.name": Value(name, text)}
+    return first | {f"{EAGLE3}.{key}": value for key, value in found.items()}

@@ -1,0 +1,116 @@
+"""A drafting head as a GGUF file of llama.cpp's architecture eagle3."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import quants
+
+from edgedec.core.drafter_manifest import Target
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import Manifest
+from edgedec.export.draft_head.bundle import export_head
+from edgedec.export.draft_head.gguf import NAMES, neighbours, write_head_gguf
+from edgedec.export.draft_head.installed import InstalledHead, read_head
+from edgedec.export.draft_head.reference import _turned
+from edgedec.export.gguf_source import open_gguf
+from edgedec.training.initial import halves
+from tests.cli.support import Home, assert_one_line, run
+from tests.cli.test_generate_batch import real
+from tests.fixtures.draft_heads import random_head
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import tiny_bundle
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of a tiny model; its GGUF file is beside it."""
+    return tiny_bundle(tmp_path_factory.mktemp("target"))
+
+
+def installed(bundle: Path, folder: Path, quant: str = "q8_0") -> InstalledHead:
+    manifest = Manifest.load(bundle)
+    head = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64)
+    export_head(head, bundle, folder, quant=quant)
+    return read_head(folder, Target.of(manifest))
+
+
+def test_a_head_is_read_back_as_it_was_exported(bundle: Path, tmp_path: Path) -> None:
+    head = random_head(64, Manifest.load(bundle).spec.vocab_size, ids=64)
+    read = installed(bundle, tmp_path / "head", "attn=f32,mlp=f32,head=f32").weights
+    for name in head.shapes():
+        assert np.array_equal(getattr(head, name), getattr(read, name)), name
+    assert np.array_equal(head.keep, read.keep)
+    for name in ("hidden", "heads", "kv_heads", "head_dim", "ffn", "rope_base"):
+        assert getattr(head, name) == getattr(read, name)
+
+
+@pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
+def test_the_file_has_the_heads_own_values(bundle: Path, tmp_path: Path, quant: str) -> None:
+    head = installed(bundle, tmp_path / "head", quant)
+    path = tmp_path / "head.gguf"
+    write_head_gguf(path, head, bundle.parent / "llama-0.gguf", name="a head")
+    with open_gguf(path) as gguf:
+        assert gguf.tensors.keys() == {"d2t", *NAMES.values()}
+        for mine, theirs in NAMES.items():
+            tensor, wanted = gguf.tensors[theirs], getattr(head.weights, mine)
+            if wanted.ndim == 1:
+                assert np.array_equal(gguf.vector(tensor), wanted)
+                continue
+            assert tensor.format == head.formats[mine]
+            found = quants.dequantize(gguf.rows(tensor, 0, tensor.shape[0]), tensor.type)
+            found = halves(found, head.weights.head_dim) if mine in ("attn_q", "attn_k") else found
+            assert np.array_equal(found, wanted), mine
+        ids = gguf.rows(gguf.tensors["d2t"], 0, head.weights.keep.size).view(np.int64).ravel()
+        assert np.array_equal(ids, head.weights.keep)
+        assert gguf.metadata["general.architecture"] == "eagle3"
+        assert gguf.metadata["eagle3.target_layers"] == [1, 2, 2]
+        assert gguf.metadata["eagle3.block_count"] == 1
+
+
+def test_neighbouring_pairs_turn_as_distant_ones_did() -> None:
+    head = random_head(64, 100, ids=64)
+    x = np.random.default_rng(0).standard_normal((5, 128)).astype(np.float32)
+    places = np.arange(5, dtype=np.int64)
+    distant = _turned(head, (x @ head.attn_q.T).reshape(5, 4, 16), places)
+    plain = (x @ neighbours(head.attn_q, 16).T).reshape(5, 4, 16)
+    angles = places[:, None, None] * 10000.0 ** (-np.arange(8) / 8)
+    a, b = plain[..., 0::2], plain[..., 1::2]
+    turned = np.concatenate(
+        [a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)], axis=-1
+    )
+    assert np.allclose(turned, distant, atol=1e-5)
+
+
+def test_a_file_of_another_model_is_refused(bundle: Path, tmp_path: Path) -> None:
+    head = installed(bundle, tmp_path / "head")
+    other = write_tiny(tmp_path / "other.gguf", shape=TinyShape(hidden=96))
+    with pytest.raises(BadFileError, match="is not the model that the head drafts for"):
+        write_head_gguf(tmp_path / "out.gguf", head, other, name="a head")
+    assert not (tmp_path / "out.gguf").exists()
+
+
+def test_a_head_of_another_model_or_a_damaged_one_is_refused(bundle: Path, tmp_path: Path) -> None:
+    installed(bundle, tmp_path / "head")
+    other = Manifest.load(tiny_bundle(tmp_path, seed=1))
+    with pytest.raises(BadFileError, match="belongs to other weights"):
+        read_head(tmp_path / "head", Target.of(other))
+    graph = tmp_path / "head" / "head.onnx"
+    graph.write_bytes(graph.read_bytes()[:-50])
+    with pytest.raises(BadFileError):
+        read_head(tmp_path / "head", Target.of(Manifest.load(bundle)))
+
+
+def test_the_command_writes_the_head_of_a_model(home: Home, bundle: Path, tmp_path: Path) -> None:
+    source, out = str(bundle.parent / "llama-0.gguf"), str(tmp_path / "out.gguf")
+    arguments = ("draft", "export", "-m", str(bundle), "--from", source, "-o", out)
+    assert_one_line(run(real(home), *arguments), 3, "no drafting head belongs to", "edgedec draft train")
+    target = Target.of(Manifest.load(bundle))
+    installed(bundle, home.path / "drafters" / target.short_hash / "head")
+    result = run(real(home), *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["bytes"] == Path(out).stat().st_size
+    assert_one_line(run(real(home), *arguments), 2, "exists", "name a new file")

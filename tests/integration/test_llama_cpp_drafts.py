@@ -1,0 +1,212 @@
+"""Draft models and drafting heads in llama.cpp, on files that EdgeDec wrote.
+
+    python -m pytest -m slow tests/integration/test_llama_cpp_drafts.py
+
+needs llama-cpp-python of 2026 (architecture eagle3), and torch for the draft model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgedec.core.drafter_manifest import Target
+from edgedec.core.manifest import Manifest
+from edgedec.core.rows import Rows
+from edgedec.export import export_gguf
+from edgedec.export.draft_head.bundle import export_head
+from edgedec.export.draft_head.gguf import write_head_gguf
+from edgedec.export.draft_head.installed import read_head
+from edgedec.export.draft_head.reference import fused, layer, logits
+from edgedec.export.draft_head.weights import Floats, HeadWeights
+from tests.fixtures.draft_heads import random_head
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import CONTEXT, run_tiny
+
+pytestmark = pytest.mark.slow
+llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+
+TOKENS = [int(token) for token in np.random.default_rng(7).integers(5, 250, 12)]
+SHAPE = TinyShape(layers=6, context=CONTEXT)
+ENCODE, DECODE = 0, 1
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GGUF file in float32; its bundle is beside it."""
+    folder = tmp_path_factory.mktemp("target")
+    path = write_tiny(folder / "target.gguf", shape=SHAPE, formats="f32")
+    export_gguf(path, folder / "bundle")
+    return path
+
+
+class Drafting(llama_cpp.LlamaDraftModel if hasattr(llama_cpp, "LlamaDraftModel") else object):  # type: ignore[misc]
+    """A greedy draft model for llama-cpp-python's high-level API."""
+
+    def __init__(self, model: Any, most: int) -> None:
+        self.model, self.most, self.asked = model, most, 0
+
+    def __call__(self, input_ids: NDArray[np.intc], /, **_: Any) -> NDArray[np.intc]:
+        self.asked += 1
+        found = []
+        self.model.reset()
+        tokens = input_ids.tolist()
+        for token in self.model.generate(tokens, temp=0.0, top_k=1, repeat_penalty=1.0):
+            found.append(token)
+            if len(found) == self.most:
+                break
+        return np.array(found, dtype=np.intc)
+
+
+def greedy(path: Path, count: int, draft: Any = None) -> list[int]:
+    settings = {"n_ctx": 256, "n_threads": 1, "logits_all": True, "verbose": False, "draft_model": draft}
+    model = llama_cpp.Llama(str(path), **settings)
+    found = []
+    for token in model.generate(TOKENS, temp=0.0, top_k=1, repeat_penalty=1.0):
+        found.append(token)
+        if len(found) == count:
+            return found
+    raise AssertionError("the reply ended")
+
+
+def test_a_small_model_runs_and_drafts_there_with_the_tokens_that_it_has_here(
+    tmp_path: Path, target: Path
+) -> None:
+    pytest.importorskip("torch")
+    from edgedec.training.small_source import SmallSource
+    from edgedec.training.small_training import write_small
+
+    source = SmallSource(target, 4)
+    write_small(tmp_path / "small.gguf", source, source.arrays, quant="f32", name="small")
+    export_gguf(tmp_path / "small.gguf", tmp_path / "bundle")
+    ready, own = run_tiny(tmp_path / "bundle"), []
+    head = ready.forward.extend(TOKENS, rows=Rows(indices=(len(TOKENS) - 1,)))
+    for _ in range(20):
+        own.append(int(head.ids[0, 0]))
+        head = ready.forward.extend(own[-1:], rows=Rows(indices=(0,)))
+    assert greedy(tmp_path / "small.gguf", 20) == own
+    small = llama_cpp.Llama(str(tmp_path / "small.gguf"), n_ctx=256, n_threads=1, verbose=False)
+    drafting = Drafting(small, most=4)
+    assert greedy(target, 20, drafting) == greedy(target, 20)
+    assert drafting.asked > 0
+
+
+def staged(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of llama-ext.h, which llama-cpp-python does not bind: C++, so by its mangled name."""
+    found = getattr(llama_cpp.llama_cpp._lib, name)
+    found.restype, found.argtypes = result, list(arguments)
+    return found
+
+
+class Context:
+    """A file of llama.cpp and a context, through the C API."""
+
+    def __init__(self, path: Path, other: Context | None = None) -> None:
+        params = llama_cpp.llama_model_default_params()
+        self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        assert self.model, path
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx, params.n_threads, params.n_threads_batch = 256, 1, 1
+        params.flash_attn_type = 0
+        params.type_k = params.type_v = 0
+        if other is not None:
+            params.ctx_other = other.pointer
+        self.pointer = llama_cpp.llama_init_from_model(self.model, params)
+        assert self.pointer, path
+        self.vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
+
+    def feed(
+        self, kind: int, tokens: list[int] | None, states: Floats | None, first: int = 0
+    ) -> None:
+        batch = llama_cpp.llama_batch_ext_init(self.pointer)
+        count = len(tokens) if tokens is not None else len(states)  # type: ignore[arg-type]
+        for index in range(count):
+            row = None
+            if states is not None:
+                data = np.ascontiguousarray(states[index])
+                row = llama_cpp.llama_embd(data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, data.size)
+            if tokens is None:
+                at = llama_cpp.llama_batch_ext_add_embd(batch, 0, row)
+            else:
+                at = llama_cpp.llama_batch_ext_add_token(batch, 0, tokens[index])
+                if row is not None:
+                    assert llama_cpp.llama_batch_ext_set_embd_token(batch, at, row)
+            assert at == index
+            position = (ctypes.c_int32 * 1)(first + index)
+            assert llama_cpp.llama_batch_ext_set_pos(batch, at, position)
+            assert llama_cpp.llama_batch_ext_set_output_logits(batch, at, True)
+        assert llama_cpp.llama_process(self.pointer, kind, batch) == 0
+        llama_cpp.llama_batch_ext_free(batch)
+
+    def states(self, count: int, width: int) -> Floats:
+        """The outputs before the last norm."""
+        name = "_Z26llama_get_embeddings_nextnP13llama_context"
+        read = staged(name, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p)
+        return np.ctypeslib.as_array(read(self.pointer), (count, width)).copy()
+
+    def hidden(self, layer: int, count: int, width: int) -> Floats:
+        """The inputs of a layer."""
+        name = "_Z30llama_get_embeddings_layer_inpP13llama_contextj"
+        read = staged(name, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_uint32)
+        return np.ctypeslib.as_array(read(self.pointer, layer), (count, width)).copy()
+
+    def logits(self, count: int) -> Floats:
+        rows = [llama_cpp.llama_get_logits_ith(self.pointer, row) for row in range(count)]
+        return np.stack([np.ctypeslib.as_array(row, (self.vocab,)).copy() for row in rows])
+
+
+@pytest.fixture
+def head(tmp_path: Path, target: Path) -> tuple[HeadWeights, Path]:
+    """A head for the target, and its file."""
+    bundle = target.parent / "bundle"
+    manifest = Manifest.load(bundle)
+    made = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64)
+    export_head(made, bundle, tmp_path / "head", quant="attn=f32,mlp=f32,head=f32")
+    read = read_head(tmp_path / "head", Target.of(manifest))
+    write_head_gguf(tmp_path / "head.gguf", read, target, name="a head")
+    return read.weights, tmp_path / "head.gguf"
+
+
+def test_llama_cpp_computes_the_logits_of_a_head(target: Path, head: tuple[HeadWeights, Path]) -> None:
+    weights, path = head
+    d, count = weights.hidden, len(TOKENS)
+    context = Context(target)
+    watch = staged(
+        "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
+        None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_bool,
+    )  # fmt: skip
+    for reader in (3, 4):  # the layers after those that are tapped: 2, 3 and 3 of six
+        watch(context.pointer, reader, True)
+    context.feed(DECODE, TOKENS, None)
+    taps = np.concatenate([context.hidden(reader, count, d) for reader in (3, 4, 4)], axis=1)
+    drafter = Context(path, context)
+    show = staged(
+        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
+        None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool,
+    )  # fmt: skip
+    show(drafter.pointer, True, True)
+    drafter.feed(ENCODE, None, taps[:-1])
+    states = drafter.states(count - 1, d)
+    assert np.allclose(states, fused(weights, taps[:-1]), atol=1e-3)
+    drafter.feed(DECODE, TOKENS[1:], states)
+    found, outputs = drafter.logits(count - 1), drafter.states(count - 1, d)
+    embedded = embedding(target)[TOKENS[1:]]
+    places = np.arange(count - 1, dtype=np.int64)
+    expected = layer(weights, states, embedded, places, np.tril(np.ones((count - 1,) * 2, dtype=np.bool_)))
+    assert np.allclose(outputs, expected, atol=1e-2)
+    assert weights.head is not None
+    assert np.allclose(found[:, weights.keep], logits(weights, expected, weights.head), atol=2e-2)
+    others = np.setdiff1d(np.arange(found.shape[1]), weights.keep)
+    assert np.isneginf(found[:, others]).all()
+
+
+def embedding(path: Path) -> Floats:
+    from edgedec.training.small_source import SmallSource
+
+    table = SmallSource(path, 2).embedding
+    return table.gather(np.arange(table.rows))
