@@ -29,7 +29,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTensor:
+class GgufTensor:
     """A tensor as it lies in the file: ``data`` u8[rows, bytes of a row] for a matrix of format ``format``,
     or the numbers themselves.
     """
@@ -50,7 +50,7 @@ def _value(field: Any) -> Value:
     return Value(field.contents(), kind, field.types[-1] if kind == GGUFValueType.ARRAY else None)
 
 
-def write_gguf(path: Path, metadata: Mapping[str, Value], tensors: Sequence[StoredTensor]) -> None:
+def write_gguf(path: Path, metadata: Mapping[str, Value], tensors: Sequence[GgufTensor]) -> None:
     """Write a whole file or nothing. Empty arrays of ``metadata`` are left out. Raises StorageError."""
     with atomic_path(path) as temporary, storage_errors(str(path)):
         writer = GGUFWriter(temporary, str(metadata[ARCHITECTURE].value))

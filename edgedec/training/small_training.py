@@ -21,7 +21,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.draft.subset import counted, coverage
 from edgedec.export import ModelCard, export_gguf
 from edgedec.export.calibration.search import quantise
-from edgedec.export.gguf_writer import StoredTensor, Value, metadata_of, write_gguf
+from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
 from edgedec.export.huggingface.groups import parse_quant, role_of
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.models.layout import Layout, slug
@@ -197,15 +197,15 @@ def write_small(
     metadata["general.name"] = Value(name, GGUFValueType.STRING)
     for key in ("general.file_type", "general.size_label"):
         metadata.pop(key, None)
-    stored = [StoredTensor(EMBEDDING, source.embedding.packed, source.embedding.format)]
+    stored = [GgufTensor(EMBEDDING, source.embedding.packed, source.embedding.format)]
     if source.head is not source.embedding:
-        stored.append(StoredTensor(HEAD, source.head.packed, source.head.format))
+        stored.append(GgufTensor(HEAD, source.head.packed, source.head.format))
     if source.factors is not None:
-        stored.append(StoredTensor("rope_freqs.weight", source.factors))
+        stored.append(GgufTensor("rope_freqs.weight", source.factors))
     for tensor, values in arrays.items():
         if values.ndim == 1:
-            stored.append(StoredTensor(tensor, values))
+            stored.append(GgufTensor(tensor, values))
         else:
             format = formats[role_of(tensor)]
-            stored.append(StoredTensor(tensor, quantise(values, format), format))
+            stored.append(GgufTensor(tensor, quantise(values, format), format))
     write_gguf(path, metadata, stored)

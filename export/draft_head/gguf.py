@@ -20,7 +20,7 @@ from edgedec.export.calibration.search import quantise
 from edgedec.export.draft_head.installed import InstalledHead
 from edgedec.export.draft_head.weights import Floats, HeadWeights
 from edgedec.export.gguf_source import open_gguf
-from edgedec.export.gguf_writer import ARCHITECTURE, StoredTensor, Value, metadata_of, write_gguf
+from edgedec.export.gguf_writer import ARCHITECTURE, GgufTensor, Value, metadata_of, write_gguf
 
 EAGLE3 = "eagle3"
 NAMES = {
@@ -59,16 +59,16 @@ def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str)
         raise BadFileError(f"{target} lacks its sizes", hint="download it again")
     metadata = _facts(weights, layers, context, name)
     metadata |= {key: value for key, value in tokens.items() if key.startswith("tokenizer.")}
-    tensors = [StoredTensor("d2t", weights.keep)]
+    tensors = [GgufTensor("d2t", weights.keep)]
     for mine, theirs in NAMES.items():
         values: Floats = getattr(weights, mine)
         if mine in _TURNED:
             values = neighbours(values, weights.head_dim)
         if values.ndim == 1:
-            tensors.append(StoredTensor(theirs, values))
+            tensors.append(GgufTensor(theirs, values))
         else:
             format = head.formats[mine]
-            tensors.append(StoredTensor(theirs, quantise(values, format), format))
+            tensors.append(GgufTensor(theirs, quantise(values, format), format))
     write_gguf(path, metadata, tensors)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,6 @@ from edgedec.export.draft_head.installed import InstalledHead, read_head
 from edgedec.export.draft_head.reference import _turned
 from edgedec.export.gguf_source import open_gguf
 from edgedec.training.initial import halves
-from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
@@ -102,15 +99,3 @@ def test_a_head_of_another_model_or_a_damaged_one_is_refused(bundle: Path, tmp_p
     graph.write_bytes(graph.read_bytes()[:-50])
     with pytest.raises(BadFileError):
         read_head(tmp_path / "head", Target.of(Manifest.load(bundle)))
-
-
-def test_the_command_writes_the_head_of_a_model(home: Home, bundle: Path, tmp_path: Path) -> None:
-    source, out = str(bundle.parent / "llama-0.gguf"), str(tmp_path / "out.gguf")
-    arguments = ("draft", "export", "-m", str(bundle), "--from", source, "-o", out)
-    assert_one_line(run(real(home), *arguments), 3, "no drafting head belongs to", "edgedec draft train")
-    target = Target.of(Manifest.load(bundle))
-    installed(bundle, home.path / "drafters" / target.short_hash / "head")
-    result = run(real(home), *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["bytes"] == Path(out).stat().st_size
-    assert_one_line(run(real(home), *arguments), 2, "exists", "name a new file")
