@@ -82,7 +82,7 @@ class EntropySwitching:
     """Switches as ``rule`` says.
 
     The mean over no tokens counts as 0: the small model begins, unless ``high_bits`` is below 0. A large
-    model whose entropies are unknown hands back after the least run.
+    model whose entropies are unknown hands back after the least run, unless ``low_bits`` is below 0.
     """
 
     def __init__(self, rule: SwitchRule) -> None:
@@ -104,7 +104,7 @@ class EntropySwitching:
         if self._run < self._rule.least_run:
             return False
         if not self._last:
-            return self._large
+            return self._large and self._rule.low_bits >= 0.0
         mean = math.fsum(self._last) / len(self._last)
         return mean < self._rule.low_bits if self._large else mean > self._rule.high_bits
 

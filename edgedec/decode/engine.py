@@ -47,6 +47,8 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
+        self.measures_entropy = False
+        """Whether steps of replies to come have the entropy of the law they were drawn from."""
 
     def mark(self) -> Mark:
         """Return the counts of passes, drafters and energy up to now."""
@@ -88,7 +90,9 @@ class Engine(CachedSequence):
         end = min(len(prompt) + max_tokens, self.capacity)
         occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
         ends = frozenset(stop_ids)
-        reply = ReplyPlan(self._replies, self.spec, params, end, ends, logprobs or 0, occurred)
+        reply = ReplyPlan(
+            self._replies, self.spec, params, end, ends, logprobs or 0, occurred, self.measures_entropy
+        )
         return self._run(reply, progress)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:

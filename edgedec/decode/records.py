@@ -27,6 +27,10 @@ class Step:
     """Natural logarithm of the token's probability (temperature 1, no penalty); None unless asked for."""
     top: tuple[tuple[int, float], ...] = ()
     """The most probable tokens here, best first, as (id, logprob)."""
+    entropy_bits: float | None = None
+    """Entropy of the model's own law at this place, at temperature 1; None unless asked for."""
+    writer: str | None = None
+    """The model that wrote the token, where several take turns."""
 
 
 @dataclass(frozen=True, slots=True)

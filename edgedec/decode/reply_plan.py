@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree, Laws
+from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step
 from edgedec.sampling import (
@@ -39,11 +40,13 @@ class ReplyPlan:
     """How many of the most probable tokens each step lists; 0: no log-probabilities."""
     occurred: Occurred
     """Ids of the committed tokens, if a repetition penalty reads them."""
+    entropy: bool = False
+    """Whether each step has its entropy."""
 
     @property
     def drawing_bytes(self) -> int:
         """Bytes that drawing a token takes beside the head rows, at most."""
-        each = drawing_bytes(self.params, self.spec.head_k, logprobs=bool(self.logprobs))
+        each = drawing_bytes(self.params, self.spec.head_k, logprobs=self._at_one)
         return self.spec.vocab_size * each
 
     def rows(self, last: int, drafted: int, *, hidden: bool = False) -> Rows:
@@ -53,7 +56,7 @@ class ReplyPlan:
         """
         return Rows(
             tuple(range(last, last + 1 + drafted)),
-            full=needs_logits(self.params, self.spec.head_k, logprobs=bool(self.logprobs)),
+            full=needs_logits(self.params, self.spec.head_k, logprobs=self._at_one),
             temperature=head_temperature(self.params),
             hidden=hidden,
         )
@@ -89,8 +92,14 @@ class ReplyPlan:
             if token in self.stop_ids:
                 reason = "stop"
             found = logprob_of(head, before[at] + 1, token, self.logprobs) if self.logprobs else (None, ())
-            steps.append(Step(token, position + at, reason, sources[at], *found))
+            bits = entropy_bits(head, before[at] + 1) if self.entropy else None
+            steps.append(Step(token, position + at, reason, sources[at], *found, entropy_bits=bits))
         return steps
+
+    @property
+    def _at_one(self) -> bool:
+        """Whether something about the law at temperature 1 is reported."""
+        return self.entropy or bool(self.logprobs)
 
     def _laws(self, tree: DraftTree, head: HeadRows) -> Laws:
         """The target's distribution after each node."""

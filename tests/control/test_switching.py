@@ -75,6 +75,7 @@ def test_entropies_of_the_other_model_do_not_count_after_a_switch():
 def test_a_large_model_of_unknown_entropy_hands_back_after_the_least_run():
     rule = SwitchRule(0.0, 1.0, window=1, least_run=3)
     assert run(EntropySwitching(rule), [0.0, 0.0, 5.0, None, None, None, 0.0]) == "SSSLLLS"
+    assert run(EntropySwitching(SwitchRule(-1.0, -1.0, least_run=3)), [None] * 9) == "L" * 9
 
 
 def test_a_higher_threshold_never_gives_the_large_model_more_where_both_are_as_unsure():

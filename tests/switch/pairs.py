@@ -1,0 +1,108 @@
+"""Two tiny models that take turns, put together by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.control.switching import EntropySwitching, Switching, SwitchRule
+from edgedec.core.forward import Forward
+from edgedec.core.rows import Rows
+from edgedec.decode.engine import Engine
+from edgedec.decode.records import Step
+from edgedec.decode.speculation import Speculation
+from edgedec.draft import Lookup, Recycling, TextBridge
+from edgedec.runtime.pairing import control_tokens
+from edgedec.sampling import SamplingParams
+from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.spelling import Reading
+from edgedec.switch.writers import ForeignWriter, HomeWriter, Vocabularies, Writer
+from tests.fixtures.ready import Ready
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+
+SMALL_ALONE = SwitchRule(0.0, float("inf"))
+LARGE_ALONE = SwitchRule(-1.0, -1.0)
+PAIRS = {"one vocabulary": ("llama", 1), "two vocabularies": ("gemma3", 2)}
+
+
+class Pair:
+    """A tiny Llama, and a small model beside it: of its vocabulary or of another."""
+
+    def __init__(
+        self, folder: Path, kind: str, *, drafts: bool = False, context_of_small: int = 256
+    ) -> None:
+        self.large = run_tiny(tiny_bundle(folder, "llama", seed=0))
+        architecture, seed = PAIRS[kind]
+        self.small = run_tiny(tiny_bundle(folder, architecture, seed=seed), context=context_of_small)
+        self.stops: tuple[int, ...] = ()
+        self.reading: Reading | None = None
+        home, away = (engine_of(one, drafts) for one in (self.large, self.small))
+        self.small_engine = away
+        if kind == "one vocabulary":
+            small: HomeWriter | ForeignWriter = HomeWriter("small", away)
+            large = HomeWriter("large", home)
+        else:
+            theirs, mine = self.large.tokenizer, self.small.tokenizer
+            controls = control_tokens(theirs, mine)
+            size = self.small.forward.spec.vocab_size
+            self.reading = Reading(TextBridge(theirs, mine, controls, draft_size=size), theirs, mine)
+            self._two = Vocabularies(theirs, mine)
+            small = ForeignWriter("small", away, self.reading, self._two, {})
+            large = HomeWriter("large", home, self.reading.agrees)
+        self._home, self._large = home, large
+        self.engine = self._engine(small)
+
+    def end_with(self, tokens: Iterable[int], end: int) -> None:
+        """Let the small model's ``tokens`` end a reply with ``end``."""
+        assert self.reading
+        ends, self.stops = dict.fromkeys(tokens, end), (end,)
+        self.engine = self._engine(
+            ForeignWriter("small", self.small_engine, self.reading, self._two, ends)
+        )
+
+    def _engine(self, small: Writer) -> SwitchedEngine:
+        rule = EntropySwitching(SwitchRule(0.4, 0.8))
+        return SwitchedEngine(self._home, small, self._large, lambda: rule, time.perf_counter)
+
+    def reply(
+        self,
+        prompt: Sequence[int],
+        decide: Callable[[], Switching],
+        params: SamplingParams | None = None,
+        tokens: int = 60,
+    ) -> list[Step]:
+        self.engine.decide = decide
+        """The steps of a reply, in which end tokens are tokens like others unless ``end_with`` says."""
+        return list(
+            self.engine.generate(prompt, params or SamplingParams(), max_tokens=tokens, stop_ids=self.stops)
+        )
+
+    def ids_of_small(self) -> list[int]:
+        """The committed tokens as the small model reads them."""
+        committed = self.engine.committed
+        return self.reading.ids(committed) if self.reading else list(committed)
+
+
+def engine_of(model: Ready, drafts: bool) -> Engine:
+    speculation = Speculation([Lookup(), Recycling()]) if drafts else None
+    return Engine(model.forward, speculation=speculation)
+
+
+def next_logits(forward: Forward, ids: Sequence[int]) -> NDArray[np.float32]:
+    """The logits behind ``ids``, of which the cache may hold a beginning."""
+    forward.rewind(forward.reachable(min(forward.length, len(ids) - 1)))
+    row = forward.extend(ids[forward.length :], rows=Rows(last=True, full=True)).logits
+    assert row is not None
+    return row
+
+
+def fresh_logits(folder: Path, architecture: str, seed: int, ids: Sequence[int]) -> NDArray[np.float32]:
+    """The same of a model that has read nothing yet, in passes of another width."""
+    forward = run_tiny(tiny_bundle(folder, architecture, seed=seed)).forward
+    for at in range(0, len(ids) - 1, 37):
+        forward.extend(ids[at : min(at + 37, len(ids) - 1)])
+    return next_logits(forward, ids)

@@ -1,0 +1,173 @@
+"""Two models that take turns on one reply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.control.switching import EntropySwitching, RandomSwitching, SwitchRule
+from edgedec.core.errors import ContextFullError, UsageError
+from edgedec.decode.engine import Engine
+from edgedec.sampling import SamplingParams
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.switch.pairs import (
+    LARGE_ALONE,
+    PAIRS,
+    SMALL_ALONE,
+    Pair,
+    engine_of,
+    fresh_logits,
+    next_logits,
+)
+
+PARAMS = [SamplingParams(), SamplingParams(temperature=0.7, top_p=0.9, seed=5)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pairs")
+
+
+def prompt_of(pair: Pair) -> list[int]:
+    return pair.large.tokenizer.encode("hello world, the ending is a", add_bos=False)
+
+
+def alone(engine: Engine, prompt: list[int], params: SamplingParams, tokens: int) -> list[int]:
+    return [step.token for step in engine.generate(prompt, params, max_tokens=tokens, stop_ids=())]
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_switches_the_next_logits_are_those_of_a_fresh_prefill(folder, kind, seed):
+    pair = Pair(folder, kind)
+    params = PARAMS[seed % 2]
+    pair.reply(prompt_of(pair), lambda: RandomSwitching(0.5, 1 + 2 * seed, seed=seed), params, 20 + 17 * seed)
+    record, committed = pair.engine.record, list(pair.engine.committed)
+    assert record.switches > 1
+    assert record.catch_up_tokens > 0
+    found = next_logits(pair.large.forward, committed)
+    assert np.array_equal(found, fresh_logits(folder, "llama", 0, committed))
+    ids, (architecture, small_seed) = pair.ids_of_small(), PAIRS[kind]
+    engine = pair.small_engine
+    pair.small.forward.rewind(engine.reusable(ids))
+    assert pair.small.forward.length > 0
+    found = next_logits(pair.small.forward, ids)
+    assert np.array_equal(found, fresh_logits(folder, architecture, small_seed, ids))
+
+
+@pytest.mark.parametrize("params", PARAMS)
+def test_each_token_is_the_one_its_writer_would_draw_after_a_fresh_prefill(folder, params):
+    pair = Pair(folder, "one vocabulary", drafts=True)
+    prompt = prompt_of(pair)
+    steps = pair.reply(prompt, lambda: RandomSwitching(0.5, 4, seed=1), params, 40)
+    judges = {
+        "large": engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False),
+        "small": engine_of(run_tiny(tiny_bundle(folder, "llama", seed=1)), False),
+    }
+    assert {step.writer for step in steps} == {"large", "small"}
+    for at, step in enumerate(steps):
+        before = [*prompt, *(one.token for one in steps[:at])]
+        judge = judges[step.writer or ""]
+        judge.reset()
+        assert alone(judge, before, params, 1) == [step.token]
+
+
+@pytest.mark.parametrize("params", PARAMS)
+@pytest.mark.parametrize("kind", PAIRS)
+def test_thresholds_below_zero_give_the_tokens_of_the_large_model_alone(folder, kind, params):
+    pair = Pair(folder, kind)
+    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(LARGE_ALONE), params)
+    large = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
+    assert [step.token for step in steps] == alone(large, prompt_of(pair), params, 60)
+    assert pair.engine.record.switches == 0
+    assert pair.engine.record.share_of_large == 1.0
+
+
+@pytest.mark.parametrize("params", PARAMS)
+@pytest.mark.parametrize("kind", PAIRS)
+def test_an_infinite_threshold_gives_the_tokens_of_the_small_model_alone(folder, kind, params):
+    pair = Pair(folder, kind)
+    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), params)
+    architecture, seed = PAIRS[kind]
+    small = run_tiny(tiny_bundle(folder, architecture, seed=seed))
+    prompt = pair.reading.ids(prompt_of(pair)) if pair.reading else prompt_of(pair)
+    expected = alone(engine_of(small, False), prompt, params, 120)
+    if pair.reading is None:
+        assert [step.token for step in steps] == expected[: len(steps)]
+        assert len(steps) == 60
+    else:
+        theirs = b"".join(pair.large.tokenizer.token_bytes(step.token) for step in steps)
+        mine = b"".join(small.tokenizer.token_bytes(token) for token in expected)
+        assert len(theirs) > 50
+        assert mine.startswith(theirs)
+    assert pair.engine.record.share_of_large == 0.0
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_drafts_do_not_change_a_switched_reply(folder, kind):
+    rule = SwitchRule(7.4, 7.6, window=2, least_run=3)
+    plain, drafted = (
+        Pair(folder, kind, drafts=drafts).reply(
+            [1, 70, 71, 72, 70, 71, 72, 70], lambda: EntropySwitching(rule), PARAMS[1]
+        )
+        for drafts in (False, True)
+    )
+    assert [(one.token, one.writer) for one in plain] == [(one.token, one.writer) for one in drafted]
+    assert len({one.writer for one in plain}) == 2
+
+
+def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(folder):
+    steps = []
+    for params in (SamplingParams(), SamplingParams(temperature=0.6, seed=1)):
+        engine = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
+        engine.measures_entropy = True
+        steps.append(next(engine.generate([1, 70, 71], params, max_tokens=1, stop_ids=())))
+    logits = fresh_logits(folder, "llama", 0, [1, 70, 71])[0].astype(np.float64)
+    law = np.exp(logits - logits.max())
+    law /= law.sum()
+    expected = float(-(law * np.log2(law)).sum())
+    assert [step.entropy_bits for step in steps] == pytest.approx([expected] * 2, rel=1e-5)
+
+
+def test_a_reply_ends_at_the_length_asked_for_and_positions_run_on(folder):
+    for kind in PAIRS:
+        pair = Pair(folder, kind)
+        prompt = prompt_of(pair)
+        steps = pair.reply(prompt, lambda: RandomSwitching(0.5, 2, seed=3), tokens=25)
+        assert [step.position for step in steps] == list(range(len(prompt), len(prompt) + 25))
+        assert [step.finish_reason for step in steps] == [*[None] * 24, "length"]
+
+
+def test_an_end_token_of_the_small_model_ends_the_reply_with_the_large_ones(folder):
+    pair = Pair(folder, "two vocabularies")
+    pair.end_with(range(pair.small.forward.spec.vocab_size), 2)  # whatever the small one says first
+    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE))
+    assert [(step.token, step.finish_reason) for step in steps] == [(2, "stop")]
+
+
+def test_a_small_model_whose_context_is_full_leaves_the_rest_to_the_large_one(folder):
+    pair = Pair(folder, "two vocabularies", context_of_small=50)
+    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), tokens=80)
+    writers = [step.writer for step in steps]
+    assert len(steps) == 80
+    assert writers == sorted(writers, reverse=True)
+    assert set(writers) == {"small", "large"}
+
+
+def test_a_newer_reply_ends_an_older_one(folder):
+    pair = Pair(folder, "one vocabulary")
+    old = pair.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=9, stop_ids=())
+    next(old)
+    pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), tokens=2)
+    with pytest.raises(UsageError, match="newer reply"):
+        next(old)
+
+
+def test_a_prompt_longer_than_the_context_and_log_probabilities_are_refused(folder):
+    pair = Pair(folder, "one vocabulary")
+    with pytest.raises(ContextFullError, match="context holds"):
+        pair.engine.generate([70] * 300, SamplingParams(), max_tokens=1, stop_ids=())
+    with pytest.raises(UsageError, match="two take turns"):
+        pair.engine.generate([70], SamplingParams(), max_tokens=1, stop_ids=(), logprobs=2)
