@@ -31,6 +31,18 @@ def _no_drafts(options: Options) -> bool:
     return bool(options.get("draft") == "off")
 
 
+def _nothing_to_trace(options: Options) -> bool:
+    return _no_drafts(options) and not options.get("switch")
+
+
+def _one_model(options: Options) -> bool:
+    return not options.get("switch")
+
+
+def _two_models(options: Options) -> bool:
+    return bool(options.get("switch"))
+
+
 def _nothing_kept(options: Options) -> bool:
     """Whether drafters are all that could learn something, as in generate, and there are none."""
     return _no_drafts(options) and bool(options["history"]) and "prompt" in options
@@ -48,14 +60,21 @@ def _many(options: Options) -> bool:
     return options["source"] is not None
 
 
+def _many_lines(options: Options) -> bool:
+    return options.get("source") is not None
+
+
 _ONE = "leave one out"
 RULES = (
     Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
     Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
-    Rule("trace", _no_drafts, "--trace shows drafts, and --draft off makes none", _ONE),
+    Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
+    Rule("switch_at", _one_model, "--switch-at has no meaning without --switch", "add --switch SMALL"),
+    Rule("logprobs", _two_models, "--logprobs are those of one model, and --switch has two", _ONE),
+    Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
     Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),
 )

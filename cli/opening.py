@@ -11,6 +11,7 @@ import click
 from edgedec.cli import contradictions, progress
 from edgedec.cli.options import sampling_named
 from edgedec.cli.services import services
+from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.loaded_model import LoadedModels
 
-_RUN = ("threads", "context", "kv", "memory", "draft", "draft_tokens", "objective", "history", "template")
+_RUN = (
+    "threads", "context", "kv", "memory", "draft", "draft_tokens", "objective", "history", "template", "switch",
+)  # fmt: skip
 
 
 def run_config(
@@ -35,6 +38,8 @@ def run_config(
     from edgedec.runtime.config import RunConfig
 
     chosen = {name: options[name] for name in _RUN if name in options}
+    if options.get("switch_at"):
+        chosen["switch_rule"] = SwitchRule(*options["switch_at"])
     named = sampling_named(options)
     return RunConfig(
         **chosen,

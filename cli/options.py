@@ -124,6 +124,34 @@ draft_option = click.option(
     "(lookup, recycling, head; exit, skip: the model's own layers) and models, by name or path. Same reply.",
 )  # fmt: skip
 
+def read_thresholds(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[float, float] | None:
+    """Return two thresholds in bits. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:40]!r} is not two thresholds", hint="give two numbers of bits, such as 0.4,0.8"
+        ) from error
+    return low, high
+
+
+switch_options = (
+    click.option(
+        "--switch", metavar="SMALL",
+        help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
+        "the rest. See edgedec switch calibrate.",
+    ),
+    click.option(
+        "--switch-at", callback=read_thresholds, metavar="LOW,HIGH",
+        help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the "
+        "large one hands back below LOW. Default: as calibrated, or else 0.5,1.",
+    ),
+)  # fmt: skip
+
 draft_tokens_option = click.option(
     "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
     help="Most tokens drafted for one pass.",
@@ -152,6 +180,7 @@ _RUNTIME = (
     draft_option,
     draft_tokens_option,
     objective_option,
+    *switch_options,
     click.option(
         "--history/--no-history", default=False, show_default=True,
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "
@@ -180,7 +209,7 @@ def reply_options(command: F) -> F:
 def plan_options(command: F) -> F:
     """Add those of ``reply_options`` that change how much memory a run takes."""
     size = (threads_option, context_option, kv_option, memory_option, draft_option, draft_tokens_option)
-    for option in reversed((*size, *_SAMPLING[:-1])):  # all but the seed
+    for option in reversed((*size, switch_options[0], *_SAMPLING[:-1])):  # all but the seed
         command = option(command)
     return command
 

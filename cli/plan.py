@@ -36,6 +36,7 @@ WHY = {
     "attention": "what attention falls on, and what of it stays in a full cache",
     "tables": "what drafters learn",
     "drafter": "weights, cache and scratch of the model that drafts",
+    "small": "weights, cache, scratch and tables of the model that takes turns",
     "head": "weights, cache and buffers of the trained head that drafts",
     "slack": "what a session comes to need besides",
 }

@@ -1,4 +1,4 @@
-"""``--trace``: replies in the colours of those who drafted them, or marked where there are no colours."""
+"""``--trace``: replies in the colours of their drafters or writers, or marked where there are no colours."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ _COLOURS = (39, 214, 176, 36, 228)
 
 
 class Palette:
-    """A colour for each drafter, in the order in which they appear."""
+    """A colour for each drafter or model, in the order in which they appear."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
+        self._plain = False
 
     def paint(self, text: str, source: str | None) -> str:
         """``text`` in the colour of ``source``; the target's own tokens stay as they are."""
         if source is None or not text:
+            self._plain = self._plain or bool(text)
             return text
         colour = self._known.setdefault(source, _COLOURS[len(self._known) % len(_COLOURS)])
         return click.style(text, fg=colour)
 
     def legend(self) -> str:
-        return "  ".join(["the target itself", *(self.paint(name, name) for name in self._known)])
+        itself = ["the target itself"] if self._plain or not self._known else []
+        return "  ".join([*itself, *(self.paint(name, name) for name in self._known)])
 
 
 def coloured() -> bool:
@@ -41,11 +44,14 @@ def coloured() -> bool:
 
 
 def show(piece: str, reply: Reply | None, palette: Palette | None) -> None:
-    """A piece of a reply as it comes, in the colour of the token that completed it, if there are colours."""
+    """A piece of a reply as it comes, in the colour of the token that completed it, if there are colours.
+
+    The colour is that of the model that wrote it, where two take turns, or else of its drafter.
+    """
     if palette is None:
         screen.show(piece)
         return
-    source = reply.sources[-1] if reply and reply.sources else None
+    source = (reply.writers[-1] or reply.sources[-1]) if reply and reply.sources else None
     screen.show_painted(piece, lambda text: palette.paint(text, source))
 
 
@@ -62,7 +68,10 @@ def conclude(trace: Sequence[Traced], palette: Palette | None) -> None:
 
 
 def marked(trace: Sequence[Traced]) -> str:
-    """The reply on one line, ``|`` between rounds, drafted tokens in brackets."""
+    """The reply on one line, ``|`` between rounds, drafted tokens in brackets.
+
+    Where two models take turns, the name of each stands in braces before its stretches.
+    """
     out: list[str] = []
     latest: Traced | None = None
     for one in trace:
@@ -70,6 +79,8 @@ def marked(trace: Sequence[Traced]) -> str:
             out.append("]")
         if latest and latest.round != one.round:
             out.append("|")
+        if one.model and (latest is None or latest.model != one.model):
+            out.append(f"{{{one.model}}}")
         if one.source and (latest is None or (latest.source, latest.round) != (one.source, one.round)):
             out.append(f"[{one.source}:")
         out.append(screen.printable(one.text))

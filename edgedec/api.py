@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError, NotFoundError, UsageError
 from edgedec.core.preset import Preset
@@ -20,7 +21,7 @@ from edgedec.models.disk import bytes_under
 from edgedec.models.pairs import installed_drafter
 from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
-from edgedec.runtime.config import RunConfig
+from edgedec.runtime.config import RunConfig, with_small
 from edgedec.runtime.drafting import AUTO, no_drafter
 from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
@@ -30,6 +31,11 @@ from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Reply, Settings
+
+if TYPE_CHECKING:
+    from edgedec.control.switching import SwitchRule
+    from edgedec.session.engine import ReplyEngine
+    from edgedec.switch.side import TextSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ def with_unnamed(
     draft model that is named, and where ``free``, the bytes that the machine has left (None: unknown), are
     fewer than twice the model and ten times the draft model.
     """
-    config = with_installed(config, bundles.target, store.home)
+    config = with_small(with_installed(config, bundles.target, store.home))
     named = AUTO in config.draft.split(",") and not config.drafting.models
     if not named or config.memory is not None or config.conversations:
         return config, bundles
@@ -118,10 +124,13 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
     Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist.
     """
     drafts: dict[str, Path] = {}
-    for name in config.drafting.models:
+    names = config.drafting.models if config.switch is None else (*config.drafting.models, config.switch)
+    for name in dict.fromkeys(names):
         try:
             drafts[name] = store.ensure(name, progress=progress)
         except NotFoundError as error:
+            if name == config.switch:
+                raise
             raise no_drafter(name) from error
     return Bundles(store.ensure(str(model), progress=progress), drafts)
 
@@ -141,6 +150,13 @@ class Model:
         self.runner: Runner | Batch = (
             Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
         )
+        engine = None if isinstance(self.runner, Batch) else self.runner.engine
+        self._engine: ReplyEngine | None = engine
+        self._around = around or Surroundings()
+        if config.switch is not None:
+            from edgedec.switch.assembly import switched
+
+            self._engine = switched(self.single, self._around)
 
     @property
     def name(self) -> str:
@@ -194,8 +210,8 @@ class Model:
         """
         settings = self.settings(sampling, max_tokens, stop)
         self.single.make_room_for(settings.params)
-        codec, engine = self.loaded.codec, self.single.engine
-        return Chat(engine, codec, settings, system=self._system(system), notice=self._notice)
+        codec = self.loaded.codec
+        return Chat(self.engine, codec, settings, system=self._system(system), notice=self._notice)
 
     def restore(self, path: str | Path) -> Chat:
         """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
@@ -238,7 +254,7 @@ class Model:
         settings = self.settings(sampling, max_tokens, stop)
         single = self.single
         single.make_room_for(settings.params, logprobs=bool(logprobs))
-        chat = Chat(single.engine, self.loaded.codec, settings, notice=self._notice)
+        chat = Chat(self.engine, self.loaded.codec, settings, notice=self._notice)
         return chat.complete(text, logprobs=logprobs)
 
     def conversations(
@@ -314,6 +330,22 @@ class Model:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._close(error)
+
+    @property
+    def engine(self) -> ReplyEngine:
+        """The engine of a model that was opened for one conversation. Raises UsageError for another one."""
+        return self._engine or self.single.engine
+
+    def hand_over_to(self, side: TextSide, rule: SwitchRule | None = None) -> None:
+        """Let a large model elsewhere write where this one is unsure; ``rule``: None for the usual one.
+
+        For the chats and completions that begin from now on. The conversation is sent to ``side``.
+        """
+        from edgedec.switch.assembly import with_side
+        from edgedec.switch.thresholds import DEFAULT_RULE
+
+        rule = rule or self.config.switch_rule or DEFAULT_RULE
+        self._engine = with_side(self.single, side, rule, self._around)
 
     @property
     def single(self) -> Runner:

@@ -39,6 +39,8 @@ def stats(context: Context, argument: str) -> None:
     if chat.speculation and chat.speculation.tally.by_drafter:
         for line in (*_drafters(chat.speculation.tally), *_prediction(context)):
             context.say(f"{'':<9} {line}")
+    if chat.engine.switched:
+        context.say(f"switch    {chat.engine.switched.summary()}")
     if chat.last is not None:
         context.say(f"last      {chat.last.stats.summary(context.model.context)}")
         for line in _measured(context, chat.last):

@@ -27,6 +27,8 @@ class CachedSequence:
         self.policy = policy
         self._forward = forward
         self.speculation = speculation
+        self.switched = None
+        """One model writes all replies; see ``session.engine.ReplyEngine``."""
         self._committed: list[int] = []
         self._replies = 0
         """Replies so far. Only the newest may run; a change from outside ends it, too."""

@@ -91,9 +91,10 @@ class ReplyPlan:
             reason: FinishReason | None = "length" if position + at + 1 == self.end else None
             if token in self.stop_ids:
                 reason = "stop"
-            found = logprob_of(head, before[at] + 1, token, self.logprobs) if self.logprobs else (None, ())
-            bits = entropy_bits(head, before[at] + 1) if self.entropy else None
-            steps.append(Step(token, position + at, reason, sources[at], *found, entropy_bits=bits))
+            row = before[at] + 1
+            logprob, top = logprob_of(head, row, token, self.logprobs) if self.logprobs else (None, ())
+            bits = entropy_bits(head, row) if self.entropy else None
+            steps.append(Step(token, position + at, reason, sources[at], logprob, top, bits))
         return steps
 
     @property

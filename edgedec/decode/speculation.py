@@ -71,6 +71,11 @@ class Speculation:
         self.tally = Tally()
 
     @property
+    def plain_s(self) -> float | None:
+        """Seconds of a pass over one token, as measured; None where costs are not."""
+        return self._costs.plain if self._costs else None
+
+    @property
     def drafters(self) -> tuple[str, ...]:
         """Names of the drafters that have not been dropped."""
         return tuple(drafter.name for drafter in self._drafters)

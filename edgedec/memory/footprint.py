@@ -23,6 +23,7 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
     tables     data that drafters without a model learn
     drafter    weights, cache and scratch of a draft model, whose passes are short
+    small      weights, cache, scratch and tables of a small model that takes turns with the target
     head       the same of a trained head, with buffers of 8 (4 D + 5 K) P' bytes (K entries a row, P' = 64),
                and hidden states of 128 tokens
     slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
@@ -103,6 +104,8 @@ class MemoryFacts:
     """The draft model, if there is one."""
     head: ModelMemory | None = None
     """The trained head that drafts, if there is one."""
+    small: ModelMemory | None = None
+    """The small model that takes turns with the target, if there is one."""
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     """Formats that the KV cache can have."""
     sequences: int = 1
@@ -131,6 +134,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(facts.drafter, choice) if facts.drafter and choice.model_drafts else 0,
+        "small": small_bytes(facts.small, choice) if facts.small else 0,
         "head": head_bytes(facts.head, choice) if facts.head and choice.model_drafts else 0,
         "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
     }
@@ -144,7 +148,8 @@ def rows_bytes(facts: MemoryFacts, drafted: int) -> int:
     """
     if not facts.drawing:
         return 0
-    return facts.sequences * facts.target.spec.vocab_size * (4 * (1 + drafted) + facts.drawing)
+    vocab = max(one.spec.vocab_size for one in (facts.target, facts.small) if one)
+    return facts.sequences * vocab * (4 * (1 + drafted) + facts.drawing)
 
 
 def hidden_bytes(model: ModelMemory, longest: int, drafted: int) -> int:
@@ -194,6 +199,13 @@ def head_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
     waiting = HEAD_WAITING * 3 * spec.hidden_size * 4
     cache = cache_bytes(spec, context, "fp16", longest)
     return model.weights + cache + _scratch_bytes(model, longest, context) + buffers + waiting
+
+
+def small_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
+    """Bytes of a small model that takes turns with the target: weights, cache, scratch and tables."""
+    context, longest = min(choice.context, model.spec.context_length), longest_pass(choice)
+    cache = cache_bytes(model.spec, context, choice.kv, longest)
+    return model.weights + cache + _scratch_bytes(model, longest, context) + choice.tables
 
 
 def _drafter_bytes(model: ModelMemory, choice: MemoryChoice) -> int:

@@ -94,9 +94,12 @@ class Ledger:
         lease.take()
         weakref.finalize(owner, lease.release)
 
-    def under(self, name: str) -> Ledger:
-        """Return a ledger whose leases are booked here as ``name``; those of ``SLACK`` stay ``SLACK``."""
-        return _Under(self, name)
+    def under(self, name: str, shared: tuple[str, ...] = ()) -> Ledger:
+        """Return a ledger whose leases are booked here as ``name``.
+
+        Those of ``SLACK`` stay ``SLACK``, and those of ``shared`` keep their names, too.
+        """
+        return _Under(self, name, (SLACK, *shared))
 
     def taken(self, name: str, nbytes: int) -> None:
         """See ``Lease.take``."""
@@ -149,13 +152,14 @@ class Ledger:
 
 
 class _Under(Ledger):
-    def __init__(self, above: Ledger, name: str) -> None:
+    def __init__(self, above: Ledger, name: str, shared: tuple[str, ...]) -> None:
         super().__init__()
+        self._shared = shared
         self._above = above
         self._name = name
 
     def taken(self, name: str, nbytes: int) -> None:
-        self._above.taken(SLACK if name == SLACK else self._name, nbytes)
+        self._above.taken(name if name in self._shared else self._name, nbytes)
 
     def returned(self, name: str, nbytes: int) -> None:
-        self._above.returned(SLACK if name == SLACK else self._name, nbytes)
+        self._above.returned(name if name in self._shared else self._name, nbytes)

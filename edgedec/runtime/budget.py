@@ -63,6 +63,13 @@ class Budget:
         context = min(self.choice.context, model.spec.context_length)
         return CacheConfig(context, kv_of(model, self.choice.kv), longest_pass(self.choice, sequences))
 
+    def for_small(self) -> Budget:
+        """Return the part of the small model that takes turns with the target; see ``RunConfig.switch``.
+
+        They share the rows of logits, because only one of them draws at a time.
+        """
+        return replace(self, ledger=self.ledger.under("small", shared=("rows",)), held=())
+
     def drawing_as(self, params: SamplingParams, *, logprobs: bool = False) -> Budget:
         """Return the budget with room for replies that are drawn with ``params``.
 
@@ -108,7 +115,7 @@ def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
     Raises MemoryBudgetError for a budget too small, UnsupportedError for a model whose memory another runtime
     keeps, UsageError for several draft models.
     """
-    _check(models)
+    _check(models, config)
     facts, wanted = memory_facts(models, config), wanted_choice(models, config)
     memory = config.memory_bytes
     if memory is None:
@@ -120,6 +127,8 @@ def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
     for name, part in (("drafter", facts.drafter), ("head", facts.head)):
         if part and plan.choice.model_drafts:
             held.append(ledger.under(name).lease("weights", part.weights))
+    if facts.small:
+        held.append(ledger.under("small").lease("weights", facts.small.weights))
     for lease in held:
         lease.take()
     return Budget(facts, wanted, plan, ledger, tuple(held))
@@ -139,12 +148,19 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
     """Measure the process, whose models are loaded, and collect the sizes that no plan changes."""
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
-    draft = next(iter(models.drafts.values()), None)
+    draft = next((models.drafts[name] for name in config.drafting.models), None)
+    small = models.drafts[config.switch] if config.switch else None
+    drafter = _model_memory(draft) if draft else None
+    if drafter and draft is small:
+        drafter = replace(drafter, weights=0)  # they are the small model's
     return MemoryFacts(
         _model_memory(models.target),
         process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(models.target),
-        drawing=drawing_bytes(config.sampling_for(models.target.manifest.preset)),
-        drafter=_model_memory(draft) if draft else None,
+        drawing=drawing_bytes(
+            config.sampling_for(models.target.manifest.preset), logprobs=config.switch is not None
+        ),
+        drafter=drafter,
+        small=_model_memory(small) if small else None,
         head=_head_memory(models.head) if models.head else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
         sequences=config.sequences,
@@ -162,12 +178,12 @@ def wanted_choice(models: LoadedModels, config: RunConfig) -> MemoryChoice:
         prompt_pass=min(LONGEST_PASS, capacity),
         drafted=drafting.tokens if drafts else 0,
         tables=drafting.most_tables if drafts else 0,
-        model_drafts=bool(models.drafts or models.head),
+        model_drafts=bool(drafting.models or models.head),
     )
 
 
-def _check(models: LoadedModels) -> None:
-    if len(models.drafts) > 1:
+def _check(models: LoadedModels, config: RunConfig) -> None:
+    if len(config.drafting.models) > 1:
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
     for one in _all(models):
         if not one.backend.caps.reserves:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
-from edgedec.core.when_full import WHEN_FULL, WhenFull
+from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
 from edgedec.sampling import SamplingParams
@@ -60,6 +61,12 @@ class RunConfig:
     """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
     when_full: WhenFull | None = None
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
+    switch: str | None = None
+    """A smaller model, by name or path, that writes where it is sure. The model itself writes the rest. This
+    is lossy.
+    """
+    switch_rule: SwitchRule | None = None
+    """Thresholds of ``switch``. None: the calibrated ones of the pair, or else those of any pair."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     template: str | None = None
@@ -96,6 +103,11 @@ class RunConfig:
             raise UsageError(
                 f"a full context cannot {self.when_full!r:.40}", hint=f"choose of {', '.join(WHEN_FULL)}"
             )
+        if self.switch is not None and (self.conversations is not None or self.when_full in LOSSY):
+            raise UsageError(
+                "two models take turns in a single conversation whose context is not evicted",
+                hint="use one model for a batch of conversations, or where a full context evicts tokens",
+            )
         if isinstance(self.memory, str):
             parse_size(self.memory)
         self.drafting  # noqa: B018 - it raises for names that no drafter can have
@@ -120,6 +132,14 @@ class RunConfig:
         if self.sampling is None:
             return SamplingParams.of(preset)
         return self.sampling if isinstance(self.sampling, SamplingParams) else self.sampling(preset)
+
+
+def with_small(config: RunConfig) -> RunConfig:
+    """Return ``config`` with the small model of ``switch`` as a drafter of the large one under "auto"."""
+    names = config.draft.split(",")
+    if config.switch is None or AUTO not in names or config.switch in names:
+        return config
+    return replace(config, draft=f"{config.draft},{config.switch}")
 
 
 def check_usable(threads: int | None) -> None:

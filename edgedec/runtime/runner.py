@@ -17,7 +17,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.eviction.policies import policy_for
 from edgedec.memory.ledger import SLACK, Ledger
-from edgedec.runtime.budget import kv_of, within_budget
+from edgedec.runtime.budget import Budget, kv_of, within_budget
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.draft_history import with_history
@@ -46,11 +46,18 @@ class Runner:
     cannot draft for the target, and for a target without the early exits that a drafter needs.
     """
 
-    def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
+    def __init__(
+        self,
+        models: LoadedModels,
+        config: RunConfig,
+        around: Surroundings | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """``budget``: the part of another runner's budget that this one may take."""
         self.config = config
         self._around = around or Surroundings()
         self.models = with_head(models, config.drafting, self._around.home, self._around.notice)
-        self.budget = within_budget(self.models, config, self._around.notice)
+        self.budget = budget or within_budget(self.models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
         self.measures = measures_of(self.model, self.kv, self._around)
@@ -98,7 +105,8 @@ class Runner:
         """
         if self.budget is None:
             return
-        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=logprobs)
+        at_one = logprobs or self.config.switch is not None
+        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._around.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.engine.speculation:

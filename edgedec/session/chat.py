@@ -22,9 +22,9 @@ from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
     from edgedec.core.model_id import ModelId
-    from edgedec.decode.engine import Engine
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
+    from edgedec.session.engine import ReplyEngine
     from edgedec.text.codec import Codec
     from edgedec.text.tokenizer import Tokenizer
 
@@ -63,7 +63,7 @@ class Chat:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ReplyEngine,
         codec: Codec,
         settings: Settings | None = None,
         *,

@@ -15,8 +15,8 @@ from edgedec.session.loops import loops
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
 if TYPE_CHECKING:
-    from edgedec.decode.engine import Engine
     from edgedec.decode.records import Mark
+    from edgedec.session.engine import ReplyEngine
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
     from edgedec.text.tokenizer import Tokenizer
@@ -110,7 +110,7 @@ class Reply:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ReplyEngine,
         tokenizer: Tokenizer,
         start: Start,
         settings: Settings,
@@ -137,6 +137,8 @@ class Reply:
         """Every committed token, the end token included."""
         self.sources: list[str | None] = []
         """The drafter of each token; None for the target's own."""
+        self.writers: list[str | None] = []
+        """The model that wrote each token, where two take turns; else None."""
         self.logprobs: list[TokenLogprob] = []
         """Log-probabilities of the tokens, where ``settings.logprobs`` asks for them."""
         self.text = ""
@@ -197,7 +199,7 @@ class Reply:
 
         decoder = StreamDecoder(self._tokenizer)
         texts = ["" if token in self._end_ids else decoder.push(token) for token in self.tokens]
-        return traced(self.tokens, texts, self.sources)
+        return traced(self.tokens, texts, self.sources, self.writers)
 
     def __iter__(self) -> Iterator[str]:
         try:
@@ -224,6 +226,7 @@ class Reply:
                     self._marks.append(self._mark())
                 self.tokens.append(step.token)
                 self.sources.append(step.source)
+                self.writers.append(step.writer)
                 if step.logprob is not None:
                     self.logprobs.append(self._logprob(step.token, step.logprob, step.top))
                 if step.token not in self._end_ids:

@@ -21,8 +21,8 @@ from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, wri
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
-    from edgedec.decode.engine import Engine
     from edgedec.session.chat import Chat
+    from edgedec.session.engine import ReplyEngine
 
 
 
@@ -123,7 +123,9 @@ def _all_tokens(saved: SavedSession) -> Iterator[int]:
         yield from (*saved.unfinished.prompt.ids, *saved.unfinished.said)
 
 
-def _restore_cache(path: Path, engine: Engine, cache: SavedCache, stored: Stored, notice: Notice) -> None:
+def _restore_cache(
+    path: Path, engine: ReplyEngine, cache: SavedCache, stored: Stored, notice: Notice
+) -> None:
     if not cache.tokens and not stored.body_bytes:
         return
     if why := _unfit(engine, cache):
@@ -142,7 +144,7 @@ def _wrong_size(path: Path) -> BadFileError:
     return BadFileError(f"{path} is a damaged conversation: its cache has the wrong size")
 
 
-def _unfit(engine: Engine, cache: SavedCache) -> str:
+def _unfit(engine: ReplyEngine, cache: SavedCache) -> str:
     """Say why a KV cache cannot be used here; '' if it can."""
     if engine.portable is None:
         return "cannot be used by this backend"

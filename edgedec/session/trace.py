@@ -19,17 +19,26 @@ class Traced:
     source: str | None
     depth: int
     round: int
+    model: str | None = None
+    """The model that wrote it, where two take turns."""
 
     def as_json(self) -> dict[str, int | str | None]:
         return asdict(self)
 
 
-def traced(tokens: Sequence[int], texts: Sequence[str], sources: Sequence[str | None]) -> list[Traced]:
-    """Combine a reply's tokens with their texts and drafters; the target's own token ends each round."""
+def traced(
+    tokens: Sequence[int],
+    texts: Sequence[str],
+    sources: Sequence[str | None],
+    models: Sequence[str | None] = (),
+) -> list[Traced]:
+    """Combine a reply's tokens with their texts, drafters and models; a model's own token ends each round."""
     found: list[Traced] = []
     rounds, depth = 1, 1
-    for token, text, source in zip(tokens, texts, sources, strict=True):
-        found.append(Traced(token, text, source, depth if source else 0, rounds))
+    for token, text, source, model in zip(
+        tokens, texts, sources, models or [None] * len(tokens), strict=True
+    ):
+        found.append(Traced(token, text, source, depth if source else 0, rounds, model))
         rounds, depth = (rounds, depth + 1) if source else (rounds + 1, 1)
     return found
 
@@ -43,5 +52,8 @@ def summary(trace: Sequence[Traced]) -> str:
         counts[one.source or ""] = counts.get(one.source or "", 0) + 1
     rounds = trace[-1].round
     parts = [f"{counts.pop('', 0)} of the target", *(f"{name} {counts[name]}" for name in sorted(counts))]
+    models = dict.fromkeys(one.model for one in trace if one.model)
+    written = (f"{name} wrote {sum(one.model == name for one in trace)}" for name in models)
+    parts[-1] = "; ".join((parts[-1], *written))
     word = "round" if rounds == 1 else "rounds"
     return f"{rounds} {word}, {len(trace) / rounds:.2f} tokens each: {', '.join(parts)}"

@@ -1,8 +1,8 @@
 """Decoding with two models that take turns: a small one, and a large one where the text is hard. Lossy.
 
-The committed tokens are the one truth, here too: those of the reply's own model. The model that was away reads
-what it missed in passes as wide as they may be, so that it goes on exactly as if it had read all of it. So the
-tokens follow from the committed ones, the seed and the rule, and not from drafts, passes or times.
+The committed tokens are the one truth, here too: those of the reply's own model. The model that was away
+reads what it missed in passes as wide as they may be, so that it goes on exactly as if it had read all of it.
+So the tokens follow from the committed ones, the seed and the rule, and not from drafts, passes or times.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import SamplingParams
-from edgedec.switch.record import SwitchRecord
 from edgedec.switch.writers import Terms, Writer
+from edgedec.telemetry.switched import SwitchRecord
 
 _PATIENCE_TOKENS = 16
 """Tokens for which a hand-over waits for a boundary; then it takes place at any."""
@@ -98,6 +98,11 @@ class SwitchedEngine:
         """The cache of the reply's own model, if it can be written to a file."""
         return self._home.portable
 
+    @property
+    def switched(self) -> SwitchRecord:
+        """Figures of the latest reply."""
+        return self.record
+
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """Count the tokens of a prompt that the cache of the reply's own model holds."""
         return self._home.reusable(prompt_ids)
@@ -166,9 +171,7 @@ class SwitchedEngine:
             writer = self._small if writer is self._large else self._large
             self.record.switches += 1
 
-    def _stretch(
-        self, turn: _Turn, switching: Switching, terms: Terms
-    ) -> Generator[Step, None, None]:
+    def _stretch(self, turn: _Turn, switching: Switching, terms: Terms) -> Generator[Step, None, None]:
         """Write until the rule says otherwise and the text allows it, or the writer can go on no further."""
         writer, waited = turn.writer, 0
         missed = writer.missing(self._committed) if self.record.switches else 0

@@ -84,7 +84,9 @@ class HomeWriter:
         return len(committed) - 1 - self.engine.reusable(committed)
 
     def write(self, committed: Sequence[int], terms: Terms) -> Generator[Piece, None, None]:
-        """See ``Writer.write``."""
+        """See ``Writer.write``. Ends at once behind a token that this model does not have."""
+        if max(committed) >= self.engine.spec.vocab_size:
+            return
         steps = self.engine.generate(
             committed,
             terms.params,

@@ -32,9 +32,7 @@ PAIRS = {"one vocabulary": ("llama", 1), "two vocabularies": ("gemma3", 2)}
 class Pair:
     """A tiny Llama, and a small model beside it: of its vocabulary or of another."""
 
-    def __init__(
-        self, folder: Path, kind: str, *, drafts: bool = False, context_of_small: int = 256
-    ) -> None:
+    def __init__(self, folder: Path, kind: str, *, drafts: bool = False, context_of_small: int = 256) -> None:
         self.large = run_tiny(tiny_bundle(folder, "llama", seed=0))
         architecture, seed = PAIRS[kind]
         self.small = run_tiny(tiny_bundle(folder, architecture, seed=seed), context=context_of_small)
@@ -60,9 +58,7 @@ class Pair:
         """Let the small model's ``tokens`` end a reply with ``end``."""
         assert self.reading
         ends, self.stops = dict.fromkeys(tokens, end), (end,)
-        self.engine = self._engine(
-            ForeignWriter("small", self.small_engine, self.reading, self._two, ends)
-        )
+        self.engine = self._engine(ForeignWriter("small", self.small_engine, self.reading, self._two, ends))
 
     def _engine(self, small: Writer) -> SwitchedEngine:
         rule = EntropySwitching(SwitchRule(0.4, 0.8))

@@ -1,0 +1,67 @@
+"""The functions of an engine that a chat and a reply call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from edgedec.core.forward import Forward, Source
+    from edgedec.core.leasing import LedgerLike
+    from edgedec.core.model_spec import ModelSpec
+    from edgedec.core.progress import Steps
+    from edgedec.decode.records import Step
+    from edgedec.decode.speculation import Speculation
+    from edgedec.eviction.policy import Policy
+    from edgedec.sampling import SamplingParams
+    from edgedec.telemetry.switched import SwitchRecord
+
+
+class ReplyEngine(Protocol):
+    """One model (``decode.Engine``), or two that take turns (``switch.SwitchedEngine``)."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def ledger(self) -> LedgerLike: ...
+
+    @property
+    def policy(self) -> Policy | None: ...
+
+    @property
+    def speculation(self) -> Speculation | None: ...
+
+    @property
+    def committed(self) -> Sequence[int]: ...
+
+    @property
+    def capacity(self) -> int: ...
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def portable(self) -> Forward | None: ...
+
+    @property
+    def switched(self) -> SwitchRecord | None:
+        """Figures of the latest reply where two models take turns."""
+        ...
+
+    def reusable(self, prompt_ids: Sequence[int]) -> int: ...
+
+    def reset(self) -> None: ...
+
+    def resume(self, tokens: Sequence[int], source: Source) -> None: ...
+
+    def generate(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        max_tokens: int,
+        stop_ids: Collection[int],
+        progress: Steps | None = None,
+        logprobs: int | None = None,
+    ) -> Generator[Step, None, None]: ...

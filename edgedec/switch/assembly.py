@@ -1,0 +1,104 @@
+"""From loaded models to an engine in which two of them take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgedec.control.switching import EntropySwitching, SwitchRule
+from edgedec.draft.bridge import TextBridge
+from edgedec.runtime.drafting import OFF
+from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
+from edgedec.runtime.pairing import bridge, paired, same_tokenizer
+from edgedec.runtime.runner import Runner
+from edgedec.runtime.surroundings import Surroundings
+from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.spelling import Reading
+from edgedec.switch.thresholds import DEFAULT_RULE, known_rule
+from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
+
+if TYPE_CHECKING:
+    from edgedec.switch.side import TextSide
+    from edgedec.text.tokenizer import Tokenizer
+
+
+def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
+    """Let the target of ``runner`` take turns with the small model that its config names.
+
+    The rule is the config's, or else the calibrated one of the pair, or else the default. A line to
+    ``around.notice`` announces it. Raises the errors of ``Runner``.
+    """
+    name = runner.config.switch
+    assert name is not None, "no small model was named"
+    small = runner.models.drafts[name]
+    rule = runner.config.switch_rule or known_rule(around.home, runner.model, small) or DEFAULT_RULE
+    beside = small_runner(runner, small, around)
+    # Two models of one name are told apart by the name that the small one was given.
+    called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
+    writers = _writers(runner, beside, called)
+    engine = SwitchedEngine(runner.engine, *writers, lambda: EntropySwitching(rule), around.clock)
+    if isinstance(writers[0], HomeWriter):
+        engine.most_tokens = min(engine.most_tokens, beside.engine.capacity)
+    speculation = runner.engine.speculation
+    engine.large_token_s = lambda: speculation.plain_s if speculation else None
+    around.notice(
+        f"note: {called} writes where it is sure, {runner.model.name} the rest; that is lossy "
+        f"(thresholds {rule.low_bits:g} and {rule.high_bits:g} bits)"
+    )
+    return engine
+
+
+def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: Surroundings) -> SwitchedEngine:
+    """Let the target of ``runner`` be the small model, and take turns with a large one elsewhere.
+
+    A lost side costs a line to ``around.notice``; the reply goes on without it.
+    """
+    tokenizer = runner.model.tokenizer
+
+    def text_of(tokens: Sequence[int]) -> str:
+        return spelled_out(tokenizer, tokens)
+
+    large = TextWriter(side, tokenizer, text_of, rule.least_run, around.notice)
+    small = HomeWriter(runner.model.name, runner.engine)
+    around.notice(
+        f"note: {small.name} writes where it is sure, {side.name} the rest; that is lossy, and the "
+        "conversation is sent there"
+    )
+    return SwitchedEngine(runner.engine, small, large, lambda: EntropySwitching(rule), around.clock)
+
+
+def small_runner(runner: Runner, small: LoadedModel, around: Surroundings) -> Runner:
+    """Return a runner of the small model beside ``runner``, within the same budget.
+
+    It drafts with lookup and recycling where the target drafts at all.
+    """
+    config = runner.config
+    names = ",".join(config.drafting.chosen) or OFF
+    context = min(runner.forward.capacity, small.spec.context_length)
+    apart = replace(config, switch=None, memory=None, draft=names, context=context, history=False)
+    budget = runner.budget.for_small() if runner.budget else None
+    return Runner(LoadedModels(small), apart, replace(around, observe=None), budget)
+
+
+def spelled_out(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
+    """Return ``tokens`` as text in which control tokens have their own spelling."""
+    raw = b"".join([tokenizer.token_bytes(token) or tokenizer.token_text(token).encode() for token in tokens])
+    return raw.decode("utf-8", "replace")
+
+
+def _writers(runner: Runner, beside: Runner, called: str) -> tuple[Writer, Writer]:
+    """Return the writer of the small model, which is ``called`` so, and that of the large one."""
+    target, small = runner.model, beside.model
+    same = same_tokenizer(target, small) or paired(target.tokenizer, small.tokenizer).same
+    between = bridge(target, small, same=same)
+    if not isinstance(between, TextBridge):
+        return HomeWriter(called, beside.engine), HomeWriter(target.name, runner.engine)
+    home, own = target.tokenizer, small.tokenizer
+    reading = Reading(between, home, own)
+    end = target.spec.eos_ids[0]
+    ends = dict.fromkeys(small.spec.eos_ids, end)
+    return (
+        ForeignWriter(called, beside.engine, reading, Vocabularies(home, own), ends),
+        HomeWriter(target.name, runner.engine, reading.agrees),
+    )

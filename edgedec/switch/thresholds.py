@@ -1,0 +1,43 @@
+"""Calibrated thresholds of pairs of models, in a file of the home."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.control.switching import SwitchRule
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.files import atomic_path
+from edgedec.core.home import SWITCH
+
+if TYPE_CHECKING:
+    from edgedec.runtime.loaded_model import LoadedModel
+
+DEFAULT_RULE = SwitchRule(low_bits=0.5, high_bits=1.0)
+"""For pairs that were not calibrated."""
+
+
+def keep_rule(home: Path, large: LoadedModel, small: LoadedModel, rule: SwitchRule) -> Path:
+    """Write the thresholds of a pair, and return the file. Raises StorageError."""
+    path = _place(home, large, small)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as made:
+        made.write_text(json.dumps(asdict(rule)), encoding="utf-8")
+    return path
+
+
+def known_rule(home: Path | None, large: LoadedModel, small: LoadedModel) -> SwitchRule | None:
+    """Return the calibrated thresholds of a pair; None where there are none that can be read."""
+    if home is None:
+        return None
+    try:
+        found = json.loads(_place(home, large, small).read_text(encoding="utf-8"))
+        return SwitchRule(**found)
+    except (OSError, ValueError, TypeError, EdgeDecError):
+        return None
+
+
+def _place(home: Path, large: LoadedModel, small: LoadedModel) -> Path:
+    return home / SWITCH / f"{large.name}--{small.name}.json"

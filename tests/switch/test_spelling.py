@@ -1,0 +1,91 @@
+"""Text of one model in the tokens of another."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.draft import TextBridge
+from edgedec.switch.spelling import Hearing, Reading, spelled
+from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
+from tests.session.parrot import make_tokenizer
+
+TEXT = "hello world, the ending: é 🙂\n\n    of the hello\tlll 12"
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
+    def folder(name: str) -> Path:
+        return tmp_path_factory.mktemp(name)
+
+    letters = {chr(code): -20.0 - code for code in range(0x21, 0x7F)}
+    words = {"▁t": -1.0, "he": -2.0, "▁the": -3.0, "ll": -5.0, "llo": -6.0, "hello": -7.0, "▁": -8.0}
+    return {
+        "bpe": built(folder("bpe"), bpe_metadata()),
+        "words": make_tokenizer(folder("words")),
+        "spm": built(folder("spm"), spm_metadata({**words, **letters})),
+    }
+
+
+def bytes_of(tokenizer: Tokenizer, ids: list[int]) -> bytes:
+    return b"".join(tokenizer.token_bytes(token) for token in ids)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "words", "spm"])
+@pytest.mark.parametrize("raw", [TEXT.encode(), b"a\xff\xfeb", "é".encode()[:1], b"", b" \xe2\x82"])
+def test_spelled_tokens_add_the_very_bytes(vocabularies, kind, raw):
+    assert bytes_of(vocabularies[kind], spelled(vocabularies[kind], raw)) == raw
+
+
+@pytest.mark.parametrize("kind", ["bpe", "words", "spm"])
+def test_text_heard_in_any_pieces_is_the_same_text(vocabularies, kind):
+    raw, rng = TEXT.encode(), np.random.default_rng(0)
+    for _ in range(20):
+        cuts = sorted({0, len(raw), *rng.integers(0, len(raw), 12).tolist()})
+        hearing = Hearing(vocabularies[kind])
+        found = [token for start, end in itertools.pairwise(cuts) for token in hearing.push(raw[start:end])]
+        assert bytes_of(vocabularies[kind], [*found, *hearing.flush()]) == raw
+
+
+def test_tokens_are_handed_out_behind_a_boundary_only(vocabularies):
+    hearing, words = Hearing(vocabularies["words"]), vocabularies["words"]
+    assert hearing.push(b"hel") == []
+    assert hearing.push(b"lo") == []  # "hello" is one token
+    assert hearing.held == 2
+    assert bytes_of(words, hearing.push(b" world")) == b"hello"
+    assert hearing.held == 1
+    assert hearing.flush() == [words.id_of(b" world")]
+
+
+def test_text_without_a_boundary_is_handed_out_at_some_length(vocabularies):
+    class Joined:
+        """One token for any text, so that nothing has a boundary inside."""
+
+        def token_bytes(self, token: int) -> bytes:
+            return self.known[token]
+
+        known: dict[int, bytes] = {}  # noqa: RUF012
+
+        def id_of(self, piece: bytes) -> None:
+            return None
+
+        def encode_inside(self, text: str) -> list[int]:
+            self.known[len(self.known)] = text.encode()
+            return [len(self.known) - 1]
+
+    hearing, joined = Hearing(Joined()), Joined()
+    found = [token for _ in range(80) for token in hearing.push(b"abcd")]
+    assert found
+    assert all(joined.token_bytes(token).startswith(b"abcd") for token in found)
+
+
+def test_a_reading_agrees_where_both_end_with_the_same_token(vocabularies):
+    theirs, mine = vocabularies["words"], vocabularies["spm"]
+    reading = Reading(TextBridge(theirs, mine, {}, draft_size=500), theirs, mine)
+    assert reading.agrees([theirs.id_of(b"hello")])
+    assert not reading.agrees([theirs.id_of(b"hello"), theirs.id_of(b" world")])  # letters there
+    assert bytes_of(mine, reading.ids([theirs.id_of(b" world")])) == b" world"

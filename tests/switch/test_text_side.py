@@ -1,0 +1,118 @@
+"""A large model that is elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgedec.control.switching import EntropySwitching, SwitchRule
+from edgedec.core.errors import SideLost
+from edgedec.decode.records import Step
+from edgedec.sampling import SamplingParams
+from edgedec.switch.assembly import spelled_out
+from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.writers import HomeWriter, TextWriter
+from tests.fixtures.ready import Ready
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.switch.pairs import LARGE_ALONE, engine_of
+
+HARD = SwitchRule(0.0, 0.0, least_run=4)
+"""The tiny model is never as sure as that: each least run goes to the side."""
+
+
+class Spoken:
+    """A side that continues any text with ``pieces``, and is lost at the n-th call."""
+
+    name = "far"
+
+    def __init__(self, *pieces: str, lost_at: int = 0, ends: bool = False) -> None:
+        self.pieces = pieces
+        self.lost_at = lost_at
+        self.ends = ends
+        self.ended = False
+        self.texts: list[str] = []
+
+    def continued(self, text: str, most_tokens: int) -> Iterator[str]:
+        self.texts.append(text)
+        self.ended = False
+        for piece in self.pieces:
+            yield piece
+            if len(self.texts) == self.lost_at:
+                raise SideLost("far does not answer")
+        self.ended = self.ends
+
+
+class Talk:
+    """A tiny model that hands over to ``side``."""
+
+    def __init__(self, model: Ready, side: Spoken, rule: SwitchRule = HARD) -> None:
+        self.model = model
+        self.notices: list[str] = []
+        home = engine_of(model, False)
+        large = TextWriter(
+            side,
+            model.tokenizer,
+            lambda ids: spelled_out(model.tokenizer, ids),
+            rule.least_run,
+            self.notices.append,
+        )
+        self.engine = SwitchedEngine(
+            home, HomeWriter("near", home), large, lambda: EntropySwitching(rule), time.perf_counter
+        )
+        self.prompt = [1, *model.tokenizer.encode("hello the", add_bos=False)]
+
+    def reply(self, tokens: int) -> list[Step]:
+        return list(self.engine.generate(self.prompt, SamplingParams(), max_tokens=tokens, stop_ids=(2,)))
+
+    def text(self, steps: list[Step], writer: str) -> str:
+        return self.model.tokenizer.decode(step.token for step in steps if step.writer == writer)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Ready:
+    folder: Path = tmp_path_factory.mktemp("near")
+    return run_tiny(tiny_bundle(folder, "llama", seed=3))
+
+
+def test_the_side_gets_the_conversation_as_text_and_writes_a_stretch(model):
+    side = Spoken(" and", " the", " world")
+    talk = Talk(model, side)
+    steps = talk.reply(20)
+    assert side.texts[0].startswith("<|im_start|>hello the")
+    assert talk.text(steps, "far").startswith(" and the world")
+    assert {step.writer for step in steps} == {"near", "far"}
+    assert len(steps) == 20
+    assert talk.notices == []
+
+
+def test_a_side_that_is_lost_costs_a_line_and_the_reply_goes_on(model):
+    side = Spoken(" and", " the", lost_at=2)
+    talk = Talk(model, side)
+    steps = talk.reply(40)
+    assert talk.notices == ["note: far does not answer; the reply goes on without far"]
+    assert len(steps) == 40
+    assert len(side.texts) == 2
+    assert talk.text(steps, "far") == " and the and"  # two pieces, and one before it was lost
+    assert len(talk.reply(12)) == 12
+    assert len(side.texts) == 2
+
+
+def test_the_end_of_the_sides_turn_ends_the_reply(model):
+    steps = Talk(model, Spoken(" and", ends=True)).reply(40)
+    assert (steps[-1].token, steps[-1].finish_reason, steps[-1].writer) == (2, "stop", "far")
+
+
+def test_a_side_that_says_nothing_is_lost(model):
+    talk = Talk(model, Spoken())
+    assert len(talk.reply(10)) == 10
+    assert talk.notices == ["note: far answered nothing; the reply goes on without far"]
+
+
+def test_thresholds_below_zero_leave_everything_to_the_side(model):
+    talk = Talk(model, Spoken(" and", " the", " world"), LARGE_ALONE)
+    steps = talk.reply(21)
+    assert {step.writer for step in steps} == {"far"}
+    assert talk.text(steps, "far").startswith(" and the world and the world")
