@@ -23,18 +23,18 @@ class Palette:
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
-        self._plain = False
+        self.models = False
+        """Whether colours stand for models that take turns."""
 
     def paint(self, text: str, source: str | None) -> str:
         """``text`` in the colour of ``source``; the target's own tokens stay as they are."""
         if source is None or not text:
-            self._plain = self._plain or bool(text)
             return text
         colour = self._known.setdefault(source, _COLOURS[len(self._known) % len(_COLOURS)])
         return click.style(text, fg=colour)
 
     def legend(self) -> str:
-        itself = ["the target itself"] if self._plain or not self._known else []
+        itself = [] if self.models else ["the target itself"]
         return "  ".join([*itself, *(self.paint(name, name) for name in self._known)])
 
 
@@ -51,7 +51,9 @@ def show(piece: str, reply: Reply | None, palette: Palette | None) -> None:
     if palette is None:
         screen.show(piece)
         return
-    source = (reply.writers[-1] or reply.sources[-1]) if reply and reply.sources else None
+    source = reply.sources[-1] if reply and reply.sources else None
+    if reply and reply.writers and reply.writers[-1]:
+        source, palette.models = reply.writers[-1], True
     screen.show_painted(piece, lambda text: palette.paint(text, source))
 
 

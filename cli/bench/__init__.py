@@ -14,6 +14,7 @@ STUDIES = {
     "kernels": Subcommand("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
     "memory": Subcommand("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
     "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts, loops."),
+    "switch": Subcommand("edgedec.cli.bench.switch", "Two models that take turns: answers and cost."),
     "batch": Subcommand("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
 }
 """Subcommands by name. A new study is a module and a line here."""

@@ -35,6 +35,11 @@ class CachedSequence:
         forward.rewind(0)
 
     @property
+    def forward(self) -> Forward:
+        """The model. Whoever feeds it must ``reset`` or ``adopt`` afterwards."""
+        return self._forward
+
+    @property
     def spec(self) -> ModelSpec:
         return self._forward.spec
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgedec.core.leasing import LedgerLike
     from edgedec.core.model_spec import ModelSpec
     from edgedec.core.progress import Steps
-    from edgedec.decode.records import Step
+    from edgedec.decode.records import Mark, Step
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
     from edgedec.sampling import SamplingParams
@@ -48,6 +48,8 @@ class ReplyEngine(Protocol):
     def switched(self) -> SwitchRecord | None:
         """Figures of the latest reply where two models take turns."""
         ...
+
+    def mark(self) -> Mark: ...
 
     def reusable(self, prompt_ids: Sequence[int]) -> int: ...
 

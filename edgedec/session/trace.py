@@ -23,7 +23,11 @@ class Traced:
     """The model that wrote it, where two take turns."""
 
     def as_json(self) -> dict[str, int | str | None]:
-        return asdict(self)
+        """Return the fields, without ``model`` where one model writes everything."""
+        fields = asdict(self)
+        if self.model is None:
+            del fields["model"]
+        return fields
 
 
 def traced(

@@ -14,7 +14,7 @@ from edgedec.runtime.pairing import bridge, paired, same_tokenizer
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.spelling import Reading
+from edgedec.switch.spelling import ForeignReading
 from edgedec.switch.thresholds import DEFAULT_RULE, known_rule
 from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
 
@@ -95,7 +95,7 @@ def _writers(runner: Runner, beside: Runner, called: str) -> tuple[Writer, Write
     if not isinstance(between, TextBridge):
         return HomeWriter(called, beside.engine), HomeWriter(target.name, runner.engine)
     home, own = target.tokenizer, small.tokenizer
-    reading = Reading(between, home, own)
+    reading = ForeignReading(between, home, own)
     end = target.spec.eos_ids[0]
     ends = dict.fromkeys(small.spec.eos_ids, end)
     return (

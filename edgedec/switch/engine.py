@@ -19,7 +19,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Steps
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
-from edgedec.decode.records import Step
+from edgedec.decode.records import Mark, Step
 from edgedec.decode.speculation import Speculation
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import SamplingParams
@@ -99,9 +99,23 @@ class SwitchedEngine:
         return self._home.portable
 
     @property
+    def small(self) -> Writer:
+        """The writer that begins, unless the rule says otherwise."""
+        return self._small
+
+    @property
+    def large(self) -> Writer:
+        """The writer of hard parts."""
+        return self._large
+
+    @property
     def switched(self) -> SwitchRecord:
         """Figures of the latest reply."""
         return self.record
+
+    def mark(self) -> Mark:
+        """See ``Engine.mark``. Passes and drafters are those of the reply's own model alone."""
+        return self._home.mark()
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """Count the tokens of a prompt that the cache of the reply's own model holds."""
@@ -112,6 +126,12 @@ class SwitchedEngine:
         self._replies += 1
         self._committed = []
         self._home.reset()
+
+    def forget(self) -> None:
+        """Empty the caches of both models."""
+        self.reset()
+        self._small.forget()
+        self._large.forget()
 
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """See ``CachedSequence.resume``."""

@@ -64,7 +64,7 @@ class Hearing:
         return ids
 
 
-class Reading:
+class ForeignReading:
     """The committed tokens as a model of another vocabulary reads them."""
 
     def __init__(self, bridge: TextBridge, theirs: Vocabulary, mine: Vocabulary) -> None:

@@ -14,7 +14,7 @@ from edgedec.decode.records import FinishReason, Step
 from edgedec.draft.bridge import Vocabulary
 from edgedec.sampling import SamplingParams
 from edgedec.switch.side import TextSide
-from edgedec.switch.spelling import Hearing, Reading
+from edgedec.switch.spelling import ForeignReading, Hearing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Uttered:
     """The outcome of one token of a writer: perhaps steps to commit, perhaps none yet."""
 
     steps: Sequence[Step]
@@ -46,7 +46,7 @@ class Writer(Protocol):
         """How many tokens it has to read before it can write, beyond the last one."""
         ...
 
-    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Piece, None, None]:
+    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Uttered, None, None]:
         """Write until the reply ends, or as far as this writer can. Close it to hand over.
 
         The caller commits the steps of each piece before it asks for the next one.
@@ -55,6 +55,10 @@ class Writer(Protocol):
 
     def may_stop(self, committed: Sequence[int]) -> bool:
         """Whether the other model can go on behind ``committed``."""
+        ...
+
+    def forget(self) -> None:
+        """Empty its cache."""
         ...
 
     @property
@@ -83,7 +87,11 @@ class HomeWriter:
         """See ``Writer.missing``."""
         return len(committed) - 1 - self.engine.reusable(committed)
 
-    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Piece, None, None]:
+    def reads(self, committed: Sequence[int]) -> list[int]:
+        """Return ``committed`` in this model's tokens."""
+        return list(committed)
+
+    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Uttered, None, None]:
         """See ``Writer.write``. Ends at once behind a token that this model does not have."""
         if max(committed) >= self.engine.spec.vocab_size:
             return
@@ -97,7 +105,11 @@ class HomeWriter:
         )
         with closing(steps):
             for step in steps:
-                yield Piece([replace(step, writer=self.name)], step.entropy_bits)
+                yield Uttered([replace(step, writer=self.name)], step.entropy_bits)
+
+    def forget(self) -> None:
+        """See ``Writer.forget``."""
+        self.engine.reset()
 
     def may_stop(self, committed: Sequence[int]) -> bool:
         """See ``Writer.may_stop``."""
@@ -112,7 +124,12 @@ class ForeignWriter:
     """
 
     def __init__(
-        self, name: str, engine: Engine, reading: Reading, vocabularies: Vocabularies, ends: Mapping[int, int]
+        self,
+        name: str,
+        engine: Engine,
+        reading: ForeignReading,
+        vocabularies: Vocabularies,
+        ends: Mapping[int, int],
     ) -> None:
         self.name = name
         self.engine = engine
@@ -129,13 +146,17 @@ class ForeignWriter:
 
     def missing(self, committed: Sequence[int]) -> int:
         """See ``Writer.missing``; in this model's tokens."""
-        ids = self._reading.ids(committed)
+        ids = self.reads(committed)
         return max(len(ids) - 1 - self.engine.reusable(ids), 0)
 
-    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Piece, None, None]:
+    def reads(self, committed: Sequence[int]) -> list[int]:
+        """Return ``committed`` in this model's tokens."""
+        return self._reading.ids(committed)
+
+    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Uttered, None, None]:
         """See ``Writer.write``. Ends where this model's context is full."""
         self._hearing = hearing = Hearing(self._home)
-        ids = self._reading.ids(committed)
+        ids = self.reads(committed)
         if not ids or len(ids) >= self.engine.capacity:
             return
         steps = self.engine.generate(
@@ -149,11 +170,15 @@ class ForeignWriter:
             for step in steps:
                 if step.token in self._ends:
                     said = [*hearing.flush(), self._ends[step.token]]
-                    yield Piece(self._steps(said, committed, terms), step.entropy_bits)
+                    yield Uttered(self._steps(said, committed, terms), step.entropy_bits)
                     return
                 said = hearing.push(self._own.token_bytes(step.token))
-                yield Piece(self._steps(said, committed, terms), step.entropy_bits)
-        yield Piece(self._steps(hearing.flush(), committed, terms))
+                yield Uttered(self._steps(said, committed, terms), step.entropy_bits)
+        yield Uttered(self._steps(hearing.flush(), committed, terms))
+
+    def forget(self) -> None:
+        """See ``Writer.forget``."""
+        self.engine.reset()
 
     def may_stop(self, committed: Sequence[int]) -> bool:
         """See ``Writer.may_stop``: where the latest token began behind a boundary."""
@@ -200,7 +225,7 @@ class TextWriter:
         """See ``Writer.missing``. It reads elsewhere."""
         return 0
 
-    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Piece, None, None]:
+    def write(self, committed: Sequence[int], terms: Terms) -> Generator[Uttered, None, None]:
         """See ``Writer.write``."""
         hearing, most = Hearing(self._home), min(self._least_run, terms.end - len(committed))
         if self._lost:
@@ -210,17 +235,20 @@ class TextWriter:
             for text in self._side.continued(self._text_of(committed), most):
                 heard += len(text)
                 for step in self._steps(hearing.push(text.encode("utf-8", "replace")), committed, terms):
-                    yield Piece([step])
+                    yield Uttered([step])
             if not heard and not self._side.ended:
                 raise SideLost(f"{self.name} answered nothing")
         except SideLost as lost:
             self._lost = True
             self._notice(f"note: {lost.message}; the reply goes on without {self.name}")
         for step in self._steps(hearing.flush(), committed, terms):
-            yield Piece([step])
+            yield Uttered([step])
         if self._side.ended and not self._lost:
             for step in self._steps(sorted(terms.stop_ids)[:1], committed, terms):
-                yield Piece([step])
+                yield Uttered([step])
+
+    def forget(self) -> None:
+        """See ``Writer.forget``. It remembers nothing."""
 
     def may_stop(self, committed: Sequence[int]) -> bool:
         """See ``Writer.may_stop``: it stops by itself."""

@@ -61,7 +61,7 @@ def test_a_terminal_gets_colours_and_a_legend(
     monkeypatch.setattr(trace, "coloured", lambda: True)
     result = run(drafting, *ARGS, "--trace")
     assert (result.exit_code, "the target itself" in result.stderr) == (0, True)
-    reply: Any = SimpleNamespace(sources=[None, "lookup"])
+    reply: Any = SimpleNamespace(sources=[None, "lookup"], writers=[None, None])
     trace.show("\x1b[31mword", reply, trace.Palette())
     shown = capsys.readouterr().out
     assert ESCAPE.sub("", shown) == "[31mword"  # what a model writes cannot colour anything

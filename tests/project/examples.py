@@ -105,6 +105,11 @@ EXAMPLES = (
     ),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
+    Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
+    Example(
+        guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"
+    ),
+    Example(guide("switching"), "bench switch", left_out=STUDY),
     Example(guide("training"), "edgedec draft train", left_out="it takes an hour"),
     Example(
         guide("exporting"),

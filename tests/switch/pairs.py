@@ -19,7 +19,7 @@ from edgedec.draft import Lookup, Recycling, TextBridge
 from edgedec.runtime.pairing import control_tokens
 from edgedec.sampling import SamplingParams
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.spelling import Reading
+from edgedec.switch.spelling import ForeignReading
 from edgedec.switch.writers import ForeignWriter, HomeWriter, Vocabularies, Writer
 from tests.fixtures.ready import Ready
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
@@ -37,7 +37,7 @@ class Pair:
         architecture, seed = PAIRS[kind]
         self.small = run_tiny(tiny_bundle(folder, architecture, seed=seed), context=context_of_small)
         self.stops: tuple[int, ...] = ()
-        self.reading: Reading | None = None
+        self.reading: ForeignReading | None = None
         home, away = (engine_of(one, drafts) for one in (self.large, self.small))
         self.small_engine = away
         if kind == "one vocabulary":
@@ -47,7 +47,7 @@ class Pair:
             theirs, mine = self.large.tokenizer, self.small.tokenizer
             controls = control_tokens(theirs, mine)
             size = self.small.forward.spec.vocab_size
-            self.reading = Reading(TextBridge(theirs, mine, controls, draft_size=size), theirs, mine)
+            self.reading = ForeignReading(TextBridge(theirs, mine, controls, draft_size=size), theirs, mine)
             self._two = Vocabularies(theirs, mine)
             small = ForeignWriter("small", away, self.reading, self._two, {})
             large = HomeWriter("large", home, self.reading.agrees)

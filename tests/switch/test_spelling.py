@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgedec.draft import TextBridge
-from edgedec.switch.spelling import Hearing, Reading, spelled
+from edgedec.switch.spelling import ForeignReading, Hearing, spelled
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
 from tests.session.parrot import make_tokenizer
@@ -85,7 +85,7 @@ def test_text_without_a_boundary_is_handed_out_at_some_length(vocabularies):
 
 def test_a_reading_agrees_where_both_end_with_the_same_token(vocabularies):
     theirs, mine = vocabularies["words"], vocabularies["spm"]
-    reading = Reading(TextBridge(theirs, mine, {}, draft_size=500), theirs, mine)
+    reading = ForeignReading(TextBridge(theirs, mine, {}, draft_size=500), theirs, mine)
     assert reading.agrees([theirs.id_of(b"hello")])
     assert not reading.agrees([theirs.id_of(b"hello"), theirs.id_of(b" world")])  # letters there
     assert bytes_of(mine, reading.ids([theirs.id_of(b" world")])) == b" world"
