@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     The model reads its own replies again, those to held-out prompts. For each exit the table has the share of
     their tokens that it says, without and with what was trained for it; the time of a draft step, in passes
     over one token; the agreement at which drafts would gain a tenth; and the predicted speed of the best
-    chain over plain decoding. A trimmed head of the model is used.
+    chain over plain decoding. A trimmed head of the model is used. With --threads 1 the time is that of the
+    processor, which other load changes least.
     """
     from edgedec.bench.studies.exits import ExitReport, time_ways
     from edgedec.cli.bench.inputs import find_bundle, steps
@@ -88,7 +90,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             forward, replies, list(ways), keep=keep, most_tokens=options["measure"],
             progress=lambda done, total: progress("agreement", done, total),
         )  # fmt: skip
-        times = time_ways(forward, list(ways), keep, repeat=options["repeat"], progress=progress)
+        clock = time.process_time if options["threads"] == 1 else time.perf_counter
+        times = time_ways(forward, list(ways), keep, repeat=options["repeat"], progress=progress, clock=clock)
     tokens = min(sum(len(one.reply) for one in replies), options["measure"])
     report = ExitReport(model.name, ways, found, times, tokens, None if keep is None else int(keep.size))
     if options["as_json"]:

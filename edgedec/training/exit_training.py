@@ -20,9 +20,9 @@ from edgedec.training.exit_fit import F64, RIDGES, ExitSums, head_metric
 from edgedec.training.head_training import Replies
 from edgedec.training.target_weights import TargetWeights
 
-CHOOSING_TOKENS = 400
+CHOOSING_TOKENS = 200
 """Tokens of the last replies that are fitted to no exit: they choose the strength of the ridge."""
-MEASURED_TOKENS = 1000
+MEASURED_TOKENS = 400
 _NORM = "output_norm.weight"
 _BYTES = 2
 """Bytes of a stored number."""
