@@ -28,6 +28,8 @@ _LAST_IS_RIGHT = 0.95
 _WORTH = 1.1
 """Least speed over plain decoding that a way to draft has to promise, so that it is tried."""
 _TRIED_SKIPS = 3
+_SKIPS_LEAD = 0.25
+"""How much more often than by its share of the layers a way past some of them may be right."""
 _CHAIN = 8
 
 
@@ -95,15 +97,16 @@ def promising(
 ) -> list[Way]:
     """Return the ways that can make decoding faster, the one that promises most first.
 
-    A way that was not trained is supposed to be right as often as it runs layers; every one that was
-    measured was right less often. ``stated``: how often a trained one was. Where all layers with a trimmed
+    An exit that was not trained is supposed to be right as often as it runs layers, and a way past layers a
+    quarter more often; those that were measured were right less often. ``stated``: how often a trained
+    exit was. Where all layers with a trimmed
     head promise more than fewer layers can, these are left out: to try them would only cost passes.
     """
     last = forward.caps.exits[-1]
     promises = {}
     for way in ways:
-        whole = _LAST_IS_RIGHT if way.exit == last else way.layers(last) / last
-        right = stated(way) or whole
+        hoped = _LAST_IS_RIGHT if way.exit == last else way.layers(last) / last
+        right = stated(way) or min(hoped + (_SKIPS_LEAD if way.bypass else 0.0), 1.0)
         promises[way] = speed_of(right, way.share(forward, trimmed))
     floor = max([_WORTH, *(value for way, value in promises.items() if way.exit == last)])
     chosen = [way for way in ways if promises[way] >= floor]
