@@ -14,7 +14,7 @@ import click
 from edgedec.cli import errors, screen, verification
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.opening import prepare_model, run_config
+from edgedec.cli.opening import hand_over, prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
@@ -128,6 +128,7 @@ def _prepare(ctx: click.Context, options: dict[str, Any], name: str) -> Callable
 
     def begin() -> tuple[Model, Chat]:
         model = open_it()
+        hand_over(model, options)
         if model.loaded.template:
             model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
         chat = model.chat(system=options["system"], max_tokens=options["max_tokens"], stop=options["stops"])

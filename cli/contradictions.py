@@ -32,14 +32,22 @@ def _no_drafts(options: Options) -> bool:
 
 
 def _nothing_to_trace(options: Options) -> bool:
-    return _no_drafts(options) and not options.get("switch")
-
-
-def _one_model(options: Options) -> bool:
-    return not options.get("switch")
+    return _no_drafts(options) and not _two_models(options)
 
 
 def _two_models(options: Options) -> bool:
+    return bool(options.get("switch") or options.get("large"))
+
+
+def _one_model(options: Options) -> bool:
+    return not _two_models(options)
+
+
+def _no_server(options: Options) -> bool:
+    return not options.get("large")
+
+
+def _small_here(options: Options) -> bool:
     return bool(options.get("switch"))
 
 
@@ -72,8 +80,11 @@ RULES = (
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
-    Rule("switch_at", _one_model, "--switch-at has no meaning without --switch", "add --switch SMALL"),
-    Rule("logprobs", _two_models, "--logprobs are those of one model, and --switch has two", _ONE),
+    Rule("switch_at", _one_model, "--switch-at has no meaning without --switch or --large", "add one"),
+    Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
+    Rule("large_model", _no_server, "--large-model has no meaning without --large", "add --large URL"),
+    Rule("large", _small_here, "--switch has its large model here, --large elsewhere", _ONE),
+    Rule("large", _many_lines, "--large is for one prompt, not for --input", _ONE),
     Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
     Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),

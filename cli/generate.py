@@ -13,7 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
+from edgedec.cli.opening import hand_over, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.cli.rare import Command
@@ -125,6 +125,7 @@ def command(
 
 
 def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
+    hand_over(model, options)
     raw, system = without_template(model, options)
     chat = model.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
     model.single.make_room_for(chat.settings.params, logprobs=bool(options["logprobs"]))

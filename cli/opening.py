@@ -92,6 +92,20 @@ def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
     return model
 
 
+def hand_over(model: Model, options: dict[str, Any]) -> None:
+    """Let the server that the options name, if they do, write where ``model`` is unsure.
+
+    Raises UsageError for an address that none can have. Nothing is sent before a reply needs it.
+    """
+    if not options["large"]:
+        return
+    from edgedec.remote import RemoteSide, ServerAddress
+
+    side = RemoteSide(ServerAddress.of(options["large"]), options["large_model"], sampling=model.sampling)
+    click.get_current_context().call_on_close(side.close)
+    model.hand_over_to(side)
+
+
 def no_system(model: Model) -> UsageError:
     """Return the error for a system message where there is no chat template."""
     return UsageError(f"{model.name} has no chat template, so no system message either")

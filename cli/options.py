@@ -152,6 +152,17 @@ switch_options = (
     ),
 )  # fmt: skip
 
+large_options = (
+    click.option(
+        "--large", metavar="URL",
+        help="Lossy: let a large model behind this OpenAI-compatible server write where the model is unsure. "
+        "The conversation is sent there. EDGEDEC_REMOTE_KEY holds the key.",
+    ),
+    click.option(
+        "--large-model", metavar="NAME", help="The model of that server (default: the only one it has)."
+    ),
+)  # fmt: skip
+
 draft_tokens_option = click.option(
     "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
     help="Most tokens drafted for one pass.",
@@ -181,6 +192,7 @@ _RUNTIME = (
     draft_tokens_option,
     objective_option,
     *switch_options,
+    *large_options,
     click.option(
         "--history/--no-history", default=False, show_default=True,
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "

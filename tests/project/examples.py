@@ -110,6 +110,7 @@ EXAMPLES = (
         guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"
     ),
     Example(guide("switching"), "bench switch", left_out=STUDY),
+    Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
     Example(guide("training"), "edgedec draft train", left_out="it takes an hour"),
     Example(
         guide("exporting"),

@@ -1,0 +1,58 @@
+"""``generate --large``: hard parts of a reply come from a server, and a lost one costs a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.remote.server import DONE, event, says, serving
+
+ALWAYS = ("--switch-at=-1,-1", "--json")
+"""The rule asks the large model from the first token on."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    found = Home(tmp_path / "home")
+    found.path.mkdir()
+    found.install()
+    return found
+
+
+
+def test_a_server_writes_the_reply(home: Home) -> None:
+    with serving(says(event("large text", "stop"), DONE)) as server:
+        result = run(
+            home.services(home.parrot("small text")),
+            "generate", "--large", server.url, "--large-model", "large", *ALWAYS, "Say something.",
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["text"] == "large text"
+    assert facts["stats"]["lossy"] == "switch"
+    assert "the conversation is sent there" in result.stderr
+    assert "Say something." in server.asked[0]["prompt"]
+
+
+def test_a_lost_server_costs_a_line(home: Home) -> None:
+    with serving(says(b"<html>", kind="text/html")) as server:
+        result = run(
+            home.services(home.parrot("small text")),
+            "generate", "--large", server.url, "--large-model", "large", *ALWAYS, "Say something.",
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["text"] == "small text"
+    assert "127.0.0.1 sends text/html" in result.stderr
+
+
+def test_contradictions_are_one_line(home: Home) -> None:
+    services = home.services(home.parrot("small text"))
+    for args, words in (
+        (("--large-model", "x"), "without --large"),
+        (("--large", "http://127.0.0.1", "--switch", "x"), "leave one out"),
+        (("--large", "ftp://x"), "is no address of a server"),
+    ):
+        assert_one_line(run(services, "generate", *args, "-p", "x"), 2, words)
