@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from hypothesis import settings
+
 ROOT = Path(__file__).resolve().parent.parent
 REMEDY = "install this checkout for its tests: pip install -e '.[test]'"
 
@@ -32,3 +34,7 @@ def problem() -> str | None:
 # Not a fixture: the imports of the next conftest file would fail first, and say less.
 if found := problem():
     raise SystemExit(f"{found}; {REMEDY}")
+
+# A time limit on one example would measure the machine, which other work may share.
+settings.register_profile("edgedec", deadline=None)
+settings.load_profile("edgedec")
