@@ -65,6 +65,19 @@ def test_every_head_drafts_in_every_round_and_says_the_same(
     assert "replies that differ from plain decoding: none" in table
 
 
+def test_the_head_of_a_draft_model_is_trimmed_too(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "edgedec.draft.subset.always_kept", lambda tokenizer, ends: np.array(ends, dtype=np.int64)
+    )
+    gathered(bundle, tmp_path / "home")
+    model = ["-m", str(bundle), "--draft", str(bundle), "--threads", "1", "--ids", "256"]
+    asked = ["--limit", "1", "--max-tokens", "9", "--json"]
+    trimmed, full = report(bench(tmp_path, "trim", *model, *asked))["heads"]
+    assert 0 < trimmed["draft_bytes_per_round"] < full["draft_bytes_per_round"]
+
+
 @pytest.mark.parametrize(
     ("draft", "words"),
     [("lookup", ["not one drafter"]), ("exit", ["exit-18"]), ("exit-2", ["no replies", "draft rollouts"])],
