@@ -15,7 +15,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.preset import OFF, Preset
 from edgedec.runtime.config import RunConfig
 from edgedec.sampling import SamplingParams
-from tests.core.test_manifest import edit, make_bundle
+from tests.core.hostile import edit
+from tests.core.test_manifest import make_bundle
 
 QWEN = Preset(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05, system="Hi", stops=("\nUser:",))
 
@@ -32,7 +33,7 @@ def test_a_preset_is_kept_in_the_manifest(tmp_path: Path) -> None:
 
 def test_a_manifest_without_a_preset_has_all_of_it_off(tmp_path: Path) -> None:
     make_bundle(tmp_path)
-    edit(tmp_path, ("preset",), ...)
+    edit(tmp_path / "manifest.json", ("preset",), ...)
     assert Manifest.load(tmp_path).preset == OFF == Preset()
 
 
@@ -49,7 +50,7 @@ def test_a_manifest_without_a_preset_has_all_of_it_off(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_hostile_preset_is_one_clear_line(tmp_path: Path, wrong: Any) -> None:
     make_bundle(tmp_path)
-    edit(tmp_path, ("preset",), wrong)
+    edit(tmp_path / "manifest.json", ("preset",), wrong)
     with pytest.raises(BadFileError, match=r"manifest\.json of the bundle is broken: 'preset'") as error:
         Manifest.load(tmp_path)
     assert "\n" not in str(error.value)
