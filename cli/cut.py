@@ -15,12 +15,14 @@ _NUMBERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens of context that a conversation has, and those that the model can have."""
+    """Tokens of context that a conversation has, and those that the model can have.
+
+    ``slides``: the command can go on with a full context, and does not yet.
+    """
 
     context: int
     most: int
     slides: bool = True
-    """Whether the command can go on with a full context."""
 
     def of_one(self, reply: Reply) -> str:
         """Return the line about a reply; "" for one that came to its own end."""

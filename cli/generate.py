@@ -140,7 +140,9 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
     else:
-        if cut := Limits(model.context, model.loaded.spec.context_length).of_one(reply):
+        context = chat.policy.limit if chat.policy else model.context
+        limits = Limits(context, model.loaded.spec.context_length, slides=chat.policy is None)
+        if cut := limits.of_one(reply):
             notice(cut)
         if options["trace"]:
             tracing.conclude(reply.trace(), palette)

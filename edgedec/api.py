@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import EdgeDecError, NotFoundError, UsageError
+from edgedec.core.errors import BackendError, BadFileError, NotFoundError, UnsupportedError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
@@ -22,7 +22,7 @@ from edgedec.models.pairs import installed_drafter
 from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
 from edgedec.runtime.config import RunConfig, with_small
-from edgedec.runtime.drafting import AUTO, no_drafter
+from edgedec.runtime.drafting import AUTO, OFF, no_drafter
 from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
 from edgedec.runtime.runner import Runner
@@ -59,7 +59,8 @@ def open(
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
     gets lines for the user. Files that changed since the last start are verified beside the work; see
-    ``Model.close``. Raises the errors of ``fetch``, ``RunConfig`` and ``Model``.
+    ``Model.close``. A draft model that cannot be used costs a notice, and the model runs without it. Raises
+    the errors of ``fetch``, ``RunConfig`` and ``Model``.
 
     >>> import edgedec
     >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams())
@@ -71,17 +72,29 @@ def open(
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_models, home=store.home)
-    complete = with_unnamed(config, bundles, store)
+    complete, every = with_unnamed(config, bundles, store)
     try:
-        return _opened(*complete, store.home, notice, load)
-    except EdgeDecError as error:
-        unnamed = complete[1].drafts.keys() - bundles.drafts.keys()
-        if not unnamed:
+        return _opened(complete, every, store.home, notice, load)
+    except (BackendError, BadFileError, UnsupportedError) as error:
+        only_draft, why = _only_draft(complete, every), error.message
+        if not only_draft:
             raise
-        config = with_installed(config, bundles.target, store.home)
-        found = _opened(config, bundles, store.home, notice, load)
-        notice(f"{found.name} runs without {', '.join(unnamed)}, which drafts for it: {error.message}")
-        return found
+    # Not above: there the error still holds the models that were loaded.
+    rest = {name: path for name, path in every.drafts.items() if name not in only_draft}
+    config = replace(complete, draft=_without(complete.draft, only_draft))
+    found = _opened(config, Bundles(bundles.target, rest), store.home, notice, load)
+    notice(f"{found.name} runs without {', '.join(only_draft)}, which drafts for it: {why}")
+    return found
+
+
+def _only_draft(config: RunConfig, bundles: Bundles) -> list[str]:
+    """Return the names of the models that draft and do nothing else: no token depends on them."""
+    needed = bundles.drafts.get(config.switch) if config.switch else None
+    return [name for name, path in bundles.drafts.items() if path != needed]
+
+
+def _without(draft: str, names: Collection[str]) -> str:
+    return ",".join(name for name in draft.split(",") if name not in names) or OFF
 
 
 def with_unnamed(
@@ -115,7 +128,18 @@ def with_unnamed(
 def _opened(config: RunConfig, bundles: Bundles, home: Path, notice: Notice, load: Loader) -> Model:
     drafting = bool(config.drafting.of_target)
     models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
-    return Model(models, config, Surroundings(home, notice))
+    opened: list[Model] = []
+
+    def damaged(name: str, error: BadFileError) -> None:
+        for model in opened:
+            model._drop_drafter(name)
+            notice(f"{model.name} goes on without {name}, which drafts for it: {error.message}")
+
+    if models.verified:
+        for name in _only_draft(config, bundles):
+            models.verified.excuse(name, partial(damaged, name))
+    opened.append(Model(models, config, Surroundings(home, notice)))
+    return opened[0]
 
 
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
@@ -293,6 +317,12 @@ class Model:
         6
         """
         return len(self.loaded.tokenizer.encode(text))
+
+    def _drop_drafter(self, name: str) -> None:
+        """Go on without the drafter of this name; replies stay the same."""
+        speculation = None if isinstance(self.runner, Batch) else self.runner.engine.speculation
+        if speculation:
+            speculation.drop(name)
 
     def settings(
         self, sampling: SamplingParams | None = None, max_tokens: int | None = None, stop: Sequence[str] = ()

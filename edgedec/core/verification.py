@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,6 +42,7 @@ class Verification:
         self._record = record_path(home, bundle)
         self._stop = threading.Event()
         self._failed: BadFileError | None = None
+        self._told: Callable[[BadFileError], None] | None = None
         self._thread: threading.Thread | None = None
         self.done_bytes = 0
         """Bytes hashed so far."""
@@ -59,13 +60,21 @@ class Verification:
             self._thread = threading.Thread(target=self._run, args=(streams,), name="verify", daemon=True)
             self._thread.start()
 
+    def excuse(self, told: Callable[[BadFileError], None]) -> None:
+        """Call ``told`` once where ``check`` and ``wait`` would raise."""
+        self._told = told
+
     def check(self) -> None:
-        """Raise BadFileError if a file has failed so far."""
-        if self._failed is not None:
+        """Raise BadFileError if a file has failed so far, unless that is excused."""
+        if self._failed is None:
+            return
+        if self._told is None:
             raise self._failed
+        told, self._told = self._told, _nothing
+        told(self._failed)
 
     def wait(self, progress: Steps | None = None) -> None:
-        """Wait until every file is hashed. Raise BadFileError if one fails.
+        """Wait until every file is hashed. Raise BadFileError if one fails, as ``check`` does.
 
         ``progress`` receives bytes hashed, and bytes to hash.
         """
@@ -122,17 +131,28 @@ class Verification:
 class Verifications:
     """The verifications of all bundles that a run opens; it ends well only if they are intact."""
 
-    def __init__(self, bundles: Iterable[Path], home: Path) -> None:
-        """Begin them. ``home`` holds the records of earlier ones. Raises the errors of ``Manifest.load``."""
-        self._each = [Verification(bundle, Manifest.load(bundle), home) for bundle in bundles]
+    def __init__(self, bundle: Path, others: Mapping[str, Path], home: Path) -> None:
+        """Begin them: of the target's ``bundle``, and of ``others`` by name.
+
+        ``home`` holds the records of earlier ones. Raises the errors of ``Manifest.load``.
+        """
+        self._others = {name: Verification(path, Manifest.load(path), home) for name, path in others.items()}
+        self._each = [Verification(bundle, Manifest.load(bundle), home), *self._others.values()]
+
+    def excuse(self, name: str, told: Callable[[BadFileError], None]) -> None:
+        """Let the run end well without the bundle of this name; ``told`` gets the error if it fails."""
+        self._others[name].excuse(told)
 
     def check(self) -> None:
-        """Raise BadFileError if a bundle has failed so far."""
+        """Raise BadFileError if a bundle has failed so far that is not excused."""
         for one in self._each:
             one.check()
 
     def wait(self, progress: Steps | None = None) -> None:
-        """Wait until all are verified. Raise BadFileError if one fails. ``progress`` is of each in turn."""
+        """Wait until all are verified. Raise BadFileError as ``check`` does.
+
+        ``progress`` is of each in turn.
+        """
         for one in self._each:
             one.wait(progress)
 
@@ -143,6 +163,10 @@ class Verifications:
         else:
             for one in self._each:
                 one.stop()
+
+
+def _nothing(error: BadFileError) -> None:
+    """Do nothing: it was told already."""
 
 
 def record_path(home: Path, bundle: Path) -> Path:

@@ -85,6 +85,12 @@ class Speculation:
         """The drafters, by name, whose knowledge can be kept."""
         return {drafter.name: drafter for drafter in self._drafters if drafter.caps.remembers}
 
+    def drop(self, name: str) -> None:
+        """Go on without the drafter of this name, if there is one."""
+        for drafter in [one for one in self._drafters if one.name == name]:
+            self._drafters.remove(drafter)
+            self._control.drop(name)
+
     def nbytes(self) -> dict[str, int]:
         """Bytes held by each drafter."""
         return {drafter.name: drafter.nbytes() for drafter in self._drafters}
@@ -217,8 +223,7 @@ class Speculation:
             try:
                 act(drafter)
             except Exception as error:  # whatever it is: decoding goes on without this drafter
-                self._drafters.remove(drafter)
-                self._control.drop(drafter.name)
+                self.drop(drafter.name)
                 if self._notice:
                     self._notice(f"drafter {drafter.name} failed and is off: {error}")
 

@@ -138,7 +138,7 @@ def load_models(
     With ``home``, which holds records of that, files that changed are verified meanwhile and afterwards.
     Raises as ``load_model``; then BadFileError comes first for a file that fails its hash.
     """
-    verified = Verifications((bundle, *drafts.values()), home) if home else None
+    verified = Verifications(bundle, drafts, home) if home else None
     try:
         target = load_model(bundle, threads=threads, drafting=drafting)
         found = {name: _load_draft(path, target.threads, home) for name, path in drafts.items()}

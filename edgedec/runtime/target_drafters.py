@@ -156,6 +156,8 @@ def _named(name: str, model: str, caps: Capabilities) -> Way:
 
 
 def _known(kind: str, ways: Sequence[Way]) -> str:
+    if not ways:
+        return "it has too few layers to leave some out"
     if kind == EXIT:
         return f"there are {', '.join((kind, *(way.name for way in ways[::-1])))}"
     return f"there are {kind} and names like {', '.join(way.name for way in ways[:3])}"

@@ -63,6 +63,8 @@ class Trainer(Generic[L]):
         self._log = TrainingLog(folder)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self._place, self._plan, self._planned_s = Place(), TrainingPlan(0, 0, None), 0.0
+        self._measured: tuple[int, Agreement] | None = None
+        """The last measurement, and its step."""
         if (found := Checkpoint.load(folder / CHECKPOINT)) is not None:
             self._take(found)
 
@@ -123,11 +125,17 @@ class Trainer(Generic[L]):
         return not self.unfinished
 
     def agreement(self, depths: int = MEASURED_DEPTHS) -> Agreement:
-        """Return how chains of the head agree with the target on held-out replies."""
+        """Return how chains of the head agree with the target on held-out replies.
+
+        The weights of one step are measured once.
+        """
+        if self._measured and self._measured[0] == self.step and len(self._measured[1].rates) == depths:
+            return self._measured[1]
         found = no_agreement(depths)
         for index in range(len(self._data.held_out)):
             text = self._data.held_out[index].end_of_prompt()
             found += agreement(self.learner.hits(text, depths))
+        self._measured = self.step, found
         return found
 
     def save(self) -> None:

@@ -136,6 +136,37 @@ def test_a_damaged_one_costs_a_line_and_the_model_runs(store: Store) -> None:
     assert line.startswith(f"{LARGE} runs without {SMALL}, which drafts for it: ")
 
 
+@pytest.mark.parametrize("draft", [f"auto,{SMALL}", SMALL])
+def test_a_damaged_one_that_is_named_costs_a_line_too(store: Store, draft: str) -> None:
+    (store.path(SMALL) / "model.onnx").write_bytes(b"nothing")
+    lines: list[str] = []
+    config = RunConfig(threads=1, draft=draft)
+    bundles = Bundles(store.path(LARGE), {SMALL: store.path(SMALL)})
+    with edgedec.open(bundles, config, store=store, notice=lines.append) as model:
+        drafters = model.single.engine.speculation.drafters if model.single.engine.speculation else ()
+        assert (SMALL in drafters, "lookup" in drafters) == (False, draft != SMALL)
+    (line,) = (line for line in lines if SMALL in line)
+    assert line.startswith(f"{LARGE} runs without {SMALL}, which drafts for it: model.onnx")
+
+
+def test_one_whose_weights_changed_is_off_once_that_is_known(store: Store) -> None:
+    path = store.path(SMALL) / "weights.bin"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    lines: list[str] = []
+    with edgedec.open(
+        Bundles(store.path(LARGE)), RunConfig(threads=1), store=store, notice=lines.append
+    ) as model:
+        assert model._verified
+        model._verified.wait()
+        assert model.single.engine.speculation
+        assert SMALL not in model.single.engine.speculation.drafters
+        assert model.complete("abc", max_tokens=4).read()
+    (line,) = (line for line in lines if SMALL in line)
+    assert line.startswith(f"{LARGE} goes on without {SMALL}, which drafts for it: weights.bin of the bundle")
+
+
 def test_a_damaged_target_is_an_error_that_names_it_alone(store: Store) -> None:
     (store.path(LARGE) / "tokenizer.json").write_text("{")
     lines: list[str] = []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from edgedec.cli.cut import Limits
 from edgedec.cli.services import Services
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
@@ -46,6 +49,21 @@ def test_generate_goes_on_and_says_that_it_is_lossy(bundle: Path, policy: str, n
     assert full.stderr == ""
     assert len(slid.stderr.splitlines()) == 1
     assert slid.stderr.startswith(f"lossy ({name}): the context was full")
+
+
+def test_where_it_slides_already_it_is_not_advised(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Limits] = []
+    args = ["generate", *options(bundle), "--raw", "-p", "hello", "--max-tokens", "2"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Limits, "of_one", lambda self, reply: seen.append(self))
+        for more in ((), ("--when-full", "slide")):
+            run(services(bundle), *args, *more)
+    reply: Any = SimpleNamespace(finish_reason="context", tokens=[1, 2])
+    stops, slides = (limits.of_one(reply) for limits in seen)
+    assert stops.startswith("note: the context of 64 tokens is full")
+    assert stops.endswith("--context, up to 512 or --when-full slide gives more")
+    assert slides.startswith("note: the context of 512 tokens is full")
+    assert slides.endswith("the model has no more")
 
 
 def test_nothing_is_said_before_it_acts(bundle: Path) -> None:

@@ -24,7 +24,7 @@ from edgedec.runtime.exits import agreement_of, save_exits
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.runtime.target_drafters import exits_of, promising, skips_of, speed_of
+from edgedec.runtime.target_drafters import _named, exits_of, promising, skips_of, speed_of
 from edgedec.sampling import SamplingParams
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -221,3 +221,10 @@ def test_unknown_names_of_ways_are_refused(place: Place) -> None:
         place.runner("skip-9-3")
     with pytest.raises(UsageError, match="no drafter exit-999"):
         place.runner("exit-999")
+
+
+def test_a_model_of_two_layers_can_leave_none_out() -> None:
+    caps = replace(MarkovForward().caps, exits=(1, 2))
+    with pytest.raises(UsageError, match="no drafter skip-1-2") as caught:
+        _named("skip-1-2", "tiny", caps)
+    assert caught.value.hint == "it has too few layers to leave some out"

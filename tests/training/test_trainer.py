@@ -58,6 +58,28 @@ def test_loss_falls_and_agreement_rises_on_a_target_that_can_be_learned(tmp_path
     assert [line["step"] for line in lines if "agreement" in line][-1] == 60
 
 
+def test_the_end_of_a_run_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgedec.training.learner import HeadLearner
+
+    asked: list[int] = []
+    hits = HeadLearner.hits
+
+    def counted(self, text, depths):  # type: ignore[no-untyped-def]
+        asked.append(depths)
+        return hits(self, text, depths)
+
+    run = trained(tmp_path, 4)
+    monkeypatch.setattr(HeadLearner, "hits", counted)
+    found = run.agreement()
+    assert not asked
+    assert new_run(tmp_path).agreement() == found
+    assert asked
+    run.run(steps=1)
+    before = len(asked)
+    run.agreement(2)
+    assert len(asked) > before
+
+
 def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole", 24)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -97,32 +97,35 @@ def random_sessions(study: SessionsStudy, progress: Progress) -> SessionsReport:
     """Run sessions with random budgets, contexts, prompts, drafters and sampling.
 
     Each is ``edgedec generate`` in a process of its own, in a control group with its budget where one can be
-    made. Raises BackendError when the model cannot be planned for.
+    made. Budgets lie between a little less than the smallest plan with the session's drafters and a little
+    more than the largest. Raises BackendError when the model cannot be planned for.
     """
     dice = random.Random(study.seed)
     missing: list[str] = []
     with control_group(missing=missing.append) as group:
         report = SessionsReport(study.model, "".join(missing))
-        stones = _plan(study.model)["milestones"]
-        smallest, largest = stones[0]["bytes"], stones[-1]["bytes"]
+        ranges = {draft: _budgets(study.model, draft) for draft in dict.fromkeys(study.drafts)}
         for number in range(study.repeat):
             progress("sessions", number, study.repeat)
-            budget = int(dice.uniform(0.98 * smallest, 1.02 * largest))
+            share = dice.random()
             context = dice.randint(2 * LEAST_CONTEXT, study.longest)
             prompt = _prompt(dice, dice.randint(1, context // 2))
-            options = _options(dice, study.drafts, context)
+            draft, options = _options(dice, study.drafts, context)
+            least, most = ranges[draft]
+            budget = int(least + share * (most - least))
             report.sessions.append(_run(study.model, budget, options, prompt, group))
         progress("sessions", study.repeat, study.repeat)
     return report
 
 
-def _options(dice: random.Random, drafts: Sequence[str], context: int) -> tuple[str, ...]:
-    options = ["--draft", dice.choice(drafts), "--max-tokens", str(context)]
+def _options(dice: random.Random, drafts: Sequence[str], context: int) -> tuple[str, tuple[str, ...]]:
+    draft = dice.choice(drafts)
+    options = ["--draft", draft, "--max-tokens", str(context)]
     if dice.random() < 0.8:
         options += ["--context", str(context)]
     if dice.random() < 0.5:
         options += ["--temperature", "1", "--seed", str(dice.randrange(1000))]
-    return tuple(options)
+    return draft, tuple(options)
 
 
 def _prompt(dice: random.Random, words: int) -> str:
@@ -134,14 +137,14 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "edgedec.cli.main", *arguments]
 
 
-def _plan(model: str) -> dict[str, Any]:
-    done = subprocess.run(
-        _command("plan", "-m", model, "--json"), capture_output=True, text=True, check=False
-    )
+def _budgets(model: str, draft: str) -> tuple[float, float]:
+    """Return the range of budgets for sessions with these drafters, in bytes."""
+    given = _command("plan", "-m", model, "--draft", draft, "--json")
+    done = subprocess.run(given, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BackendError(f"no plan for {model}: {done.stderr.strip()}")
-    plan: dict[str, Any] = json.loads(done.stdout)
-    return plan
+    stones = json.loads(done.stdout)["milestones"]
+    return 0.98 * stones[0]["bytes"], 1.02 * stones[-1]["bytes"]
 
 
 def _run(
