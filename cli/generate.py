@@ -107,8 +107,9 @@ def command(
     a field trace: token, text, source (null: the target itself), depth in the draft, round.
 
     With --input each line is answered by itself, several of them in each pass. Replies come in the order of
-    the lines; with --json one object a line. Replies do not depend on --batch. A line that cannot be answered
-    has the error in place of its reply, and the others are answered; the exit status tells the first error.
+    the lines; with --json one object a line, whose stats.batch has the tokens and the energy of all replies
+    so far. Replies do not depend on --batch. A line that cannot be answered has the error in place of its
+    reply, and the others are answered; the exit status tells the first error.
     """
     given = one_prompt(words, prompt)
     if source is not None:
@@ -198,7 +199,7 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
         "draft_bytes": speculation.nbytes() if speculation else {},
         "objective": runner.config.objective,
         "pass_energy": runner.pass_energy and runner.pass_energy.source,
-        **runner.measures.as_json(reply.marks, reply.stats),
+        **runner.measures.as_json(reply.marks, reply.stats, alone=not chat.engine.switched),
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),

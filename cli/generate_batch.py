@@ -44,11 +44,16 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
     with several, prompt_lines(source, prompts) as lines, interrupts_to(several):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
+        if options["as_json"]:
+            several.measure()
         cut: dict[str, list[int]] = {"length": [], "context": [], "loop": []}
         for outcome in _outcomes(several, lines, raw):
             if outcome.error:
                 failed[outcome.line.number] = outcome.error
-            (_show_json if options["as_json"] else _show)(outcome, first=not shown)
+            if options["as_json"]:
+                _show_json(outcome, several)
+            else:
+                _show(outcome, first=not shown)
             reason = outcome.reply.finish_reason if outcome.reply else None
             shown += reason != "interrupted"
             if reason in cut:
@@ -93,12 +98,13 @@ def _failure(failed: dict[int, EdgeDecError], count: int) -> EdgeDecError:
     return next(iter(failed.values())).reworded(f"{lines} {numbers}")
 
 
-def _show_json(outcome: _Outcome, *, first: bool) -> None:
+def _show_json(outcome: _Outcome, several: Conversations) -> None:
     reply = outcome.reply
     facts: dict[str, object] = {"line": outcome.line.number, "prompt": outcome.line.text}
     if reply is not None:
         facts |= {"text": reply.text, "tokens": reply.tokens, "finish_reason": reply.finish_reason}
-        facts["stats"] = {**reply.stats.as_json(), "sampling": asdict(reply.params)}
+        batch = several.together().as_json()
+        facts["stats"] = {**reply.stats.as_json(), "sampling": asdict(reply.params), "batch": batch}
     if outcome.error is not None:
         facts["error"] = str(outcome.error)
     screen.show_json(facts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 
 from edgedec.core.forward import Forward
+from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
@@ -53,9 +54,13 @@ class Engine(CachedSequence):
     def mark(self) -> Mark:
         """Return the counts of passes, drafters and energy up to now."""
         reading = Reading.of(self._meter) if self._meter else None
-        efforts = self.speculation.tally.by_drafter.values() if self.speculation else ()
+        # A copy: a batch asks from another thread than that of the reply.
+        efforts = tuple(self.speculation.tally.by_drafter.values()) if self.speculation else ()
         read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
         return Mark(self._passes.work, read, tables, reading)
+
+    def begin(self, turns: Turns, start: int) -> None:
+        """Do nothing: a model here reads tokens."""
 
     def generate(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgedec.backends.backend import PassRequest
 from edgedec.backends.checks import checked_capacity
@@ -11,6 +12,7 @@ from edgedec.control import BatchCosts
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.decode.engine import LONGEST_PASS, Engine
+from edgedec.decode.records import Mark
 from edgedec.decode.speculation import Speculation
 from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.memory.ledger import Ledger
@@ -19,9 +21,12 @@ from edgedec.runtime.config import RunConfig
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.drafting import AUTO, OFF, Drafting, can_draft, table_drafters
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
+from edgedec.runtime.measures import measures_of
 from edgedec.runtime.pass_costs import known_costs
 from edgedec.runtime.prepared import prepare
 from edgedec.runtime.surroundings import Surroundings
+from edgedec.telemetry.energy import Reading
+from edgedec.telemetry.traffic import Work
 
 
 class Batch:
@@ -39,12 +44,14 @@ class Batch:
         self.ledger = self.budget.ledger if self.budget else Ledger()
         self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
         self._costs: BatchCosts | None = None
+        self._passes = 0
         drafts = can_draft(self.model, self.drafting, self._around.notice)
         cache, batch_tokens = self._cache(self.drafting.tokens if drafts else 0)
         self.sequences = self.model.backend.sequences(
             config.sequences, cache, batch_tokens=batch_tokens, ledger=self.ledger, observe=self._passed
         )
         self.kv = cache.kv
+        self.measures = measures_of(self.model, self.kv, self._around)
         speculations = self._speculations() if drafts else [None] * config.sequences
         self.engines = tuple(
             Engine(forward, speculation=one, clock=time.thread_time if one else None)
@@ -55,6 +62,23 @@ class Batch:
     def model(self) -> LoadedModel:
         """The target."""
         return self.models.target
+
+    def mark(self) -> Mark:
+        """Return the counts of all conversations together up to now.
+
+        A pass over several of them reads the weights once, and counts once.
+        """
+        marks = [engine.mark() for engine in self.engines]
+        work = Work()
+        for one in marks:
+            work = work.with_more(one.work)
+        meter = self.measures.meter
+        return Mark(
+            replace(work, passes=self._passes),
+            sum(one.draft_bytes for one in marks),
+            sum(one.draft_table_bytes for one in marks),
+            Reading.of(meter) if meter else None,
+        )
 
     def close(self) -> None:
         """End the thread that runs passes."""
@@ -103,7 +127,11 @@ class Batch:
         ]
 
     def _passed(self, requests: Sequence[PassRequest], seconds: float) -> None:
-        """Learn from passes that decode; pieces of prompts, which ask for no rows, say nothing of drafts."""
+        """Count a pass, and learn from one that decodes.
+
+        Pieces of prompts, which ask for no rows, say nothing of drafts.
+        """
+        self._passes += 1
         if self._costs and all(
             len(request.rows.resolve(len(request.tokens))) == len(request.tokens) for request in requests
         ):

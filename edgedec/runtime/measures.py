@@ -77,11 +77,16 @@ class Measures:
     folder: Path | None
     threads: int
 
-    def as_json(self, marks: Marks | None, stats: ReplyStats) -> dict[str, object]:
-        """Return the figures of a reply as JSON fields; empty for one that gave no token."""
+    def as_json(self, marks: Marks | None, stats: ReplyStats, *, alone: bool = True) -> dict[str, object]:
+        """Return the figures of a reply as JSON fields; empty for one that gave no token.
+
+        Not ``alone``: another model wrote part of it, whose passes are not among the marks. There is neither
+        a speed-up nor a roof then.
+        """
         if marks is None:
             return {}
-        gain, limit = self.mbsu(marks, stats), self.roof(marks, stats)
+        gain = self.mbsu(marks, stats) if alone else None
+        limit = self.roof(marks, stats) if alone else None
         return {
             "energy": self.energy(marks, stats).as_json(),
             "mbsu": gain and round(gain.streamed, 6),
@@ -96,28 +101,46 @@ class Measures:
         """
         if self.meter is None:
             return self.estimated(marks, stats, self.refused)
-        if reason := _unmeasured(self.meter, marks):
+        if reason := _unmeasured(self.meter, marks.start, marks.first, marks.end):
             return self.estimated(marks, stats, reason)
-        from edgedec.telemetry.energy.idle import known_idle
-
-        idle = known_idle(self.meter, self.folder / IDLE_FILE if self.folder else None)
-        watts = idle.watts if idle else 0.0
-        steps = stats.completion_tokens - 1
+        idle_w, steps = self.idle_w(), stats.completion_tokens - 1
         return Energy(
             self.meter.source,
             estimated=False,
-            joules=_above(marks.start, marks.end, watts),
-            joules_per_token=_above(marks.first, marks.end, watts) / steps if steps > 0 else None,
-            idle_w=idle.watts if idle else None,
+            joules=_above(marks.start, marks.end, idle_w),
+            joules_per_token=_above(marks.first, marks.end, idle_w) / steps if steps > 0 else None,
+            idle_w=idle_w,
         )
+
+    def batch_energy(self, start: Mark, end: Mark, tokens: int, idle_w: float | None) -> Energy:
+        """Return the energy of several replies together; ``tokens``: those of all of them.
+
+        Passes are shared, so nothing is told of a single reply. Prompts cannot be told from decoding: they
+        are in the joules a token too. ``idle_w``: idle power as measured before the first reply.
+        """
+        reason = self.refused
+        if self.meter is not None and not (reason := _unmeasured(self.meter, start, end)):
+            joules = _above(start, end, idle_w)
+            return Energy(self.meter.source, False, joules, joules / tokens if tokens else None, idle_w)
+        found = self._estimate(start, end)
+        return _labelled(found, found, tokens, reason)
+
+    def idle_w(self) -> float | None:
+        """Return the idle power, in watts; None without a meter, and where it told none.
+
+        Measures it first where it is not known, which takes a second: call it while nothing computes.
+        """
+        if self.meter is None:
+            return None
+        from edgedec.telemetry.energy.idle import known_idle
+
+        idle = known_idle(self.meter, self.folder / IDLE_FILE if self.folder else None)
+        return idle.watts if idle else None
 
     def estimated(self, marks: Marks, stats: ReplyStats, reason: str = "") -> Energy:
         """Return the estimate of a reply's energy."""
         whole, decoding = self._estimate(marks.start, marks.end), self._estimate(marks.first, marks.end)
-        steps = stats.completion_tokens - 1
-        each = [one / steps for one in (decoding.joules, decoding.low, decoding.high)] if steps > 0 else []
-        token, low, high = each or (None, None, None)
-        return Energy(MODEL, True, whole.joules, token, None, whole.low, whole.high, low, high, reason)
+        return _labelled(whole, decoding, stats.completion_tokens - 1, reason)
 
     def mbsu(self, marks: Marks, stats: ReplyStats) -> Mbsu | None:
         """Return the memory-bound speed-up of decoding, in both conventions; None for a single token.
@@ -191,10 +214,16 @@ def _work(marks: Marks) -> tuple[Work, int, int]:
     return end.work.since(first.work), drafts, tables
 
 
-def _unmeasured(meter: Meter, marks: Marks) -> str:
-    """Return why the meter says nothing about a reply; "" where it does."""
-    start, end = marks.start.reading, marks.end.reading
-    if start is None or end is None or marks.first.reading is None:
+def _labelled(whole: EnergyEstimate, each: EnergyEstimate, tokens: int, reason: str) -> Energy:
+    """Return an estimate as an ``Energy``; ``each``: the part that made ``tokens``, for joules a token."""
+    token, low, high = (one / tokens if tokens > 0 else None for one in (each.joules, each.low, each.high))
+    return Energy(MODEL, True, whole.joules, token, None, whole.low, whole.high, low, high, reason)
+
+
+def _unmeasured(meter: Meter, *marks: Mark) -> str:
+    """Return why the meter says nothing about the time between the first mark and the last; "" if it does."""
+    start, end = marks[0].reading, marks[-1].reading
+    if start is None or end is None or any(mark.reading is None for mark in marks):
         return f"{meter.source} could no longer be read"
     if start.interruptions != end.interruptions:
         return "the machine was suspended or plugged in meanwhile"
@@ -203,9 +232,9 @@ def _unmeasured(meter: Meter, marks: Marks) -> str:
     return "" if end.joules > start.joules else f"the counters of {meter.source} stand still"
 
 
-def _above(start: Mark, end: Mark, idle_w: float) -> float:
+def _above(start: Mark, end: Mark, idle_w: float | None) -> float:
     """Return the joules between two marks above those of an idle machine; 0 where they are fewer."""
     assert start.reading is not None
     assert end.reading is not None
     used = end.reading.joules - start.reading.joules
-    return max(used - idle_w * (end.reading.at_s - start.reading.at_s), 0.0)
+    return max(used - (idle_w or 0.0) * (end.reading.at_s - start.reading.at_s), 0.0)

@@ -18,6 +18,7 @@ from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
     from edgedec.runtime.batch import Batch
+    from edgedec.runtime.measures import Energy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,18 @@ class Answer:
     number: int
     reply: Reply | None
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Figures of several replies together, those in progress included."""
+
+    completion_tokens: int
+    energy: Energy
+
+    def as_json(self) -> dict[str, object]:
+        """Return them as JSON fields."""
+        return {"completion_tokens": self.completion_tokens, "energy": self.energy.as_json()}
 
 
 class Conversations:
@@ -52,6 +65,10 @@ class Conversations:
         self.chats = tuple(Chat(engine, codec.clone(), settings, system=system) for engine in batch.engines)
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
+        self._turn = threading.Lock()
+        self._tokens = 0
+        self._idle_w: float | None = None
+        self._start = batch.mark()
 
     @property
     def context(self) -> int:
@@ -90,6 +107,27 @@ class Conversations:
             for thread in threads:
                 thread.join()
 
+    def measure(self) -> None:
+        """Count tokens and joules from now on, for ``together``.
+
+        Takes a second where there is an energy meter whose idle power is not known.
+        """
+        self._idle_w = self._batch.measures.idle_w()
+        with self._turn:
+            self._tokens = 0
+        self._start = self._batch.mark()
+
+    def together(self) -> Together:
+        """Return the tokens and joules of all replies since ``measure``, up to now.
+
+        Passes are shared, so the joules of a single reply are not known.
+        """
+        with self._turn:
+            running = [chat.last for chat in self.chats if chat.last is not None]
+            tokens = self._tokens + sum(len(reply.tokens) for reply in running)
+        end = self._batch.mark()
+        return Together(tokens, self._batch.measures.batch_energy(self._start, end, tokens, self._idle_w))
+
     def interrupt(self) -> None:
         """End all replies in progress after their current tokens. Safe to call from a signal handler."""
         self._interrupted = True
@@ -117,15 +155,23 @@ class Conversations:
     def _one(self, number: int, at: int, text: str, raw: bool) -> Answer:
         try:
             with self.reply(number) as chat:
-                chat.last = None
                 chat.reset()
-                reply = chat.complete(text) if raw else chat.reply(text, final=True)
-                for _ in reply:
-                    if self._interrupted:  # before this reply was there to hear of it
-                        reply.interrupt()
+                try:
+                    reply = chat.complete(text) if raw else chat.reply(text, final=True)
+                    for _ in reply:
+                        if self._interrupted:  # before this reply was there to hear of it
+                            reply.interrupt()
+                finally:
+                    self._count(chat)
         except Exception as error:  # the caller gets it, on another thread
             return Answer(at, None, error)
         return Answer(at, reply)
+
+    def _count(self, chat: Chat) -> None:
+        """Add the tokens of a reply that ended."""
+        with self._turn:
+            self._tokens += len(chat.last.tokens) if chat.last else 0
+            chat.last = None
 
 
 class _Work:

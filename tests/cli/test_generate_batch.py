@@ -73,6 +73,16 @@ def test_one_object_a_line_in_order_and_as_if_alone(
             assert one["stats"]["completion_tokens"] == len(one["tokens"])
 
 
+def test_each_object_has_the_energy_of_all_replies_up_to_then(home: Home, bundle: Path, lines: Path) -> None:
+    found = objects(generate(home, bundle, "--input", str(lines), "--batch", "2", "--draft", "off", "--json"))
+    together = [one["stats"]["batch"] for one in found]
+    assert together[-1]["completion_tokens"] == sum(len(one["tokens"]) for one in found)
+    joules = [one["energy"]["joules"] for one in together]
+    assert joules == sorted(joules)
+    assert 0.0 < joules[0] < joules[-1]
+    assert {"source", "estimated", "joules_per_token", "reason"} <= together[-1]["energy"].keys()
+
+
 def test_text_has_each_prompt_above_its_reply(home: Home, bundle: Path, lines: Path) -> None:
     told = generate(home, bundle, "--input", "-", "--batch", "4", "--draft", "off", stdin=lines.read_text())
     assert told.exit_code == 0, told.output

@@ -234,3 +234,26 @@ def test_rejected_tokens_take_operations_and_fewer_passes_take_fewer_bytes(tmp_p
     work = reply.marks.end.work
     assert work.passes == tally.rounds
     assert work.tokens == len(reply.prompt) + tally.rounds - 1 + tally.drafted
+
+
+def test_a_batch_is_measured_as_a_whole_with_its_prompts() -> None:
+    found = metered((5.0, 15.0, 55.0))
+    energy = measures(None, FakeMeter(0.0)).batch_energy(found.start, found.end, 40, 2.0)
+    assert not energy.estimated
+    assert (energy.joules, energy.joules_per_token) == pytest.approx((30.0, 0.75))
+    assert energy.idle_w == 2.0
+    unknown = measures(None, FakeMeter(0.0)).batch_energy(found.start, found.end, 0, None)
+    assert (unknown.joules, unknown.joules_per_token) == (50.0, None)
+
+
+def test_a_batch_without_a_measurement_is_estimated_and_says_why() -> None:
+    found = marks(12, 12)
+    energy = measures().batch_energy(found.start, found.end, 10, None)
+    assert (energy.estimated, energy.source, energy.reason) == (True, MODEL, "no meter here")
+    assert energy.joules_per_token == pytest.approx(energy.joules / 10)
+    assert energy.per_token_low is not None
+    assert energy.per_token_high is not None
+    assert energy.per_token_low < energy.joules_per_token < energy.per_token_high
+    broken = metered((0.0, 1.0, 5.0), interruptions=1)
+    asleep = measures(None, FakeMeter(0.0)).batch_energy(broken.start, broken.end, 10, None)
+    assert "suspended" in asleep.reason

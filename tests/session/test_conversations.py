@@ -264,3 +264,33 @@ def test_batches_that_are_not_possible(model: Ready, tmp_path: Path) -> None:
         several_of(model, 2, draft="auto", history=True)
     with pytest.raises(UnsupportedError, match="one conversation at a time"):
         several_of(load_parrot(tmp_path), 2)
+
+
+def test_energy_of_a_batch_counts_shared_passes_once(model: Ready) -> None:
+    """Each conversation alone reads the weights for every token; together they share passes."""
+    found = {}
+    for count in (1, 3):
+        several = several_of(model, count, Settings(max_tokens=16))
+        several.measure()
+        with several:
+            answers = list(several.answers(TEXTS, raw=True))
+        figures = several.together()
+        assert figures.completion_tokens == sum(len(one.reply.tokens) for one in answers if one.reply)
+        assert figures.energy.estimated
+        assert figures.energy.joules_per_token == pytest.approx(
+            figures.energy.joules / figures.completion_tokens
+        )
+        found[count] = several._batch.mark().work
+    assert found[3].tokens == found[1].tokens
+    assert found[3].slots == found[1].slots
+    assert found[3].passes < 0.7 * found[1].passes
+
+
+def test_energy_of_a_batch_begins_anew(model: Ready) -> None:
+    several = several_of(model, 2, Settings(max_tokens=4))
+    with several:
+        list(several.answers(TEXTS[:2], raw=True))
+        several.measure()
+        figures = several.together()
+    assert (figures.completion_tokens, figures.energy.joules) == (0, 0.0)
+    assert figures.as_json()["completion_tokens"] == 0
