@@ -48,13 +48,17 @@ def stats(context: Context, argument: str) -> None:
 
 
 def _measured(context: Context, reply: Reply) -> Iterator[str]:
-    """Yield lines about the last reply: bytes and speed-up, the distance from the roof, and energy."""
+    """Yield lines about the last reply: speed-up, the distance from the roof, and energy.
+
+    Only energy, where two models took turns.
+    """
     measures = context.model.single.measures
     if reply.marks is None:
         return
-    if gain := measures.mbsu(reply.marks, reply.stats):
+    alone = not context.chat.engine.switched
+    if alone and (gain := measures.mbsu(reply.marks, reply.stats)):
         yield f"memory-bound speed-up {gain.streamed:.2f} (embedding counted: {gain.parameters:.2f})"
-    if limit := measures.roof(reply.marks, reply.stats):
+    if alone and (limit := measures.roof(reply.marks, reply.stats)):
         yield (
             f"{size(round(limit.bytes_per_token))} read a token: {limit.gb_per_s:.1f} of"
             f" {limit.bandwidth_gb_per_s:.1f} GB/s, {limit.share:.0%} of the roof"

@@ -1,7 +1,14 @@
 """Requests and answers of an OpenAI-compatible server, as vLLM and llama-server have them.
 
-``/completions`` continues a text. ``/chat/completions`` answers a message; a text to continue has to be put
-into one, with the request to go on, so that a reply may begin anew. Only a user who asks for it gets it.
+A reply that begins is asked for with its messages, at ``/chat/completions``: the server's own template
+renders them. For a reply that is continued there is no standard:
+
+- vLLM continues the last message with ``continue_final_message``, and llama-server where it is the
+  assistant's (its default since May 2025, ``--no-prefill-assistant`` turns it off). They are known by
+  ``owned_by`` in their list of models.
+- All others continue a text at ``/completions``. It is in the local model's template.
+- A server that has nothing but messages gets the text in one, with the request to go on, so that a reply may
+  begin anew. Only a user who asks for it gets it.
 """
 
 from __future__ import annotations
@@ -11,8 +18,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
+from edgedec.core.passage import Passage
 from edgedec.sampling import SamplingParams
 
 DONE = "[DONE]"
@@ -23,6 +31,13 @@ _GO_ON = (
     "Continue the text below from its last character on. Write the continuation alone: no repetition, no "
     "comment.\n\n"
 )
+
+
+_GOES_ON: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "llamacpp": {},
+}
+"""Servers that continue the last message, by ``owned_by``, with the fields that ask for it."""
 
 
 class NoCompletion(Exception):  # noqa: N818 - the caller makes a SideLost of it
@@ -38,8 +53,37 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPassage:
+    """The fields of a request that are about the passage, and the text that an answer may not repeat."""
+
+    fields: Mapping[str, Any]
+    before: str
+
+    @property
+    def chat(self) -> bool:
+        """Whether it has messages, not a text."""
+        return "messages" in self.fields
+
+    @classmethod
+    def of(cls, passage: Passage, owner: str, *, chat: bool) -> Self:
+        """Ask for the text behind ``passage``.
+
+        ``owner``: ``owned_by`` of the server's models. ``chat``: it has nothing but messages.
+        """
+        turns = [{"role": role, "content": content} for role, content in passage.turns]
+        if turns and not passage.reply:
+            return cls({"messages": turns}, "")
+        if turns and owner in _GOES_ON:
+            said = {"role": "assistant", "content": passage.reply}
+            return cls({"messages": [*turns, said], **_GOES_ON[owner]}, passage.reply)
+        if chat:
+            return cls({"messages": [{"role": "user", "content": _GO_ON + passage.text}]}, passage.text)
+        return cls({"prompt": passage.text}, passage.text)
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How one model of a server is asked. ``chat``: as a message, not as a text."""
+    """How one model of a server is asked. ``chat``: with messages, not with a text."""
 
     model: str
     chat: bool = False
@@ -48,11 +92,9 @@ class Endpoint:
     def path(self) -> str:
         return "/chat/completions" if self.chat else "/completions"
 
-    def body(self, text: str, most_tokens: int, sampling: SamplingParams) -> bytes:
-        """Return the request for a streamed continuation of ``text``."""
-        asked: dict[str, Any] = (
-            {"messages": [{"role": "user", "content": _GO_ON + text}]} if self.chat else {"prompt": text}
-        )
+    def body(self, question: AskedPassage, most_tokens: int, sampling: SamplingParams) -> bytes:
+        """Return the request for a streamed answer to ``question``."""
+        asked = dict(question.fields)
         asked |= {"model": self.model, "stream": True, "max_tokens": most_tokens, "seed": sampling.seed}
         asked |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
         return json.dumps(asked).encode()
@@ -92,20 +134,30 @@ class Endpoint:
             raise NoCompletion(f"text of another model: {found!r:.80}, not {self.model!r:.80}")
 
 
-def only_model(data: str) -> str:
-    """Return the name of the one model in an answer of ``/models``.
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """An answer of ``/models``. ``owner``: the one ``owned_by`` of all models; empty for none, or several."""
 
-    Raises NoCompletion when there is none, or several; the message has some of their names.
-    """
-    listed = _parsed(data).get("data")
-    rows = listed if isinstance(listed, list) else []
-    names = [one["id"] for one in rows if isinstance(one, dict) and isinstance(one.get("id"), str)]
-    if not names:
-        raise NoCompletion("no list of models")
-    if len(names) > 1:
-        some = ", ".join(f"{name!r:.80}" for name in names[:_MOST_MODEL_NAMES])
-        raise NoCompletion(f"{len(names)} models: name one, such as {some}")
-    return str(names[0])
+    names: tuple[str, ...] = ()
+    owner: str = ""
+
+    @classmethod
+    def of(cls, data: str) -> Self:
+        """Read it. Raises NoCompletion for an answer that lists no models."""
+        listed = _parsed(data).get("data")
+        rows = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        names = tuple(one["id"] for one in rows if isinstance(one.get("id"), str))
+        if not names:
+            raise NoCompletion("no list of models")
+        owners = {str(one.get("owned_by", "")) for one in rows}
+        return cls(names, owners.pop() if len(owners) == 1 else "")
+
+    def only(self) -> str:
+        """Return the name of the one model. Raises NoCompletion for several; it has some of their names."""
+        if len(self.names) > 1:
+            some = ", ".join(f"{name!r:.80}" for name in self.names[:_MOST_MODEL_NAMES])
+            raise NoCompletion(f"{len(self.names)} models: name one, such as {some}")
+        return self.names[0]
 
 
 def error_in(answer: Mapping[str, Any]) -> str:

@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from edgedec.core.errors import one_line
+from edgedec.core.passage import Passage
 from edgedec.remote.address import ServerAddress
 from edgedec.remote.allowance import Allowance, RemoteLimits, RemoteUse
-from edgedec.remote.completions import DONE, Endpoint, NoCompletion, TextPiece, only_model
+from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, Repeats
 from edgedec.remote.events import events
-from edgedec.remote.transfer import RemoteRequest, Transfer
+from edgedec.remote.transfer import RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import SamplingParams
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
@@ -24,11 +25,12 @@ _LIST_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class RemoteSide:
-    """Continues texts with a model behind an OpenAI-compatible server; a ``TextSide``.
+    """Begins and continues replies with a model behind an OpenAI-compatible server; a ``TextSide``.
 
     One object serves one conversation: its budget is that of ``limits``. ``model`` None: the only one that
-    the server has, which costs a request. ``chat``: ask for a message, where the server continues no texts.
-    ``sampling`` is what the server is told; it draws tokens in its own way.
+    the server has. ``chat``: ask for messages alone, where the server continues no texts. ``sampling`` is
+    what the server is told; it draws tokens in its own way. The list of models costs a request, once, where
+    it is needed: for the model's name, or to learn how the server continues a reply.
     """
 
     address: ServerAddress
@@ -39,6 +41,7 @@ class RemoteSide:
     ended: bool = field(default=False, init=False)
     """Whether the last reply came to its own end."""
     _transfer: Transfer = field(init=False, repr=False)
+    _models: ModelList | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._transfer = Transfer(self.address, Allowance(self.limits))
@@ -53,19 +56,21 @@ class RemoteSide:
         """Requests and bytes so far."""
         return self._transfer.allowance.use
 
-    def continued(self, text: str, most_tokens: int) -> Generator[str]:
-        """Yield pieces of a continuation of ``text`` by up to ``most_tokens`` tokens of the server's.
+    def continued(self, passage: Passage, most_tokens: int) -> Generator[str]:
+        """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.
 
         Afterwards ``ended`` says whether the reply came to its own end. Raises SideLost, between pieces too;
         those before it stand. A caller that has enough closes the iterator, which ends the request.
         """
         self.ended = False
-        endpoint = Endpoint(self.model or self._only_model(), self.chat)
-        self.model = endpoint.model
+        self.model = self.model or self._only_model()
+        owner = self._owner() if passage.turns and passage.reply else ""
+        question = AskedPassage.of(passage, owner, chat=self.chat)
+        endpoint = Endpoint(self.model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
-        body = endpoint.body(text, most_tokens, self.sampling)
+        body = endpoint.body(question, most_tokens, self.sampling)
         request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)
-        left, echo = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens, NoEcho(text)
+        left, echo = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens, NoEcho(question.before)
         pieces = self._transfer.pieces(request, lambda blocks: _completion(endpoint, blocks))
         try:
             for piece in pieces:
@@ -83,11 +88,29 @@ class RemoteSide:
             yield rest
 
     def _only_model(self) -> str:
+        self._models = self._listed()
+        try:
+            return self._models.only()
+        except NoCompletion as error:
+            raise self._transfer.lost(f"has {error}") from error
+
+    def _owner(self) -> str:
+        """Return the server's name for who runs its models; empty where it lists none."""
+        if self._models is None:
+            try:
+                self._models = self._listed()
+            except ServerRefusal:
+                self._models = ModelList()
+        return self._models.owner
+
+    def _listed(self) -> ModelList:
         request = RemoteRequest("/models", None, "application/json", _LIST_BYTES)
-        found = self._transfer.pieces(
-            request, lambda blocks: iter([only_model(b"".join(blocks).decode("utf-8", "replace"))])
-        )
-        return str(next(found))
+
+        def read(blocks: Iterator[bytes]) -> Iterator[ModelList]:
+            yield ModelList.of(b"".join(blocks).decode("utf-8", "replace"))
+
+        found: ModelList = next(self._transfer.pieces(request, read))
+        return found
 
     def close(self, wait_s: float = 0.0) -> None:
         """Close connections to the server; see ``Transfer.close``."""

@@ -45,6 +45,10 @@ class RemoteRequest:
     """Bytes of the longest answer."""
 
 
+class ServerRefusal(SideLost):
+    """A server is there, and gives no answer of the kind that was asked for."""
+
+
 class _Again(Exception):  # noqa: N818
     """An attempt failed before the first byte. ``pause_s``: the time that the server asks for."""
 
@@ -103,9 +107,9 @@ class Transfer:
         finally:
             stop.set()
 
-    def lost(self, reason: str) -> SideLost:
+    def lost(self, reason: str, kind: type[SideLost] = SideLost) -> SideLost:
         """Return the error with the server's name, and without the key."""
-        return SideLost(self.address.without_key(f"{self.address.host} {reason}"))
+        return kind(self.address.without_key(f"{self.address.host} {reason}"))
 
     def client(self) -> httpx.Client:
         """Return the HTTP client. It follows no redirect and asks for no compression."""
@@ -194,12 +198,12 @@ class _Attempts:
             if status in _RETRIED:
                 raise _Again(reason, _pause(response))
             told = self._error_text(response) if status in _SHOWN else ""
-            raise transfer.lost(f"{reason}: {told}" if told else reason)
+            raise transfer.lost(f"{reason}: {told}" if told else reason, ServerRefusal)
         if response.headers.get("content-encoding", "identity") != "identity":
             raise transfer.lost("sends compressed text, which was not asked for")
         kind = response.headers.get("content-type", "no type").partition(";")[0].strip().lower()
         if kind != self.request.kind:
-            raise transfer.lost(f"sends {kind:.40}, not {self.request.kind}")
+            raise transfer.lost(f"sends {kind:.40}, not {self.request.kind}", ServerRefusal)
 
     def _error_text(self, response: httpx.Response) -> str:
         import json
@@ -237,7 +241,7 @@ class _Attempts:
             for piece in self.read(blocks()):
                 self.say(piece)
         except (NoEvents, NoCompletion) as error:
-            raise self.transfer.lost(f"sent {error}") from error
+            raise self.transfer.lost(f"sent {error}", ServerRefusal) from error
         except httpx.TimeoutException:
             raise
         except httpx.HTTPError as error:

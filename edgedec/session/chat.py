@@ -22,6 +22,7 @@ from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
     from edgedec.core.model_id import ModelId
+    from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
     from edgedec.session.engine import ReplyEngine
@@ -142,7 +143,8 @@ class Chat:
             else:
                 self.messages = before
 
-        start = Start(prompt.ids, room=self._room(len(prompt.ids), final))
+        room = self._room(len(prompt.ids), final)
+        start = Start(prompt.ids, room=room, turns=self._turns(fitted.messages))
         self.last = self._begun(start, logprobs, ended)
         self._say(fitted)
         return self.last
@@ -182,7 +184,8 @@ class Chat:
                 self._answered(messages, prompt, reply)
 
         room = self._room(len(prompt.ids) + len(said), final)
-        self.last = self._begun(Start(prompt.ids, said, cut.shown, room), logprobs, ended)
+        start = Start(prompt.ids, said, cut.shown, room, self._turns(messages))
+        self.last = self._begun(start, logprobs, ended)
         if fitted:
             self._say(fitted)
         return self.last
@@ -272,6 +275,10 @@ class Chat:
     ) -> Reply:
         settings = replace(self.settings, logprobs=logprobs)
         return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._clock)
+
+    def _turns(self, messages: Sequence[Message]) -> Turns:
+        """Return messages for a model elsewhere; none where a template does not tell them apart."""
+        return [(one.role, one.content) for one in messages] if self.codec.template else ()
 
     def _room(self, prompt: int, final: bool) -> int | None:
         """Return how many tokens the context has for a reply to ``prompt`` tokens; None: all left."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from edgedec.core.forward import Forward, Source
     from edgedec.core.leasing import LedgerLike
     from edgedec.core.model_spec import ModelSpec
+    from edgedec.core.passage import Turns
     from edgedec.core.progress import Steps
     from edgedec.decode.records import Mark, Step
     from edgedec.decode.speculation import Speculation
@@ -56,6 +57,10 @@ class ReplyEngine(Protocol):
     def reset(self) -> None: ...
 
     def resume(self, tokens: Sequence[int], source: Source) -> None: ...
+
+    def begin(self, turns: Turns, start: int) -> None:
+        """Hear which messages the next reply answers; none for a text. ``start``: tokens before the reply."""
+        ...
 
     def generate(
         self,

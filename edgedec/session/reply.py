@@ -15,6 +15,7 @@ from edgedec.session.loops import loops
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
 if TYPE_CHECKING:
+    from edgedec.core.passage import Turns
     from edgedec.decode.records import Mark
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.text_stream import TextStream
@@ -43,13 +44,14 @@ class Start:
     """The place where a reply begins: after ``prompt`` (token ids), or further on in a reply that was cut.
 
     ``said`` are the tokens of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
-    has for this part; None: all that are left.
+    has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
     """
 
     prompt: Sequence[int]
     said: Sequence[int] = ()
     shown: str = ""
     room: int | None = None
+    turns: Turns = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[Mark] = []
+        engine.begin(start.turns, len(start.prompt))
         self._steps = engine.generate(
             self.prompt,
             settings.params,

@@ -14,7 +14,7 @@ from edgedec.runtime.pairing import bridge, paired, same_tokenizer
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.spelling import ForeignReading
+from edgedec.switch.spelling import ForeignReading, ends_whole
 from edgedec.switch.thresholds import DEFAULT_RULE, known_rule
 from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
 
@@ -56,11 +56,18 @@ def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: Surround
     """
     tokenizer = runner.model.tokenizer
 
+    info = tokenizer.info
+    first = [info.bos_id] if info.add_bos else []  # the side begins its texts with a token of its own
+
     def text_of(tokens: Sequence[int]) -> str:
-        return spelled_out(tokenizer, tokens)
+        return spelled_out(tokenizer, tokens[1:] if list(tokens[:1]) == first else tokens)
 
     large = TextWriter(side, tokenizer, text_of, rule.least_run, around.notice)
-    small = HomeWriter(runner.model.name, runner.engine)
+
+    def whole(committed: Sequence[int]) -> bool:
+        return ends_whole(raw_text(tokenizer, committed))
+
+    small = HomeWriter(runner.model.name, runner.engine, whole)
     around.notice(
         f"note: {small.name} writes where it is sure, {side.name} the rest; that is lossy, and the "
         "conversation is sent there"
@@ -83,8 +90,13 @@ def small_runner(runner: Runner, small: LoadedModel, around: Surroundings) -> Ru
 
 def spelled_out(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
     """Return ``tokens`` as text in which control tokens have their own spelling."""
-    raw = b"".join([tokenizer.token_bytes(token) or tokenizer.token_text(token).encode() for token in tokens])
-    return raw.decode("utf-8", "replace")
+    return raw_text(tokenizer, tokens).decode("utf-8", "replace")
+
+
+def raw_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> bytes:
+    """Return the bytes of ``spelled_out``, which may end within a character."""
+    pieces = [tokenizer.token_bytes(token) or tokenizer.token_text(token).encode() for token in tokens]
+    return b"".join(pieces)
 
 
 def _writers(runner: Runner, beside: Runner, called: str) -> tuple[Writer, Writer]:

@@ -16,6 +16,7 @@ from edgedec.core.errors import UsageError
 from edgedec.core.forward import Forward, Source
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
@@ -56,6 +57,7 @@ class SwitchedEngine:
         """Figures of the latest reply."""
         self.most_tokens = home.capacity
         """Tokens that both models have room for; to be lowered before the first reply."""
+        self._before: tuple[Turns, int] = ((), 0)
         self.large_token_s: Callable[[], float | None] = lambda: None
         """Returns the seconds that the large model takes for a token alone, where that is known."""
 
@@ -140,6 +142,10 @@ class SwitchedEngine:
         self._home.resume(tokens, source)
         self._committed = list(tokens)
 
+    def begin(self, turns: Turns, start: int) -> None:
+        """See ``ReplyEngine.begin``."""
+        self._before = turns, start
+
     def generate(
         self,
         prompt_ids: Sequence[int],
@@ -163,7 +169,9 @@ class SwitchedEngine:
         self._replies += 1
         self.record = SwitchRecord(self._small.name, self._large.name, large_token_s=self.large_token_s())
         end = min(len(prompt) + max_tokens, self.capacity)
-        return self._run(self._replies, Terms(params, end, frozenset(stop_ids), progress))
+        turns, start = self._before
+        terms = Terms(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
+        return self._run(self._replies, terms)
 
     def _run(self, reply: int, terms: Terms) -> Generator[Step, None, None]:
         check_newest(reply, self._replies)
@@ -217,7 +225,9 @@ class SwitchedEngine:
         turn.begun = True
         figures.stretches += 1
         figures.first_s += seconds
-        if self.record.switches:
+        if turn.writer.elsewhere:
+            self.record.waited_s += seconds
+        elif self.record.switches:
             self.record.catch_up_tokens += missed
             self.record.catch_up_s += seconds
 

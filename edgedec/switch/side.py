@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from edgedec.core.passage import Passage
+
 
 class TextSide(Protocol):
-    """Continues a text. It reads the whole text each time, and remembers nothing between two calls."""
+    """Begins and continues replies. It reads all of a passage each time, and remembers nothing."""
 
     @property
     def name(self) -> str:
@@ -19,11 +21,10 @@ class TextSide(Protocol):
         """Whether the latest continuation ended where the model ended its turn."""
         ...
 
-    def continued(self, text: str, most_tokens: int) -> Iterator[str]:
-        """Continue ``text`` by at most ``most_tokens`` tokens of the model; yields pieces as they come.
+    def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+        """Go on behind ``passage`` by at most ``most_tokens`` tokens of the model; yields pieces.
 
-        ``text`` is the conversation as the local model's template renders it, control tokens spelled out,
-        with the reply so far. The caller may stop iterating at any time. Raises ``core.errors.SideLost``,
-        also between two pieces, when the model cannot be reached, is too slow or answers nonsense.
+        The caller may stop iterating at any time. Raises ``core.errors.SideLost``, also between two pieces,
+        when the model cannot be reached, is too slow or answers nonsense.
         """
         ...

@@ -51,8 +51,8 @@ class Hearing:
     def push(self, piece: bytes) -> list[int]:
         """Hear a piece; returns the tokens before the latest boundary, which lies before this piece."""
         alone, joined = spelled(self._vocabulary, piece), spelled(self._vocabulary, self._held + piece)
-        bounded = joined == self._ids + alone and _whole(self._held)
-        bounded = bounded or (len(self._held) > _LONGEST_BYTES and _whole(self._held))
+        bounded = joined == self._ids + alone and ends_whole(self._held)
+        bounded = bounded or (len(self._held) > _LONGEST_BYTES and ends_whole(self._held))
         certain, self._ids = (self._ids, alone) if bounded else ([], joined)
         self._held = piece if bounded else self._held + piece
         self._pieces = 1 if bounded else self._pieces + 1
@@ -87,7 +87,7 @@ class ForeignReading:
         return bool(ids) and self._mine.token_bytes(ids[-1]) == self._theirs.token_bytes(committed[-1])
 
 
-def _whole(raw: bytes) -> bool:
+def ends_whole(raw: bytes) -> bool:
     """Whether ``raw`` ends with a whole character, or with none."""
     try:
         raw.decode("utf-8")

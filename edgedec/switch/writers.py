@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edgedec.core.errors import SideLost
+from edgedec.core.passage import Passage, Turns
 from edgedec.core.progress import Notice, Steps
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step
@@ -19,13 +20,18 @@ from edgedec.switch.spelling import ForeignReading, Hearing
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a reply. ``end``: most tokens of the whole sequence."""
+    """The terms of a reply. ``end``: most tokens of the whole sequence.
+
+    ``turns``: the messages before it, where it is one of a conversation; ``start``: tokens before it.
+    """
 
     params: SamplingParams
     end: int
     stop_ids: frozenset[int]
     progress: Steps | None = None
     logprobs: int | None = None
+    turns: Turns = ()
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,11 @@ class Writer(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it runs on another machine, or in another process, which reads nothing here."""
+        ...
 
     def missing(self, committed: Sequence[int]) -> int:
         """How many tokens it has to read before it can write, beyond the last one."""
@@ -74,6 +85,7 @@ class HomeWriter:
     """
 
     dropped = 0
+    elsewhere = False
 
     def __init__(
         self, name: str, engine: Engine, agrees: Callable[[Sequence[int]], bool] | None = None
@@ -122,6 +134,8 @@ class ForeignWriter:
     ``ends`` has the reply's end token for each of this model's. Text is handed out up to a boundary that both
     tokenizers have; it is found with the token behind it, which a hand-over drops.
     """
+
+    elsewhere = False
 
     def __init__(
         self,
@@ -204,6 +218,7 @@ class TextWriter:
     """
 
     dropped = 0
+    elsewhere = True
 
     def __init__(
         self,
@@ -232,7 +247,7 @@ class TextWriter:
             return
         heard = 0
         try:
-            for text in self._side.continued(self._text_of(committed), most):
+            for text in self._side.continued(self._passage(committed, terms), most):
                 heard += len(text)
                 for step in self._steps(hearing.push(text.encode("utf-8", "replace")), committed, terms):
                     yield Uttered([step])
@@ -246,6 +261,11 @@ class TextWriter:
         if self._side.ended and not self._lost:
             for step in self._steps(sorted(terms.stop_ids)[:1], committed, terms):
                 yield Uttered([step])
+
+    def _passage(self, committed: Sequence[int], terms: Terms) -> Passage:
+        said = committed[terms.start :] if terms.turns else ()
+        reply = b"".join(map(self._home.token_bytes, said)).decode("utf-8", "replace")
+        return Passage(self._text_of(committed), terms.turns, reply)
 
     def forget(self) -> None:
         """See ``Writer.forget``. It remembers nothing."""

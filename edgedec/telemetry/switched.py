@@ -41,6 +41,8 @@ class SwitchRecord:
     """Tokens that a model read at hand-overs because the other one wrote them, or its prompt."""
     catch_up_s: float = 0.0
     """Seconds from hand-overs to the next tokens, the passes of which are included."""
+    waited_s: float = 0.0
+    """Seconds from requests to a model elsewhere to the first text of its answers."""
     dropped_tokens: int = 0
     """Tokens that were drawn only to see where a hand-over is possible."""
     large_token_s: float | None = None
@@ -67,7 +69,8 @@ class SwitchRecord:
         alone = (each or 0.0) * sum(one.tokens for one in self.written.values())
         if not alone:
             return None
-        return 1.0 - (self.catch_up_s + sum(one.rest_s for one in self.written.values())) / alone
+        rest_s = sum(one.rest_s for one in self.written.values())
+        return 1.0 - (self.catch_up_s + self.waited_s + rest_s) / alone
 
     def as_json(self) -> dict[str, object]:
         """Return the figures as JSON fields."""
@@ -80,6 +83,7 @@ class SwitchRecord:
             "switches": self.switches,
             "catch_up_tokens": self.catch_up_tokens,
             "catch_up_s": round(self.catch_up_s, 6),
+            "waited_s": round(self.waited_s, 6),
             "dropped_tokens": self.dropped_tokens,
             "seconds": {name: round(self.of(name).rest_s, 6) for name in (self.small, self.large)},
             "cost_saved": None if saved is None else round(saved, 4),
@@ -92,5 +96,6 @@ class SwitchRecord:
             f"{self.small} {small} tokens, {self.large} {large} ({self.share_of_large:.0%}); "
             f"{self.switches} switches, {self.catch_up_tokens} tokens caught up in {self.catch_up_s:.2f} s"
         )
+        line += f", {self.waited_s:.2f} s of waiting for {self.large}" if self.waited_s else ""
         saved = self.cost_saved
         return line if saved is None else f"{line}; about {saved:.0%} of the time saved"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.support import Home, assert_one_line, run
 from tests.remote.server import DONE, event, says, serving
+from tests.remote.test_side import MESSAGE
 
 ALWAYS = ("--switch-at=-1,-1", "--json")
 """The rule asks the large model from the first token on."""
@@ -24,17 +25,29 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_server_writes_the_reply(home: Home) -> None:
-    with serving(says(event("large text", "stop"), DONE)) as server:
+    with serving(says(MESSAGE)) as server:
         result = run(
             home.services(home.parrot("small text")),
             "generate", "--large", server.url, "--large-model", "large", *ALWAYS, "Say something.",
         )  # fmt: skip
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
-    assert facts["text"] == "large text"
+    assert facts["text"] == "four"
     assert facts["stats"]["lossy"] == "switch"
     assert "the conversation is sent there" in result.stderr
-    assert "Say something." in server.asked[0]["prompt"]
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.asked[0]["messages"][-1] == {"role": "user", "content": "Say something."}
+
+
+def test_a_text_is_sent_as_it_stands(home: Home) -> None:
+    with serving(says(event("large text", "stop"), DONE)) as server:
+        result = run(
+            home.services(home.parrot("small text")),
+            "generate", "--raw", "--large", server.url, "--large-model", "large", *ALWAYS, "-p", "Say it:",
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert server.paths == ["/v1/completions"]
+    assert server.asked[0]["prompt"] == "Say it:"
 
 
 def test_a_lost_server_costs_a_line(home: Home) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import SideLost
+from edgedec.core.passage import Passage
 from edgedec.decode.records import Step
+from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import SamplingParams
-from edgedec.switch.assembly import spelled_out
+from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.writers import HomeWriter, TextWriter
 from tests.fixtures.ready import Ready
@@ -34,9 +36,11 @@ class Spoken:
         self.ends = ends
         self.ended = False
         self.texts: list[str] = []
+        self.passages: list[Passage] = []
 
-    def continued(self, text: str, most_tokens: int) -> Iterator[str]:
-        self.texts.append(text)
+    def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+        self.texts.append(passage.text)
+        self.passages.append(passage)
         self.ended = False
         for piece in self.pieces:
             yield piece
@@ -45,10 +49,25 @@ class Spoken:
         self.ended = self.ends
 
 
+class Clock:
+    """A clock that stands unless somebody moves it."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Talk:
     """A tiny model that hands over to ``side``."""
 
-    def __init__(self, model: Ready, side: Spoken, rule: SwitchRule = HARD) -> None:
+    def __init__(
+        self,
+        model: Ready,
+        side: Spoken,
+        rule: SwitchRule = HARD,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.model = model
         self.notices: list[str] = []
         home = engine_of(model, False)
@@ -60,7 +79,7 @@ class Talk:
             self.notices.append,
         )
         self.engine = SwitchedEngine(
-            home, HomeWriter("near", home), large, lambda: EntropySwitching(rule), time.perf_counter
+            home, HomeWriter("near", home), large, lambda: EntropySwitching(rule), clock
         )
         self.prompt = [1, *model.tokenizer.encode("hello the", add_bos=False)]
 
@@ -86,6 +105,44 @@ def test_the_side_gets_the_conversation_as_text_and_writes_a_stretch(model):
     assert {step.writer for step in steps} == {"near", "far"}
     assert len(steps) == 20
     assert talk.notices == []
+
+
+def test_the_side_gets_the_messages_and_the_reply_so_far(model):
+    side = Spoken(" and", " the", " world")
+    talk = Talk(model, side)
+    turns = [("user", "hello the")]
+    talk.engine.begin(turns, len(talk.prompt))
+    steps = talk.reply(20)
+    assert [one.turns for one in side.passages] == [turns] * len(side.passages)
+    assert side.passages[0].reply == talk.text(steps[:4], "near")
+    assert side.texts[0].endswith(side.passages[0].reply)
+    talk.engine.begin((), 0)
+    talk.reply(8)
+    assert (side.passages[-1].turns, side.passages[-1].reply) == ((), "")
+
+
+def test_waiting_for_the_side_is_no_catching_up(model):
+    class Slow(Spoken):
+        def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+            clock.now += 19.0
+            yield from super().continued(passage, most_tokens)
+
+    side = Slow(" and", " the", " world")
+    clock = Clock()
+    talk = Talk(model, side, clock=clock)
+    talk.reply(20)
+    record = talk.engine.record
+    assert record.waited_s == 19.0 * len(side.texts)
+    assert record.catch_up_s == 0.0
+    assert f"{record.waited_s:.2f} s of waiting for far" in record.summary()
+    assert record.as_json()["waited_s"] == record.waited_s
+
+
+def test_a_character_is_not_handed_over_in_the_middle(model):
+    half = model.tokenizer.encode("\u20ac", add_bos=False)[:1]
+    engine = with_side(model.runner, Spoken(" and"), HARD, Surroundings())
+    assert engine.small.may_stop([1, *model.tokenizer.encode("hello", add_bos=False)])
+    assert not engine.small.may_stop([1, *half])
 
 
 def test_a_side_that_is_lost_costs_a_line_and_the_reply_goes_on(model):
