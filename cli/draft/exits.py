@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,13 @@ from edgedec.cli.rare import Command
 from edgedec.cli.services import services
 
 if TYPE_CHECKING:
-    from edgedec.bench.studies.exits import ExitReport
+    from edgedec.bench.studies.exits import ExitReport, WayTimes
     from edgedec.core.forward import Forward
+    from edgedec.core.progress import Progress
+    from edgedec.core.rows import Keep
     from edgedec.draft.exit import Way
     from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.training.rollouts import Rollout
 
 _LEAST_TOKENS = 1000
 _MEASURED_TOKENS = 500
@@ -33,11 +37,16 @@ _REPEAT = 15
     epilog=opt.examples(
         "edgedec draft exits -m gemma3-270m",
         "edgedec draft exits -m smollm2-135m --skip",
+        "edgedec draft exits -m gemma3-270m --skip --search --measure 160",
         "edgedec draft exits --json | jq '.ways[] | [.name, .predicted_speed]'",
     ),
 )
 @opt.model_option
 @click.option("--skip", is_flag=True, help="Measure drafts with a span of layers left out, too.")
+@click.option(
+    "--search", is_flag=True,
+    help="With --skip: search for the best set of spans instead, and let `--draft skip` draft with it.",
+)  # fmt: skip
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="Prompts for missing replies, as in `edgedec draft rollouts` (default: a few built-in questions).",
@@ -65,17 +74,20 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     over one token; the agreement at which drafts would gain a tenth; and the predicted speed of the best
     chain over plain decoding. A trimmed head of the model is used. With --threads 1 the time is that of the
     processor, which other load changes least.
+
+    With --skip --search spans of layers are left out one after another, each time the one that promises most
+    with those left out already. The best set is kept; `--draft skip` drafts with it if it promises to gain.
     """
-    from edgedec.bench.studies.exits import ExitReport, time_ways
     from edgedec.cli.bench.inputs import find_bundle, steps
     from edgedec.core.cache_config import CacheConfig
     from edgedec.core.drafter_manifest import Target
-    from edgedec.core.errors import UnsupportedError
+    from edgedec.core.errors import UnsupportedError, UsageError
     from edgedec.runtime.loaded_model import load_models
     from edgedec.runtime.trim import kept_ids
-    from edgedec.training.exit_agreement import agreements
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
+    if options["search"] and not options["skip"]:
+        raise UsageError("--search is for layers to skip", hint="add --skip")
     bundle = find_bundle(ctx, options["model"])
     model, home = load_models(bundle, {}, options["threads"], True).target, services(ctx).store().home
     if not model.backend.caps.exits:
@@ -84,20 +96,83 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     replies = training.gathered(ctx, model.manifest, store, options).held_out
     forward = model.backend.forward(CacheConfig(min(training.TEXT_TOKENS, model.spec.context_length)))
     keep = kept_ids(model.manifest, home)
-    ways = _ways(model, forward, home, options["skip"])
     with steps() as progress:
-        found = agreements(
-            forward, replies, list(ways), keep=keep, most_tokens=options["measure"],
-            progress=lambda done, total: progress("agreement", done, total),
-        )  # fmt: skip
-        clock = time.process_time if options["threads"] == 1 else time.perf_counter
-        times = time_ways(forward, list(ways), keep, repeat=options["repeat"], progress=progress, clock=clock)
-    tokens = min(sum(len(one.reply) for one in replies), options["measure"])
-    report = ExitReport(model.name, ways, found, times, tokens, None if keep is None else int(keep.size))
+        measured = _Measured(forward, replies, keep, options, progress)
+        measured.add(_ways(model, forward, home, options["skip"] and not options["search"]))
+        sets = measured.search() if options["search"] else {}
+    report = measured.report(model.name)
+    if sets:
+        _keep_best(model, home, report, sets)
     if options["as_json"]:
         screen.show_json(report.as_json())
     else:
         _show(report)
+
+
+class _Measured:
+    """Ways that were measured so far: their agreement and times."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        replies: Sequence[Rollout],
+        keep: Keep | None,
+        options: dict[str, Any],
+        progress: Progress,
+    ) -> None:
+        self._forward, self._replies, self._keep = forward, replies, keep
+        self._options, self._progress = options, progress
+        self._names: dict[Way, str] = {}
+        self._agreement: dict[Way, float] = {}
+        self._times: WayTimes | None = None
+
+    def add(self, names: Mapping[Way, str]) -> None:
+        """Measure ways, which the table calls so."""
+        from edgedec.bench.studies.exits import time_ways
+        from edgedec.training.exit_agreement import agreements
+
+        self._names |= names
+        self._agreement |= agreements(
+            self._forward, self._replies, list(names), keep=self._keep, most_tokens=self._options["measure"],
+            progress=lambda done, total: self._progress("agreement", done, total),
+        )  # fmt: skip
+        clock = time.process_time if self._options["threads"] == 1 else time.perf_counter
+        times = time_ways(
+            self._forward, list(names), self._keep,
+            repeat=self._options["repeat"], progress=self._progress, clock=clock,
+        )  # fmt: skip
+        self._times = self._times | times if self._times else times
+
+    def search(self) -> dict[Way, float]:
+        """Measure sets of layers to skip; return their predicted speeds."""
+        from edgedec.training.skip_search import searched
+
+        def speeds(ways: Sequence[Way]) -> dict[Way, float]:
+            self.add({way: way.name for way in ways})
+            report = self.report("")
+            return {way: report.speed(way) for way in ways}
+
+        return searched(self._forward.caps.exits, speeds)
+
+    def report(self, model: str) -> ExitReport:
+        """Return the table of all that was measured."""
+        from edgedec.bench.studies.exits import ExitReport
+
+        assert self._times
+        tokens = min(sum(len(one.reply) for one in self._replies), self._options["measure"])
+        ids = None if self._keep is None else int(self._keep.size)
+        return ExitReport(model, self._names, self._agreement, self._times, tokens, ids)
+
+
+def _keep_best(model: LoadedModel, home: Path, report: ExitReport, sets: Mapping[Way, float]) -> None:
+    """Let ``skip`` stand for the best of the sets that were searched, and say so."""
+    from edgedec.runtime.skips import save_skip
+
+    best = max(sets, key=lambda way: sets[way])
+    facts = {"agreement": round(report.agreement[best], 3), "tokens": report.tokens, "sets": len(sets)}
+    save_skip(model.manifest, home, best, sets[best], facts)
+    gains = "`--draft skip` drafts so" if sets[best] > 1.0 else "no gain, so `--draft skip` is nobody"
+    notice(f"best of {len(sets)} sets: {best.name}, {sets[best]:.2f} of plain decoding; {gains}")
 
 
 def _ways(model: LoadedModel, forward: Forward, home: Path, skip: bool) -> dict[Way, str]:

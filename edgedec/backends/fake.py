@@ -190,7 +190,9 @@ class MarkovForward(_Fake):
         self._peeked = peeked
         self.peeks += 1
         states = (self._slots[done.start + len(before) + node] for node in chosen)
-        run = exit + self.caps.exits[-1] - bypass.to if bypass else exit
+        run = exit
+        if bypass:
+            run += self.caps.exits[-1] - bypass.to - sum(to - start for start, to in bypass.further)
         if bypass and bypass.change:
             bypass.change(np.zeros((len(tokens), self.spec.hidden_size), np.float32))
         return self._head([self._after(state, run) for state in states], rows)

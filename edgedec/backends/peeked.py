@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
@@ -21,13 +22,13 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
 class Peeked:
     """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through.
 
-    ``onward``: the number of layers behind which they went on; 0: none did.
+    ``onward``: the stations of the bypass by which they went on; none without one.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     exit: int = 0
-    onward: int = 0
+    onward: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -37,9 +38,10 @@ class Peeked:
 
         Raises ValueError for a bypass that leads back.
         """
-        onward = bypass.to if bypass else 0
-        if bypass and onward < exit:
-            raise ValueError(f"no way back from layer {exit} to layer {onward}")
+        onward = bypass.stations if bypass else ()
+        for before, after in pairwise((exit, *onward)):
+            if after < before:
+                raise ValueError(f"no way back from layer {before} to layer {after}")
         same = (exit, onward) == (self.exit, self.onward)
         return self if same else replace(NOTHING, exit=exit, onward=onward)
 
@@ -48,7 +50,7 @@ class Peeked:
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """
-        for exit in (self.exit, self.onward or self.exit):
+        for exit in (self.exit, *self.onward):
             if exit not in caps.exits:
                 raise ValueError(f"no exit after {exit} layers: there are {', '.join(map(str, caps.exits))}")
         first, end = len(self), len(self) + len(tokens)

@@ -17,9 +17,9 @@ from edgedec.core.listed_files import FileEntry, FolderKind, Scalar
 from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 
 DRAFTER = "drafter.json"
-TRIM, TABLES, HEAD, EXIT = "trim", "tables", "head", "exit"
-KINDS = (TRIM, TABLES, HEAD, EXIT)
-"""A smaller vocabulary for a drafter's head, prepared tables, a trained head, a trained exit."""
+TRIM, TABLES, HEAD, EXIT, SKIP = "trim", "tables", "head", "exit", "skip"
+KINDS = (TRIM, TABLES, HEAD, EXIT, SKIP)
+"""A smaller vocabulary for a head, prepared tables, a trained head, trained exits, layers to skip."""
 
 _FORMAT = "edgedec-drafter"
 _VERSION = 1

@@ -22,10 +22,17 @@ class Bypass:
 
     ``to`` is an exit too; the last one leads to the norm and the head. ``change`` gets the rows at the exit,
     f32[T, hidden size], and returns those that go on, of the same shape; None: they go on as they are.
+    ``further``: spans of later layers that are left out too, ascending, each from an exit to another one.
     """
 
     to: int
     change: Callable[[FloatArray], FloatArray] | None = None
+    further: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def stations(self) -> tuple[int, ...]:
+        """The exits on the way, from ``to`` on."""
+        return (self.to, *(exit for span in self.further for exit in span))
 
 
 def exits_of(layers: int) -> tuple[int, ...]:

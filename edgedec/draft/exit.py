@@ -11,7 +11,7 @@ overstate it; so each exit measures that and states measured ones (the confidenc
 An early exit errs in the same way again and again, so its head is corrected (``adapted``). A trained exit
 corrects its rows before the head, too (``exit_adapter``).
 
-Behind a bypass a draft leaves out a span of layers and goes on above it (SWIFT, Xia et al. 2025). The layers
+Behind a bypass a draft leaves out spans of layers and goes on above them (SWIFT, Xia et al. 2025). The layers
 above see other rows than a pass does, so their keys and values are the draft's alone.
 """
 
@@ -56,11 +56,16 @@ class Way:
     @property
     def name(self) -> str:
         """The name of the drafter that goes this way."""
-        return exit_name(self.exit) if self.bypass is None else f"skip-{self.exit}-{self.bypass.to}"
+        if self.bypass is None:
+            return exit_name(self.exit)
+        return "-".join(map(str, ("skip", self.exit, *self.bypass.stations)))
 
     def layers(self, last: int) -> int:
         """Return how many layers it runs in a model of ``last``."""
-        return self.exit + last - self.bypass.to if self.bypass else self.exit
+        if self.bypass is None:
+            return self.exit
+        further = sum(to - start for start, to in self.bypass.further)
+        return self.exit + last - self.bypass.to - further
 
     def share(self, forward: Forward, trimmed: TrimmedHead | None) -> float:
         """Return the bytes that a step reads, as a part of those of a pass over one token."""
@@ -260,6 +265,12 @@ def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:
     each = (held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
     cache = held.get("kv_cache", 0) / 2 / spec.n_layers  # half full, on average
     return layers * (each * layer + cache), each * head
+
+
+def skipping(*bounds: int) -> Way:
+    """Return the way that leaves out spans of layers: behind bounds[0] up to bounds[1], and so on."""
+    (exit, to), *further = zip(bounds[::2], bounds[1::2], strict=True)
+    return Way(exit, Bypass(to, further=tuple(further)))
 
 
 def exit_name(exit: int) -> str:

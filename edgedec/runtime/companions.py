@@ -6,6 +6,7 @@ shipped with the package.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from edgedec.core.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path
+from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.home import COMPANIONS
 from edgedec.core.listed_files import FileEntry, Scalar
 from edgedec.core.manifest import Manifest
@@ -83,6 +84,14 @@ def new_companion(manifest: Manifest, kind: str, home: Path, facts: Mapping[str,
         yield folder
         files = {path.name: FileEntry.of(path) for path in sorted(folder.iterdir())}
         DrafterManifest(kind, target, files, facts).save(folder)
+
+
+def remove_companion(manifest: Manifest, kind: str, home: Path) -> None:
+    """Remove the drafter of this kind that was made here for a model, if any. Raises StorageError."""
+    for found in companions(Target.of(manifest), home):
+        if found.kind == kind and not found.shipped:
+            with storage_errors(str(found.path)):
+                shutil.rmtree(found.path)
 
 
 def _shipped() -> Path | None:

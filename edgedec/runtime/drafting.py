@@ -27,11 +27,11 @@ EXIT = "exit"
 """Drafts with the target's own first layers; "exit-12" with the first 12, always."""
 SKIP = "skip"
 """Drafts with some of the target's layers left out; "skip-8-16" without those behind the eighth up to the
-16th, always.
+16th, always, and "skip-4-8-12-16" without two spans of them.
 """
 OF_TARGET = (EXIT, SKIP, HEAD)
 """Drafters that run parts of the target; ``target_drafters`` makes them."""
-_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?|skip(-[1-9][0-9]{0,3}-[1-9][0-9]{0,3})?")
+_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?|skip(-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}){0,9}")
 
 
 @dataclass(frozen=True, slots=True)

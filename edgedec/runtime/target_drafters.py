@@ -17,6 +17,7 @@ from edgedec.draft.trimmed import TrimmedHead
 from edgedec.memory.ledger import SLACK
 from edgedec.runtime.drafting import EXIT, SKIP, Drafting
 from edgedec.runtime.exits import stated_agreement, trained_exits
+from edgedec.runtime.skips import chosen_skip, skip_named
 from edgedec.runtime.trim import trimmed_head
 from edgedec.telemetry.mbsu import chain_efficiency
 
@@ -56,10 +57,10 @@ def target_drafters(
 ) -> list[Drafter]:
     """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
 
-    "exit" stands for the exits that can pay, and "skip" for the ways past some layers that can: each is a
-    drafter, and which of them drafts, and how far, the control over drafters measures. All have the trimmed
-    head and the trained exits that belong to the model, in ``home`` or with the package; ``notice`` says
-    why one cannot be used.
+    "exit" stands for the exits that can pay, and "skip" for the way past some layers that a search chose, or
+    for those that can pay: each is a drafter, and which of them drafts, and how far, the control over
+    drafters measures. All have the trimmed head and the trained exits that belong to the model, in ``home``
+    or with the package; ``notice`` says why one cannot be used.
     """
     names = [name for name in drafting.of_target if name != HEAD]
     if not names:
@@ -68,10 +69,14 @@ def target_drafters(
     trained = _Trained(model, forward, home, notice)
     ways: dict[str, Way] = {}
     for name in names:
-        if name in (EXIT, SKIP):
-            every = exits_of(forward.caps) if name == EXIT else skips_of(forward.caps)
-            chosen = promising(every, forward, trimmed, trained.agreement)
-            ways |= {way.name: way for way in (chosen if name == EXIT else chosen[:_TRIED_SKIPS])}
+        if name == EXIT:
+            found = promising(exits_of(forward.caps), forward, trimmed, trained.agreement)
+            ways |= {way.name: way for way in found}
+        elif name == SKIP:
+            searched = chosen_skip(model, home, notice)
+            if searched is None:
+                searched = promising(skips_of(forward.caps), forward, trimmed)[:_TRIED_SKIPS]
+            ways |= {way.name: way for way in searched}
         else:
             way = _named(name, model.name, forward.caps)
             ways[way.name] = way
@@ -149,9 +154,9 @@ def _named(name: str, model: str, caps: Capabilities) -> Way:
     """Return the way of a name. Raises UsageError for one that the model does not have."""
     kind = name.partition("-")[0]
     ways = exits_of(caps) if kind == EXIT else skips_of(caps)
-    for way in ways:
-        if way.name == name:
-            return way
+    found = next((way for way in ways if way.name == name), None) or skip_named(name, caps)
+    if found:
+        return found
     raise UsageError(f"{model} has no drafter {name}", hint=_known(kind, ways))
 
 

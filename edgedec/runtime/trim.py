@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +10,13 @@ import numpy as np
 
 from edgedec.core.drafter_manifest import TRIM, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, EdgeDecError
-from edgedec.core.files import storage_errors
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Notice
 from edgedec.core.rows import Keep
 from edgedec.draft.subset import fault_of
 from edgedec.draft.trimmed import TrimmedHead, break_even
-from edgedec.runtime.companions import companion, companions, new_companion
+from edgedec.runtime.companions import companion, companions, new_companion, remove_companion
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -49,10 +47,7 @@ def save_trim(manifest: Manifest, home: Path, ids: Keep, facts: Mapping[str, Sca
 
 def remove_trim(manifest: Manifest, home: Path) -> None:
     """Remove the trimmed head that was made for a model, if there is one. Raises StorageError."""
-    for found in companions(Target.of(manifest), home):
-        if found.kind == TRIM and not found.shipped:
-            with storage_errors(str(found.path)):
-                shutil.rmtree(found.path)
+    remove_companion(manifest, TRIM, home)
 
 
 def is_trimmed(manifest: Manifest, home: Path | None) -> bool:

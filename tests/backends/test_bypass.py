@@ -23,7 +23,9 @@ def ways(forward: Forward) -> list[tuple[int, Bypass]]:
     """The outer exits and a middle one, each with those behind it, rows as they are and changed."""
     exits = sorted({forward.caps.exits[at] for at in (0, len(forward.caps.exits) // 2, -1)})
     pairs = [(exit, to) for exit in exits for to in exits if to >= exit]
-    return [(exit, Bypass(to, change)) for exit, to in pairs for change in (None, noise)]
+    last = forward.caps.exits[-1]
+    once = [(exit, Bypass(to, change)) for exit, to in pairs for change in (None, noise)]
+    return [*once, *((exit, Bypass(exit, further=((to, last),))) for exit, to in pairs)]
 
 
 @pytest.mark.parametrize("pieces", [(1, 1, 1), (5,), (2, 3)])
@@ -75,6 +77,19 @@ def test_a_bypass_past_no_layer_has_the_rows_of_the_whole_model(make_peeks: Make
             assert part.logits.tobytes() == expected.logits[kept].tobytes()
 
 
+def test_spans_that_are_empty_change_nothing(make_peeks: Make) -> None:
+    """A way that leaves and comes back at the same layers is that of the whole model."""
+    expected = fed(make_peeks).extend(CHAIN, rows=FULL)
+    exits = make_peeks().caps.exits
+    forward = fed(make_peeks)
+    bypass = Bypass(exits[0], further=tuple((exit, exit) for exit in exits[:-1]))
+    found = [forward.peek(CHAIN[:2], exit=exits[0], rows=FULL, bypass=bypass)]
+    found.append(forward.peek(CHAIN[2:], exit=exits[0], rows=FULL, bypass=bypass))
+    assert expected.logits is not None
+    logits = [part.logits for part in found if part.logits is not None]
+    assert np.concatenate(logits).tobytes() == expected.logits.tobytes()
+
+
 def test_a_bypass_past_all_layers_has_the_rows_of_the_exit(make_peeks: Make) -> None:
     forward = fed(make_peeks)
     last = forward.caps.exits[-1]
@@ -105,6 +120,8 @@ def test_wrong_ways_are_refused_and_change_nothing(make_peeks: Make) -> None:
     forward.peek([5], exit=low)
     with pytest.raises(ValueError, match="no way back"):
         forward.peek([7], exit=high, bypass=Bypass(low))
+    with pytest.raises(ValueError, match="no way back"):
+        forward.peek([7], exit=low, bypass=Bypass(high, further=((low, high),)))
     with pytest.raises(ValueError, match="no exit after 1000 layers"):
         forward.peek([7], exit=low, bypass=Bypass(1000))
     assert forward.peeked == (5,)

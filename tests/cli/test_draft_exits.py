@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
+from edgedec.control import Uncontrolled
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import EXIT, DrafterManifest, Target
+from edgedec.core.drafter_manifest import EXIT, SKIP, DrafterManifest, Target
 from edgedec.core.manifest import Manifest
+from edgedec.draft.exit import skipping
+from edgedec.export import export_gguf
+from edgedec.runtime.config import RunConfig
 from edgedec.runtime.loaded_model import load_models
+from edgedec.runtime.runner import Runner
+from edgedec.runtime.skips import save_skip
+from edgedec.runtime.surroundings import Surroundings
+from edgedec.sampling import SamplingParams
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 
 ASKED = next(f"question {n}" for n in range(1000) if held_out(f"question {n}"))
@@ -27,7 +36,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def replied(home: Home, bundle: Path) -> list[int]:
-    """The model has replied greedily to a few prompts, one of them held out; the exits that it has."""
+    return replies(home, bundle)
+
+
+def replies(home: Home, bundle: Path) -> list[int]:
+    """Let the model reply greedily to a few prompts, one of them held out; return the exits that it has."""
     manifest = Manifest.load(bundle)
     target, backend = Target.of(manifest), load_models(bundle, {}, 1, True).target.backend
     forward = backend.forward(CacheConfig(96))
@@ -61,6 +74,61 @@ def test_all_layers_agree_with_the_model_and_every_way_has_its_figures(
     assert ways[f"exit-{replied[-1]}"]["agreement"] == 1.0
     assert all(0.0 <= way["agreement"] <= 1.0 and way["step"] > 0 for way in ways.values())
     assert found["tokens"] == 60
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deep")
+    export_gguf(write_tiny(folder / "deep.gguf", shape=TinyShape(layers=5, context=512)), folder / "deep")
+    return folder / "deep"
+
+
+def test_a_search_keeps_the_best_set_of_layers_to_skip(home: Home, deep: Path) -> None:
+    exits = replies(home, deep)
+    assert len(exits) == 5
+    found = report(home, deep, "exits", "--skip", "--search", "--repeat", "1", "--measure", "16")
+    names = {way["name"] for way in found["ways"]}
+    assert names > {"exit-5", "skip-1-2", "skip-2-3", "skip-3-4", "skip-1-4"}
+    assert len(names) == 5 + 6
+    speeds = {way["name"]: way["predicted_speed"] for way in found["ways"] if way["name"].startswith("skip")}
+    manifest = Manifest.load(deep)
+    folder = home.path / "drafters" / Target.of(manifest).short_hash / SKIP
+    kept = DrafterManifest.load(folder)
+    assert speeds[kept.facts["way"]] == max(speeds.values())
+    assert kept.facts["predicted speed"] == pytest.approx(max(speeds.values()), abs=0.001)
+    refused = run(real(home), "draft", "exits", "-m", str(deep), "--search")
+    assert_one_line(refused, 2, "--search is for layers to skip")
+
+
+@pytest.mark.parametrize("params", ["greedy", "sampled"])
+def test_a_set_that_was_searched_drafts_and_changes_no_token(
+    home: Home, deep: Path, params: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgedec.draft.exit._UNSURE_NATS", 100.0)
+    model = load_models(deep, {}, 1, True)
+    drawn = SamplingParams() if params == "greedy" else SamplingParams(temperature=0.8, seed=3)
+
+    def reply(draft: str) -> tuple[list[int], list[str], tuple[str, ...]]:
+        said: list[str] = []
+        around = Surroundings(home.path, said.append)
+        engine = Runner(model, RunConfig(draft=draft, threads=1, context=128), around).engine
+        if engine.speculation:
+            engine.speculation._control = Uncontrolled(engine.speculation.drafters)
+        steps = engine.generate([5, 6, 7], drawn, max_tokens=24, stop_ids=())
+        lines = [line for line in said if "measuring" not in line]
+        drafters = engine.speculation.drafters if engine.speculation else ()
+        return [step.token for step in steps], lines, drafters
+
+    expected = reply("off")[0]
+    assert reply("skip-1-2-3-4") == (expected, [], ("skip-1-2-3-4",))
+    save_skip(model.target.manifest, home.path, skipping(1, 2, 3, 4), 1.2, {})
+    assert reply("skip") == (expected, [], ("skip-1-2-3-4",))
+    save_skip(model.target.manifest, home.path, skipping(1, 2, 3, 4), 0.9, {})
+    assert reply("skip") == (expected, [], ())
+    save_skip(model.target.manifest, home.path, skipping(1, 2, 3, 9), 1.2, {})
+    tokens, (line,), _ = reply("skip")
+    assert tokens == expected
+    assert "no way past its layers named 'skip-1-2-3-9'" in line
 
 
 def test_trained_exits_are_installed_where_they_agree_more_often(

@@ -16,7 +16,7 @@ from edgedec.core.drafter_manifest import DRAFTER, EXIT, Target
 from edgedec.core.errors import UsageError
 from edgedec.core.exits import Bypass
 from edgedec.core.manifest import Manifest
-from edgedec.draft.exit import ExitDrafter, Way
+from edgedec.draft.exit import ExitDrafter, Way, skipping
 from edgedec.draft.exit_adapter import ExitAdapter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.runtime.config import RunConfig
@@ -221,6 +221,16 @@ def test_unknown_names_of_ways_are_refused(place: Place) -> None:
         place.runner("skip-9-3")
     with pytest.raises(UsageError, match="no drafter exit-999"):
         place.runner("exit-999")
+
+
+def test_spans_of_layers_have_a_name_and_run_the_rest() -> None:
+    caps = replace(MarkovForward().caps, exits=(1, 3, 4, 6, 8))
+    way = _named("skip-1-3-4-6", "tiny", caps)
+    assert way == skipping(1, 3, 4, 6) == Way(1, Bypass(3, further=((4, 6),)))
+    assert (way.name, way.layers(8)) == ("skip-1-3-4-6", 4)
+    for wrong in ("skip-1", "skip-1-3-4", "skip-1-3-3-6", "skip-3-1", "skip-1-8", "skip-1-5", "skip-0-3"):
+        with pytest.raises(UsageError, match=f"no drafter {wrong}"):
+            _named(wrong, "tiny", caps)
 
 
 def test_a_model_of_two_layers_can_leave_none_out() -> None:

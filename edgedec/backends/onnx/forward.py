@@ -118,7 +118,14 @@ class OnnxForward(KvForward):
         warm = np.ascontiguousarray(changed, dtype=np.float32)
         if warm.shape != reached.shape:
             raise ValueError(f"a bypass changed rows of the shape {reached.shape} into {warm.shape}")
-        return self._passes.run(replace(fed, tokens=(), exit=0, warm_exit=bypass.to, warm=warm, states=()))
+        fed = replace(fed, tokens=(), warm_exit=bypass.to, warm=warm)
+        for exit, to in bypass.further:
+            if exit > fed.warm_exit:
+                last = exit - 1
+                _, found = self._passes.run_with_states(replace(fed, rows=(), exit=exit, states=(last,)))
+                fed = replace(fed, warm=found[last])
+            fed = replace(fed, warm_exit=to)
+        return self._passes.run(replace(fed, exit=0, states=()))
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""

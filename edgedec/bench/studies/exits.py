@@ -28,6 +28,10 @@ class WayTimes:
     steps: Mapping[Way, float]
     more: float
 
+    def __or__(self, other: WayTimes) -> WayTimes:
+        """Return these, with the steps of ``other`` too."""
+        return WayTimes({**self.steps, **other.steps}, self.more)
+
 
 def time_ways(
     forward: Forward,
