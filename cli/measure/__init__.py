@@ -109,13 +109,15 @@ def _measured(subject: Subject, folder: PartsFolder) -> Report:
 
 
 def _show(report: Report, where: Path) -> None:
+    from edgedec.bench.measure.report import SUMMARY
+
     click.echo("\n".join((report.title, *report.busy)))
+    figures = report.figures()
     for title, view in report.views():
         click.echo(f"\n{title}")
         for line in view.lines:
             click.echo(f"  {line}")
-    for title, figures in report.figures().items():
-        click.echo(f"\n{title}")
-        for one in figures:
-            click.echo(f"  {one.name:<40}{one.worded()}")
+        rows = view.tables[0].rows if title == SUMMARY else ()
+        for name, value in (*rows, *((one.name, one.worded()) for one in figures.get(title, ()))):
+            click.echo(f"  {name:<40}{value}")
     click.echo(f"\n{where / 'report.html'}")

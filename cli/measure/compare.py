@@ -39,7 +39,6 @@ def command(first: Path, second: Path, out: Path | None, as_json: bool) -> None:
 
     found = Comparison(Report.read(first), Report.read(second))
     if out:
-        out.mkdir(parents=True, exist_ok=True)
         write_pages(out, found.title, found.lines, found.parts())
     if as_json:
         screen.show_json(found.as_json())

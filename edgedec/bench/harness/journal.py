@@ -101,10 +101,12 @@ class Journal:
         if path is not None:
             with storage_errors(str(path)):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                if path.exists() and path.stat().st_size:
-                    journal._read(path)
+                data = path.read_bytes() if path.exists() else b""
+                first = _line({"conditions": journal._conditions, "hash": digest(conditions)})
+                if data != first and first.startswith(data):  # new, or stopped within its first line
+                    path.write_bytes(first)
                 else:
-                    journal._append({"conditions": journal._conditions, "hash": digest(conditions)})
+                    journal._read(path, data)
         return journal
 
     def add(self, answer: SideAnswer) -> None:
@@ -118,11 +120,10 @@ class Journal:
 
     def _append(self, line: Mapping[str, Any]) -> None:
         if self._path is not None:
-            with storage_errors(str(self._path)), self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            with storage_errors(str(self._path)), self._path.open("ab") as file:
+                file.write(_line(line))
 
-    def _read(self, path: Path) -> None:
-        data = path.read_bytes()
+    def _read(self, path: Path, data: bytes) -> None:
         whole = data[: data.rfind(b"\n") + 1]
         try:
             first, *lines = [json.loads(line) for line in whole.splitlines()]
@@ -150,6 +151,10 @@ class Journal:
                 f"{path} was measured under other conditions: {shown}",
                 hint="give the same options, or name another file",
             )
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def _answer(fields: Mapping[str, Any]) -> SideAnswer:

@@ -12,8 +12,9 @@ from html import escape
 
 from edgedec.bench.measure.views import Chart, number
 
-WIDTH, HEIGHT = 480, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 16, 46
+WIDTH, HEIGHT = 480, 330
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 46, 46
+_LEGEND_Y = 18
 _TICKS = 5
 
 
@@ -49,9 +50,10 @@ def svg(chart: Chart) -> str:
         heights += [0.0, 1.05 * max(heights)]
     up = _axis(heights, (HEIGHT - _BOTTOM, _TOP), chart.log)
     parts = [*_grid(across, up), *_labels(chart)]
+    each = (WIDTH - _LEFT - _RIGHT) / len(chart.lines)
     for index, (name, line) in enumerate(chart.lines.items()):
         parts += _line(line, f"s{index}", name in chart.points, across.at, up.at)
-        parts += _legend(name, index)
+        parts += _legend(name, index, _LEFT + index * each)
     label = escape(f"{chart.title}: {chart.y} over {chart.x}", quote=True)
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
@@ -111,9 +113,9 @@ def _line(
     return parts
 
 
-def _legend(name: str, index: int) -> list[str]:
-    x, y = _LEFT + 10, _TOP + 12 + 18 * index
+def _legend(name: str, index: int, x: float) -> list[str]:
+    """Draw a sample of a line and its name above the lines."""
     return [
-        f'<path class="line s{index}" d="M{x} {y}h20"/>',
-        f'<text x="{x + 26}" y="{y + 4}">{escape(name)}</text>',
+        f'<path class="line s{index}" d="M{x:.0f} {_LEGEND_Y}h20"/>',
+        f'<text x="{x + 26:.0f}" y="{_LEGEND_Y + 4}">{escape(name)}</text>',
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.files import atomic_path, storage_errors
+from edgedec.core.files import TRANSIENT, atomic_path, storage_errors
 from edgedec.telemetry.cores import load_average
 
 CONDITIONS, PARTS, JOURNALS = "conditions.json", "parts", "replies"
@@ -27,7 +27,7 @@ class PartsFolder:
         with storage_errors(str(path)):
             (path / PARTS).mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            if strange := next((one for one in path.iterdir() if one.name != PARTS), None):
+            if strange := next((one for one in path.iterdir() if not _own(one.name)), None):
                 hint = "name another folder"
                 raise UsageError(f"{path} holds other files, such as {strange.name}", hint=hint)
             write_json(file, dict(conditions))
@@ -40,7 +40,7 @@ class PartsFolder:
     def part(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Return the part as it is kept, or measure and keep it.
 
-        It has the ``result``, the time ``at``, the ``seconds`` it took, and ``load_average`` before it.
+        It has the ``result``, the time ``at``, the ``seconds`` it took, and the load averages around it.
         """
         file = self.path / PARTS / f"{name}.json"
         if file.exists():
@@ -51,6 +51,7 @@ class PartsFolder:
             "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "seconds": round(time.perf_counter() - began, 1),
             "load_average": load,
+            "load_average_after": load_average(),
             "result": result,
         }
         write_json(file, found)
@@ -59,6 +60,11 @@ class PartsFolder:
     def kept(self) -> list[str]:
         """Return the names of the parts that are measured."""
         return sorted(file.stem for file in (self.path / PARTS).glob("*.json"))
+
+
+def _own(name: str) -> bool:
+    """Whether a file of a folder without conditions is of a report that was killed as it began."""
+    return name == PARTS or (name.startswith(CONDITIONS) and TRANSIENT.search(name) is not None)
 
 
 def write_json(file: Path, value: Mapping[str, Any]) -> None:

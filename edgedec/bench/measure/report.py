@@ -12,12 +12,12 @@ from typing import Any
 from edgedec.bench.measure.folder import PartsFolder, read_json, write_json
 from edgedec.bench.measure.parts import budgets, drafts, energy, machine, memory, passes, quality
 from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Figure, View
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
+from edgedec.bench.measure.views import Figure, TableView, View
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, StorageError
 from edgedec.core.progress import Progress
 
 FORMAT = 1
-REPORT = "report.json"
+REPORT, SUMMARY = "report.json", "In short"
 PARTS: dict[str, tuple[str, ModuleType]] = {
     "machine": ("Machine", machine),
     "passes": ("Passes", passes),
@@ -28,6 +28,8 @@ PARTS: dict[str, tuple[str, ModuleType]] = {
     "quality": ("Quality checks", quality),
 }
 """Parts in the order of the report, with their titles. A new part is a file in ``parts`` and a line here."""
+_FIRST = "memory"
+"""Measured before the others, which make this process larger: a plan counts the process, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,20 @@ class Report:
     def busy(self) -> tuple[str, ...]:
         """A line about parts that were measured while other programs ran; none where it was quiet."""
         cores = self.parts.get("machine", {}).get("result", {}).get("machine", {}).get("cores", 0)
-        parts = [title for name, (title, _) in PARTS.items() if _load(self.parts.get(name, {})) > cores / 2]
+        parts = [title for name, (title, _) in PARTS.items() if _busy(self.parts.get(name, {}), cores)]
         if not (cores and parts):
             return ()
-        return (f"The machine was busy before these parts, and slower than alone: {', '.join(parts)}.",)
+        return (f"Other programs ran beside these parts, which were slower for it: {', '.join(parts)}.",)
 
     def views(self) -> list[tuple[str, View]]:
-        """Return title and view of each part. A part that could not be measured says why."""
-        return [(title, _view(kind, self.parts.get(name, {}))) for name, (title, kind) in PARTS.items()]
+        """Return title and view of the summary and each part. A part that could not be measured says why."""
+        parts = [(title, _view(kind, self.parts.get(name, {}))) for name, (title, kind) in PARTS.items()]
+        return [(SUMMARY, View(tables=(TableView(("", ""), self._rows()),))), *parts]
+
+    def _rows(self) -> tuple[tuple[str, str], ...]:
+        """Return the most telling figures of the parts that were measured, in words."""
+        found = [one for figures in self.figures().values() for one in figures if one.short]
+        return tuple((one.short, one.worded()) for one in found)
 
     def figures(self) -> dict[str, list[Figure]]:
         """Return the figures of the parts that were measured, by title."""
@@ -86,9 +94,11 @@ class Report:
         found = read_json(file)
         try:
             if found["format"] != FORMAT:
-                raise BadFileError(f"{file} has the format {found['format']!r:.40}", hint="measure again")
+                written = f"{file} is a report of format {found['format']!r:.40}"
+                raise BadFileError(f"{written}; this version reads format {FORMAT}", hint="measure again")
             report = cls(dict(found["conditions"]), dict(found["parts"]))
-            _ = report.title, report.views(), report.figures(), report.differing_replies  # they raise
+            _ = report.title, report.views(), report.differing_replies  # they raise
+            _ = [one.worded() for figures in report.figures().values() for one in figures]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise BadFileError(f"{file} is no report, or is damaged", hint="measure again") from error
         return report
@@ -97,10 +107,11 @@ class Report:
 def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report:
     """Measure the parts that ``folder`` lacks.
 
-    A part that fails gets the reason in place of a result, and is tried the next time.
+    A part that fails gets the reason in place of a result, and is tried the next time. Raises StorageError
+    where results cannot be written.
     """
     parts: dict[str, Mapping[str, Any]] = {}
-    for index, (name, (title, kind)) in enumerate(PARTS.items()):
+    for index, (name, (title, kind)) in enumerate(sorted(PARTS.items(), key=lambda one: one[0] != _FIRST)):
         heading = f"{index + 1}/{len(PARTS)} {title}"
         progress(heading, 0, 1)
 
@@ -109,19 +120,25 @@ def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report
 
         try:
             parts[name] = folder.part(name, partial(kind.measure, subject, steps))
+        except StorageError:
+            raise  # nothing that is measured from here on could be kept
         except EdgeDecError as error:
             parts[name] = {"absent": error.message}
-    return Report(subject.conditions(), parts)
+    return Report(subject.conditions(), {name: parts[name] for name in PARTS})
 
 
-def _load(part: Mapping[str, Any]) -> float:
-    return part.get("load_average") or 0.0
+def _busy(part: Mapping[str, Any], cores: int) -> bool:
+    """Whether more ran than the part itself, which may keep all cores busy: that is the load after it."""
+    before, after = (part.get(name) or 0.0 for name in ("load_average", "load_average_after"))
+    return before > cores / 2 or after > 1.5 * cores
 
 
 def _view(kind: ModuleType, part: Mapping[str, Any]) -> View:
     if "result" not in part:
         return View(lines=(f"Not measured: {part.get('absent', 'not reached')}.",))
     found: View = kind.view(part["result"])
-    load = "" if part["load_average"] is None else f", load {part['load_average']:.1f} before"
+    before, after = part["load_average"], part.get("load_average_after")
+    load = "" if before is None else f", load {before:.1f} before"
+    load += "" if after is None else f" and {after:.1f} after"
     taken = f"Measured {part['at']} in {part['seconds']:.0f} s{load}."
     return View(found.lines, found.tables, found.charts, (*found.notes, taken))

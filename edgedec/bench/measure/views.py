@@ -14,15 +14,21 @@ Better = Literal["more", "less", ""]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a part, for comparisons."""
+    """One number of a part, for comparisons. ``short``: its name in the summary, if it has a place there.
+
+    The unit "B" is worded as kB, MB and so on, the unit "share" (of 1) as percent.
+    """
 
     name: str
     value: float
     unit: str = ""
     better: Better = ""
+    short: str = ""
 
     def worded(self) -> str:
         """Return the value with its unit."""
+        if self.unit == "share":
+            return percent(self.value)
         return size(self.value) if self.unit == "B" else f"{number(self.value)} {self.unit}".strip()
 
 

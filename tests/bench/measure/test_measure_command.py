@@ -12,6 +12,7 @@ from edgedec.bench.measure import report as report_module
 from edgedec.bench.measure.parts import machine, passes
 from edgedec.bench.measure.report import PARTS
 from edgedec.cli.services import Services
+from edgedec.core.errors import BadFileError, StorageError
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
@@ -73,6 +74,44 @@ def test_the_same_command_goes_on_after_an_interruption(
     monkeypatch.setattr(machine, "measure", interrupted)
     assert measure(bundle, tmp_path / "out").exit_code == 0
     assert calls == ["passes"]
+
+
+def test_a_full_disk_ends_it_at_once(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that could not be kept would be measured for minutes, and lost."""
+
+    def full(*_: object) -> None:
+        raise StorageError("no space left on the disk while writing passes.json")
+
+    calls: list[object] = []
+    monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
+    monkeypatch.setattr(machine, "measure", lambda *_: {})
+    monkeypatch.setattr(passes, "measure", lambda *_: calls.append(1) or {})
+    monkeypatch.setattr("edgedec.bench.measure.folder.atomic_path", full)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "parts").mkdir()
+    result = measure(bundle, tmp_path / "out")
+    assert_one_line(result, StorageError.exit_code, "no space left on the disk")
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("nothing", "", "is damaged or missing"),
+        ("other", '{"format": 1, "conditions": {}, "parts": {}}', "is no report, or is damaged"),
+        ("newer", '{"format": 7, "conditions": {}, "parts": {}}', "is a report of format 7"),
+    ],
+)
+def test_a_bad_report_is_one_line(name: str, text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.json"
+    file.write_text(text)
+    assert_one_line(run(None, "measure", "compare", str(EXAMPLE), str(file)), BadFileError.exit_code, words)
+
+
+def test_a_comparison_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "both").write_text("a file")
+    result = run(None, "measure", "compare", str(EXAMPLE), str(EXAMPLE), "--out", str(tmp_path / "both"))
+    assert_one_line(result, StorageError.exit_code, "a file is in the way")
 
 
 def test_other_options_do_not_go_on_in_the_folder(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from edgedec.bench.measure.charts import svg
+from edgedec.bench.harness.journal import Journal
+from edgedec.bench.measure.charts import HEIGHT, svg
 from edgedec.bench.measure.compared import Comparison
 from edgedec.bench.measure.folder import PartsFolder
 from edgedec.bench.measure.pages import html_of, markdown_of
-from edgedec.bench.measure.report import PARTS, Report
+from edgedec.bench.measure.report import PARTS, SUMMARY, Report
 from edgedec.bench.measure.views import Chart
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 
@@ -66,7 +70,7 @@ def test_a_page_needs_nothing_else_and_shows_every_part(facts: dict[str, Any]) -
     report = report_of(facts)
     text = html_of(report.title, report.busy, report.views())
     page = Page(text)
-    assert page.headings == [title for title, _ in PARTS.values()]
+    assert page.headings == [SUMMARY, *(title for title, _ in PARTS.values())]
     assert all(place.startswith("#part-") for place in page.loads)
     assert "http" not in text.replace("http-equiv", "")
     assert "seven | &lt;b&gt;days&lt;/b&gt;" in text
@@ -94,9 +98,24 @@ def test_estimates_and_measurements_of_energy_are_labelled(facts: dict[str, Any]
 
 def test_a_busy_machine_is_said(facts: dict[str, Any]) -> None:
     facts["parts"]["passes"]["load_average"] = 3.0
-    assert report_of(facts).busy == (
-        "The machine was busy before these parts, and slower than alone: Passes.",
-    )
+    facts["parts"]["drafts"]["load_average_after"] = 2.0  # its own threads on two cores
+    line = "Other programs ran beside these parts, which were slower for it: "
+    assert report_of(facts).busy == (f"{line}Passes.",)
+    facts["parts"]["drafts"]["load_average_after"] = 9.0
+    assert report_of(facts).busy == (f"{line}Passes, Drafters.",)
+    facts["parts"]["drafts"]["load_average"] = 0.25
+    assert "load 0.2 before and 9.0 after." in dict(report_of(facts).views())["Drafters"].notes[-1]
+
+
+def test_the_summary_has_the_most_telling_figures(facts: dict[str, Any]) -> None:
+    (table,) = dict(report_of(facts).views())[SUMMARY].tables
+    names = [name for name, _ in table.rows]
+    for name in ("memory bandwidth", "memory of a chat", "speed, plain", "speed, with", "mJ", "roof"):
+        assert any(name in " ".join(row) for row in table.rows), name
+    assert ("easy questions, right", "83 %") in table.rows
+    del facts["parts"]["quality"]
+    (table,) = dict(report_of(facts).views())[SUMMARY].tables
+    assert len(table.rows) == len(names) - 1
 
 
 def test_a_part_that_failed_says_why(facts: dict[str, Any]) -> None:
@@ -156,7 +175,7 @@ def test_other_files_are_no_reports(facts: dict[str, Any], tmp_path: Path) -> No
             Report.read(tmp_path)
     facts["format"] = 2
     (tmp_path / "report.json").write_text(json.dumps(facts))
-    with pytest.raises(BadFileError, match="has the format 2"):
+    with pytest.raises(BadFileError, match="is a report of format 2; this version reads format 1"):
         Report.read(tmp_path)
     del facts["parts"]["passes"]["result"]["passes"][0]["ms"]
     facts["format"] = 1
@@ -199,6 +218,50 @@ def test_a_folder_of_another_report_or_of_other_files_is_left_alone(tmp_path: Pa
         PartsFolder(tmp_path / "b", {"model": "m"})
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from edgedec.bench.harness.journal import Journal
+from edgedec.bench.measure.folder import PartsFolder
+folder = PartsFolder(Path(sys.argv[1]), {"model": "m"})
+folder.part("passes", lambda: {"value": 7})
+Journal.resume({"model": "m"}, Path(sys.argv[1]) / "replies" / "drafts.jsonl")
+folder.part("drafts", lambda: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+def test_a_killed_report_goes_on_after_its_last_whole_part(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "out")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    folder = PartsFolder(tmp_path / "out", {"model": "m"})
+    assert folder.kept() == ["passes"]
+    assert folder.part("passes", lambda: {"value": 8})["result"] == {"value": 7}
+    assert folder.part("drafts", lambda: {"value": 9})["result"] == {"value": 9}
+
+
+@pytest.mark.parametrize("place", ["conditions.json.partial-0a1b2c3d", "parts/passes.json.partial-0a1b2c3d"])
+def test_a_report_killed_while_it_writes_goes_on(place: str, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / place).write_text('{"mod')
+    folder = PartsFolder(tmp_path, {"model": "m"})
+    assert folder.kept() == []
+    assert folder.part("passes", lambda: {"value": 7})["result"] == {"value": 7}
+
+
+def test_replies_killed_in_their_first_line_begin_anew(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.jsonl"
+    Journal.resume({"model": "m"}, file)
+    first = file.read_bytes()
+    for length in (0, 1, len(first) // 2, len(first) - 1):
+        file.write_bytes(first[:length])
+        assert Journal.resume({"model": "m"}, file).answers == {}
+        assert file.read_bytes() == first
+    file.write_bytes(b"dear diary")
+    with pytest.raises(BadFileError):
+        Journal.resume({"model": "m"}, file)
+    assert file.read_bytes() == b"dear diary"
+
+
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize(
     "line", [[(1.0, 1.0)], [(1.0, 2.0), (1.0, 2.0)], [(1.0, 3.0), (64.0, 9e9)], [(2.5, 1e-7)]]
@@ -208,4 +271,4 @@ def test_any_line_is_drawn_within_its_picture(line: list[tuple[float, float]], l
     assert "a <b>" in "".join(picture.itertext())
     for circle in picture.iter("circle"):
         assert 0 <= float(circle.attrib["cx"]) <= 480
-        assert 0 <= float(circle.attrib["cy"]) <= 300
+        assert 0 <= float(circle.attrib["cy"]) <= HEIGHT

@@ -11,7 +11,9 @@ from edgedec.bench.measure.subject import Subject
 from edgedec.bench.measure.views import Figure, TableView, View, number, percent
 from edgedec.core.progress import Progress
 
-_AUTO, _LOOKUP = "auto", "lookup"
+_AUTO, _LOOKUP, _PLAIN = "auto", "lookup", "plain"
+_SHORT = {_PLAIN: "plain decoding", _AUTO: "with drafts"}
+"""Ways whose speed is in the summary."""
 
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
@@ -37,14 +39,16 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     found = []
     for side, score in result["overall"].items():
-        found.append(Figure(f"{side}, speed", score["total_tokens_per_s"], "tokens/s", "more"))
+        way = _way(side)
+        short = f"speed, {_SHORT[way]}" if way in _SHORT else ""
+        found.append(Figure(f"{way}, speed", score["total_tokens_per_s"], "tokens/s", "more", short))
         if score["drafted_tokens"]:
             found += [
-                Figure(f"{side}, block efficiency", score["block_efficiency"], "tokens a pass", "more"),
-                Figure(f"{side}, acceptance rate", score["acceptance_rate"], "", "more"),
+                Figure(f"{way}, block efficiency", score["block_efficiency"], "tokens a pass", "more"),
+                Figure(f"{way}, acceptance rate", score["acceptance_rate"], "share", "more"),
             ]
             if score["mbsu"] is not None:
-                found.append(Figure(f"{side}, MBSU", score["mbsu"], "", "more"))
+                found.append(Figure(f"{way}, MBSU", score["mbsu"], "", "more"))
     return found
 
 
@@ -55,7 +59,7 @@ def view(result: Mapping[str, Any]) -> View:
         speed_up = (score["speed_up"].get("edgedec") or {}).get("total")
         rows.append(
             (
-                side,
+                _way(side),
                 number(score["total_tokens_per_s"]),
                 number(speed_up),
                 number(score["block_efficiency"]),
@@ -67,7 +71,7 @@ def view(result: Mapping[str, Any]) -> View:
         for name, one in score["by_drafter"].items():
             drafters.append(
                 (
-                    f"{name} ({side.partition('+')[2]})",
+                    f"{name} ({_way(side)})",
                     number(one["drafted_tokens"], 6),
                     number(one["accepted_tokens"], 6),
                     number(one["gained_per_round"]),
@@ -92,6 +96,11 @@ def view(result: Mapping[str, Any]) -> View:
             *result["notices"],
         ),
     )
+
+
+def _way(side: str) -> str:
+    """Return the way to draft of a side, such as "edgedec+auto"."""
+    return side.partition("+")[2] or _PLAIN
 
 
 def _exactness(found: Mapping[str, Mapping[str, int]]) -> str:

@@ -80,11 +80,13 @@ def figures(result: Mapping[str, Any]) -> list[Figure]:
         kind = "estimated" if way["estimated"] else "measured"
         joules, read, share = way["joules_per_token"], way["bytes_per_token"], way["roof_share"]
         if joules is not None and not way["mixed"]:
-            found.append(Figure(f"{name}, energy a token, {kind}", 1e3 * joules, "mJ", "less"))
+            title = f"{name}, energy a token, {kind}"
+            found.append(Figure(title, 1e3 * joules, "mJ", "less", short=title))
         if read is not None:
             found.append(Figure(f"{name}, bytes a token", read, "B", "less"))
         if share is not None:
-            found.append(Figure(f"{name}, share of the roof", share, "", "more"))
+            title = f"{name}, share of the roof"
+            found.append(Figure(title, share, "share", "more", short=title))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from edgedec.bench.measure.subject import Subject
@@ -29,10 +30,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    return [
-        Figure(_bandwidth(one), one["gb_per_s"], "GB/s", "more")
-        for one in result["bandwidth"]
-    ]
+    found = [Figure(_bandwidth(one), one["gb_per_s"], "GB/s", "more") for one in result["bandwidth"]]
+    return [*found[:-1], replace(found[-1], short=f"memory {found[-1].name}")]
 
 
 def view(result: Mapping[str, Any]) -> View:
@@ -51,10 +50,7 @@ def view(result: Mapping[str, Any]) -> View:
         ("", f"{result['layers']} layers, vocabulary {result['vocabulary']:,}"),
         ("read by a pass", size(result["weight_bytes"])),
     ]
-    rows += [
-        (_bandwidth(one), f"{number(one['gb_per_s'])} GB/s")
-        for one in result["bandwidth"]
-    ]
+    rows += [(_bandwidth(one), f"{number(one['gb_per_s'])} GB/s") for one in result["bandwidth"]]
     return View(tables=(TableView(("", ""), tuple(rows)),))
 
 

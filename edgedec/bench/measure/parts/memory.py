@@ -45,7 +45,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     parts = [Figure(name.replace("_", " "), count, "B", "less") for name, count in result["parts"].items()]
     least = Figure("least memory", result["milestones"][0]["bytes"], "B", "less")
-    return [Figure("planned peak", result["planned_bytes"], "B", "less"), *parts, least]
+    peak = Figure("planned peak", result["planned_bytes"], "B", "less", short="memory of a chat, planned")
+    return [peak, *parts, least]
 
 
 def view(result: Mapping[str, Any]) -> View:

@@ -40,7 +40,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     found = [Figure(f"pass over {one['tokens']}", one["ms"], "ms", "less") for one in result["passes"]]
-    return [*found, Figure("share of the bandwidth", result["bandwidth_fraction"], "", "more")]
+    return [*found, Figure("share of the bandwidth", result["bandwidth_fraction"], "share", "more")]
 
 
 def view(result: Mapping[str, Any]) -> View:

@@ -46,7 +46,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    return [Figure("easy questions, right", result["right"] / result["questions"], "", "more")]
+    name = "easy questions, right"
+    return [Figure(name, result["right"] / result["questions"], "share", "more", short=name)]
 
 
 def view(result: Mapping[str, Any]) -> View:
