@@ -17,11 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.rows import HeadRows
+from edgedec.memory.footprint import ADAPTED_BYTES
 
-ADAPTED_BYTES = 1 << 15
-"""Size of the table of biases. Tokens share its entries where the vocabulary is larger, which hardly harms:
-few tokens are frequent.
-"""
 _CHOICES = 16
 """Best tokens of a row that are corrected."""
 _RATE = 0.5
@@ -37,7 +34,10 @@ Ids = NDArray[np.int64]
 
 
 class Adapted:
-    """Biases of tokens, and whether they help."""
+    """Biases of tokens, and whether they help.
+
+    Tokens share entries of the table where the vocabulary is larger, which hardly harms: few are frequent.
+    """
 
     def __init__(self) -> None:
         self._bias = np.zeros(ADAPTED_BYTES // 4, dtype=np.float32)
