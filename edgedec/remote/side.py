@@ -14,7 +14,7 @@ from edgedec.remote.allowance import Allowance, RemoteLimits, RemoteUse
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, Repeats
 from edgedec.remote.events import events
-from edgedec.remote.transfer import RemoteRequest, ServerRefusal, Transfer
+from edgedec.remote.transfer import WAITING, RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import SamplingParams
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
@@ -59,12 +59,13 @@ class RemoteSide:
     def continued(self, passage: Passage, most_tokens: int) -> Generator[str]:
         """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.
 
-        Afterwards ``ended`` says whether the reply came to its own end. Raises SideLost, between pieces too;
-        those before it stand. A caller that has enough closes the iterator, which ends the request.
+        Pieces are empty while the server is waited for. Afterwards ``ended`` says whether the reply came to
+        its own end. Raises SideLost, between pieces too; those before it stand. A caller that has enough
+        closes the iterator, which ends the request.
         """
         self.ended = False
-        self.model = self.model or self._only_model()
-        owner = self._owner() if passage.turns and passage.reply else ""
+        self.model = self.model or (yield from self._only_model())
+        owner = (yield from self._owner()) if passage.turns and passage.reply else ""
         question = AskedPassage.of(passage, owner, chat=self.chat)
         endpoint = Endpoint(self.model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
@@ -74,6 +75,9 @@ class RemoteSide:
         pieces = self._transfer.pieces(request, lambda blocks: _completion(endpoint, blocks))
         try:
             for piece in pieces:
+                if piece is WAITING:
+                    yield ""
+                    continue
                 left -= bool(piece.text)
                 if left < 0:
                     raise self._transfer.lost("sends more than was asked for")
@@ -87,29 +91,35 @@ class RemoteSide:
         if rest := echo.rest():
             yield rest
 
-    def _only_model(self) -> str:
-        self._models = self._listed()
+    def _only_model(self) -> Generator[str, None, str]:
+        self._models = yield from self._listed()
         try:
             return self._models.only()
         except NoCompletion as error:
             raise self._transfer.lost(f"has {error}") from error
 
-    def _owner(self) -> str:
+    def _owner(self) -> Generator[str, None, str]:
         """Return the server's name for who runs its models; empty where it lists none."""
         if self._models is None:
             try:
-                self._models = self._listed()
+                self._models = yield from self._listed()
             except ServerRefusal:
                 self._models = ModelList()
         return self._models.owner
 
-    def _listed(self) -> ModelList:
+    def _listed(self) -> Generator[str, None, ModelList]:
+        """Ask for the list of models; yields as ``continued`` does while it waits."""
         request = RemoteRequest("/models", None, "application/json", _LIST_BYTES)
 
         def read(blocks: Iterator[bytes]) -> Iterator[ModelList]:
             yield ModelList.of(b"".join(blocks).decode("utf-8", "replace"))
 
-        found: ModelList = next(self._transfer.pieces(request, read))
+        found = ModelList()
+        for piece in self._transfer.pieces(request, read):
+            if piece is WAITING:
+                yield ""
+            else:
+                found = piece
         return found
 
     def close(self, wait_s: float = 0.0) -> None:

@@ -24,6 +24,9 @@ from edgedec.remote.events import NoEvents
 _RETRIED = (429, 500, 502, 503, 504)
 _PAUSE_S, _LONGEST_PAUSE_S = 0.25, 5.0
 _MOST_ERROR_BYTES = 8192
+_LOOK_EVERY_S = 0.1
+WAITING = object()
+"""Yielded in the place of a piece while nothing comes."""
 _REASONS = {
     401: f"refused the key (401); {KEY_VARIABLE} holds it",
     403: f"refused the key (403); {KEY_VARIABLE} holds it",
@@ -80,22 +83,30 @@ class Transfer:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def pieces(self, request: RemoteRequest, read: AnswerReader) -> Generator[Any]:
-        """Yield what ``read`` makes of the answer. Raises SideLost for every fault, and when time is up."""
+        """Yield what ``read`` makes of the answer. Raises SideLost for every fault, and when time is up.
+
+        Yields WAITING ten times a second while nothing comes, so that the caller can give up.
+        """
         limits, found = self.allowance.limits, queue.SimpleQueue[Any]()
         stop = threading.Event()
         attempts = _Attempts(self, request, read, found.put, stop)
         thread = threading.Thread(target=attempts.run, name="edgedec-remote", daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()] + [thread]
-        deadline, wait_s = self.clock() + limits.total_s, limits.connect_s + limits.read_s
+        began = self.clock()
+        deadline, wait_s = began + limits.total_s, limits.connect_s + limits.read_s
+        next_by = began + wait_s
         thread.start()
         try:
             while True:
-                left_s = deadline - self.clock()
+                left_s = min(next_by, deadline) - self.clock()
                 try:
-                    piece = found.get(timeout=max(min(wait_s, left_s), 0.0))
+                    piece = found.get(timeout=max(min(left_s, _LOOK_EVERY_S), 0.0))
                 except queue.Empty:
-                    late = "took longer than" if wait_s >= left_s else "was silent for"
-                    limit_s = limits.total_s if wait_s >= left_s else limits.read_s
+                    if left_s > _LOOK_EVERY_S:
+                        yield WAITING
+                        continue
+                    late = "took longer than" if next_by >= deadline else "was silent for"
+                    limit_s = limits.total_s if next_by >= deadline else limits.read_s
                     raise self.lost(f"{late} {limit_s:g} s") from None
                 if isinstance(piece, SideLost):
                     raise piece
@@ -104,6 +115,7 @@ class Transfer:
                 if piece is not _Begun:
                     wait_s = limits.read_s
                     yield piece
+                next_by = self.clock() + wait_s
         finally:
             stop.set()
 

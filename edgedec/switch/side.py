@@ -24,7 +24,8 @@ class TextSide(Protocol):
     def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
         """Go on behind ``passage`` by at most ``most_tokens`` tokens of the model; yields pieces.
 
-        The caller may stop iterating at any time. Raises ``core.errors.SideLost``, also between two pieces,
-        when the model cannot be reached, is too slow or answers nonsense.
+        A piece is empty now and then while nothing comes, so that the caller, who may stop at any time, can
+        do so. Raises ``core.errors.SideLost``, also between two pieces, when the model cannot be reached, is
+        too slow or answers nonsense.
         """
         ...

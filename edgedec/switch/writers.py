@@ -248,6 +248,10 @@ class TextWriter:
         heard = 0
         try:
             for text in self._side.continued(self._passage(committed, terms), most):
+                if terms.progress:  # it raises where the user gave up
+                    terms.progress(len(committed), len(committed))
+                if not text:
+                    continue
                 heard += len(text)
                 for step in self._steps(hearing.push(text.encode("utf-8", "replace")), committed, terms):
                     yield Uttered([step])

@@ -145,6 +145,34 @@ def test_a_character_is_not_handed_over_in_the_middle(model):
     assert not engine.small.may_stop([1, *half])
 
 
+def test_a_user_who_gives_up_does_not_wait_for_the_side(model):
+    class Silent(Spoken):
+        closed = False
+
+        def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+            try:
+                while True:
+                    yield ""
+            finally:
+                self.closed = True
+
+    class GaveUp(Exception):  # noqa: N818
+        pass
+
+    def gives_up(done: int, total: int) -> None:
+        raise GaveUp
+
+    side = Silent()
+    talk = Talk(model, side, LARGE_ALONE)
+    asked = talk.engine.generate(
+        talk.prompt, SamplingParams(), max_tokens=9, stop_ids=(2,), progress=gives_up
+    )
+    with pytest.raises(GaveUp):
+        next(asked)
+    assert side.closed
+    assert talk.notices == []
+
+
 def test_a_side_that_is_lost_costs_a_line_and_the_reply_goes_on(model):
     side = Spoken(" and", " the", lost_at=2)
     talk = Talk(model, side)
