@@ -61,6 +61,7 @@ class DraftOptions(QuestionOptions):
     save: Path | None
     plot: Path | None
     cold: bool
+    fill: int | None
     isa: str | None
 
     @property
@@ -86,8 +87,9 @@ class DraftOptions(QuestionOptions):
             check_plot(self.plot)
         if self.context and not self.levels:
             raise UsageError("--context goes with --memory", hint="add --memory full, for example")
-        if self.cold and self.levels:
-            raise UsageError("--cold does not go with --memory", hint="leave one out")
+        for flag, given in (("--cold", self.cold), ("--fill", self.fill)):
+            if given and self.levels:
+                raise UsageError(f"{flag} does not go with --memory", hint="leave one out")
         if self.levels and any(len(Drafting(way).models) > 1 for way in self.ways):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
@@ -126,6 +128,11 @@ class DraftOptions(QuestionOptions):
 @click.option(
     "--cold", is_flag=True,
     help="Add each way once more, its drafters without the tables prepared for the model.",
+)  # fmt: skip
+@click.option(
+    "--fill", type=click.IntRange(1, 15), metavar="N",
+    help="Add each way once more, with up to N drafted tokens in every pass, whether they pay or not: the "
+    "block efficiency that its drafters reach.",
 )  # fmt: skip
 @opt.kv_option
 @isa_option
@@ -238,9 +245,13 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySi
     sides = [ReplySide(PLAIN, own, OFF, arguments)]
     if not options.levels:
         sides += [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
-        cold = options.ways if options.cold else []
+        more: dict[str, dict[str, Any]] = {"cold": {"cold": True}} if options.cold else {}
+        if options.fill:
+            more[f"filled to {options.fill}"] = {"always": options.fill}
         return sides + [
-            ReplySide(f"{PLAIN}+{way} cold", own, way, {**arguments, "cold": True}) for way in cold
+            ReplySide(f"{PLAIN}+{way} {name}", own, way, {**arguments, **change})
+            for name, change in more.items()
+            for way in options.ways
         ]
     context = options.context if isinstance(options.context, int) else None
     if options.context is None:

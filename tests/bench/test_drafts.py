@@ -137,6 +137,15 @@ def test_auto_has_the_drafters_that_belong_to_the_model(
     assert {"edgedec+auto cold", "mt_bench", "all", "tokens per pass"} <= set(drawn)
 
 
+def test_filled_passes_have_as_many_drafts_as_there_are(folder: Path) -> None:
+    one = ["--limit", "1", "--turns", "1", "--draft", "exit-1", "--fill", "3", "--json"]
+    facts = report(bench(folder, *arguments(folder, *one)))
+    filled = facts["overall"]["edgedec+exit-1 filled to 3"]
+    assert facts["differing_replies"]["edgedec+exit-1 filled to 3"]["replies"] == 0
+    assert filled["drafted_tokens"] >= facts["overall"]["edgedec+exit-1"]["drafted_tokens"]
+    assert filled["drafted_tokens"] > 0
+
+
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
@@ -147,6 +156,7 @@ def test_auto_has_the_drafters_that_belong_to_the_model(
         (["--peer", "llama.cpp-ngram"], 2, ["--gguf FILE"]),
         (["--plot", "a.txt"], 2, ["a.txt", ".svg"]),
         (["--cold", "--memory", "full"], 2, ["--cold does not go with --memory"]),
+        (["--fill", "3", "--memory", "full"], 2, ["--fill does not go with --memory"]),
         (["--top-p", "7"], 2, ["top-p cannot be 7"]),
         (["--max-tokens", "300"], 2, ["at most 256"]),
     ],

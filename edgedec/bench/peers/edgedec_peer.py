@@ -56,7 +56,7 @@ class Mode:
 
 class Peer:
     def __init__(self) -> None:
-        self._modes: dict[tuple[str, bool], Mode] = {}
+        self._modes: dict[tuple[str, bool, int], Mode] = {}
         self._records: list[PassRecord] = []
         self._notices: list[str] = []
         self._prompt: list[int] = []
@@ -116,14 +116,15 @@ class Peer:
         mode: str,
         sampling: dict[str, Any],
         cold: bool = False,
+        always: int = 0,
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
-        ``cold``: drafters begin the study without prepared tables.
+        ``cold``: drafters begin the study without prepared tables. ``always``: see ``OwnRun``.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
-        used = self._mode(mode, cold)
+        used = self._mode(mode, cold, always)
         self._share_cache(used, tokens)
         self._records.clear()
         params = SamplingParams(**sampling)
@@ -237,19 +238,20 @@ class Peer:
         if not _COUNTS_UP.fullmatch(line):
             self._notices.append(line)
 
-    def _mode(self, name: str, cold: bool = False) -> Mode:
+    def _mode(self, name: str, cold: bool = False, always: int = 0) -> Mode:
         """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
-        if (name, cold) not in self._modes:
+        always = always or self.run.always
+        if (name, cold, always) not in self._modes:
             runner = self.model.single
             drafting = replace(self._installed(name).drafting, prepared=not cold)
-            if self.run.always:
-                drafting = replace(drafting, tokens=self.run.always, always=True)
+            if always:
+                drafting = replace(drafting, tokens=always, always=True)
             own = name != OFF and self.run.level
             engine = runner.engine if own else runner.engine_for(drafting, self._records.append)
             if engine.policy:
                 engine.policy.keep(self.run.sinks)
-            self._modes[name, cold] = Mode(engine)
-        return self._modes[name, cold]
+            self._modes[name, cold, always] = Mode(engine)
+        return self._modes[name, cold, always]
 
     def _installed(self, draft: str) -> RunConfig:
         """Return the settings with this way to draft, and what "auto" has for this model."""
