@@ -65,8 +65,8 @@ class SharedPieces {
 };
 
 enum class Scratch {
-  kActs, kActScales, kActSums, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores, kPaths, kTableTile,
-  kCount
+  kActs, kActScales, kActSums, kActTotals, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores,
+  kPaths, kTableTile, kCount
 };
 
 // Memory that grows to exactly the requested size; the old block is freed before the new one is allocated.

@@ -33,10 +33,10 @@ TileConfig configuration(int n) {
 }
 
 // Raw dot products of one group for n tokens: lo[n][16], and hi[n][16] for the second half where it has its own scale.
-template <class F>
+template <class F, int ODD>
 EDGEDEC_INLINE void group_dots(const uint8_t* rec, int group, const int8_t* q, size_t ldq, int32_t* lo, int32_t* hi) {
   alignas(64) uint8_t quants[kSteps * 64];
-  for (int s = 0; s < kSteps; ++s) _mm512_storeu_si512(quants + 64 * s, unpack<F>(rec, group, s));
+  for (int s = 0; s < kSteps; ++s) _mm512_storeu_si512(quants + 64 * s, (unpack<F, ODD>(rec, group, s)));
   EDGEDEC_TILE_ZERO(C0);
   EDGEDEC_TILE_LOAD(A0, q, ldq);
   EDGEDEC_TILE_LOAD(B0, quants, 64);
@@ -51,24 +51,30 @@ EDGEDEC_INLINE void group_dots(const uint8_t* rec, int group, const int8_t* q, s
   }
 }
 
+// Adds group g, of parity ODD, for n tokens.
+template <class F, int ODD>
+EDGEDEC_INLINE void add_group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, __m512* acc) {
+  alignas(64) int32_t lo[kMaxRows * kTile], hi[kMaxRows * kTile];
+  group_dots<F, ODD>(rec, g, x.q + static_cast<size_t>(m0) * x.k + index * kGroup, x.k, lo, hi);
+  const GroupScales scales = group_scales<F, ODD>(rec, g);
+  for (int m = 0; m < n; ++m) {
+    const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
+    const __m512i second = kHalves<F> ? load(hi + m * kTile) : _mm512_setzero_si512();
+    acc[m] = step<F>(load(lo + m * kTile), second, scales, x, at, acc[m]);
+  }
+}
+
 template <class F>
 void tile_block(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;
-  alignas(64) int32_t lo[kMaxRows * kTile], hi[kMaxRows * kTile];
   __m512 acc[kMaxRows];
   for (int m = 0; m < n; ++m) acc[m] = _mm512_setzero_ps();
   const uint8_t* rec = w.data + w.tile_bytes() * tile;
   for (int r = 0; r < w.records(); ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; ++g) {
-      const int index = r * kGroups + g;
-      if (g % 2 == 0) prefetch_pair<F>(rec, g);
-      group_dots<F>(rec, g, x.q + static_cast<size_t>(m0) * x.k + index * kGroup, x.k, lo, hi);
-      const GroupScales scales = group_scales<F>(rec, g);
-      for (int m = 0; m < n; ++m) {
-        const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
-        const __m512i second = kHalves<F> ? load(hi + m * kTile) : _mm512_setzero_si512();
-        acc[m] = step<F>(load(lo + m * kTile), second, scales, x, at, acc[m]);
-      }
+    for (int g = 0; g < kGroups; g += 2) {
+      prefetch_pair<F>(rec, g);
+      add_group<F, 0>(rec, g, x, m0, n, r * kGroups + g, acc);
+      add_group<F, 1>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
     }
   for (int m = 0; m < n; ++m) store_columns(acc[m], out + m * ldo, w.rows - tile * kTile);
 }

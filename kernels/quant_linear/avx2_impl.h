@@ -245,7 +245,7 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 template <class D>
 struct Columns256 {
   using Sums = PairF;
-  static constexpr int kFew = D::kFew;
+  static constexpr int kFew = D::kFew, kRowsAtOnce = 32;
 
   static EDGEDEC_INLINE Sums zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }

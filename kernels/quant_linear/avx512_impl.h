@@ -3,18 +3,17 @@
 
 #include "simd/avx512.h"
 #include "quant_linear/quantise_avx2.h"
+#include "quant_linear/tile_loop.h"
 
 namespace edgedec::quant_linear {
 namespace {
 
-constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
-
 EDGEDEC_INLINE __m512i load(const void* p) { return _mm512_loadu_si512(p); }
 EDGEDEC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 
-// Quants of one step as unsigned bytes.
-template <class F>
-EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, int group, int s) {
+// Quants of one step as unsigned bytes. ODD: the parity of the group.
+template <class F, int ODD>
+EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
   if constexpr (F::kBits == 8) return load(rec + F::kLo + (group * kSteps + s) * 64);
   if constexpr (F::kBits < 4) {
     const __m512i bits = load(rec + F::kLo + group * 128 + s / 4 * 64);
@@ -24,7 +23,7 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, int group, int s) {
     return _mm512_or_si512(crumbs, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(1)), 2));
   }
   const __m512i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64);
-  const __m512i shifted = group & 1 ? _mm512_srli_epi16(bytes, 4) : bytes;
+  const __m512i shifted = ODD ? _mm512_srli_epi16(bytes, 4) : bytes;
   const __m512i lo = _mm512_and_si512(shifted, _mm512_set1_epi8(15));
   if constexpr (F::kBits == 5) {
     const __m512i hi = _mm512_srli_epi16(load(rec + F::kHi + group * 64), s);
@@ -54,32 +53,34 @@ EDGEDEC_INLINE __m512 exponent_scales(const uint8_t* p) {
 
 struct GroupScales {
   __m512 scale, minus_min;
-  __m512i sc0, sc1, m0, m1;  // only with scales of halves
+  __m512 sc0, sc1, m0, m1;  // integers, only with scales of halves
 };
+
+EDGEDEC_INLINE __m512 small_floats(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)); }
 
 // The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
 struct SixBits {
-  __m512i first, second;
+  __m512 first, second;
 };
-EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, int group) {
+template <int ODD>
+EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, unsigned group) {
   const uint8_t* pair = field + group / 2 * 48;
-  const __m128i low = load128(pair + (group & 1) * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
-  const __m128i high = group & 1 ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
+  const __m128i low = load128(pair + ODD * 16), nibble = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
+  const __m128i high = ODD ? _mm_srli_epi16(load128(pair + 32), 4) : load128(pair + 32);
   const __m128i a = _mm_or_si128(_mm_and_si128(low, nibble), _mm_slli_epi16(_mm_and_si128(high, two), 4));
   const __m128i b = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(low, 4), nibble),
                                  _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4));
-  return {_mm512_cvtepu8_epi32(a), _mm512_cvtepu8_epi32(b)};
+  return {small_floats(a), small_floats(b)};
 }
 
 EDGEDEC_INLINE __m512 negated(__m512 v) {
   return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), _mm512_set1_epi32(INT32_MIN)));
 }
 
-template <class F>
-EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
+template <class F, int ODD>
+EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, unsigned group) {
   GroupScales s;
-  s.minus_min = _mm512_setzero_ps();
-  s.sc0 = s.sc1 = s.m0 = s.m1 = _mm512_setzero_si512();
+  s.minus_min = s.sc0 = s.sc1 = s.m0 = s.m1 = _mm512_setzero_ps();
   if constexpr (F::kScales == Scales::kHalf) {
     s.scale = halves(rec + group * 32);
     if constexpr (F::kMin) s.minus_min = halves(rec + 64 + group * 32);
@@ -87,59 +88,69 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = exponent_scales(rec + group * kTile);
   } else if constexpr (F::kScales == Scales::kSignedQ6) {
     s.scale = halves(rec);
-    s.sc0 = _mm512_cvtepi8_epi32(load128(rec + 32 + 2 * group * kTile));
-    s.sc1 = _mm512_cvtepi8_epi32(load128(rec + 32 + (2 * group + 1) * kTile));
+    s.sc0 = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(rec + 32 + 2 * group * kTile)));
+    s.sc1 = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(rec + 32 + (2 * group + 1) * kTile)));
   } else if constexpr (F::kScales == Scales::kBiasedQ3) {
-    const SixBits six = six_bits(rec + 32, group);
+    const SixBits six = six_bits<ODD>(rec + 32, group);
     s.scale = halves(rec);
-    s.sc0 = _mm512_sub_epi32(six.first, _mm512_set1_epi32(32));
-    s.sc1 = _mm512_sub_epi32(six.second, _mm512_set1_epi32(32));
+    s.sc0 = _mm512_sub_ps(six.first, _mm512_set1_ps(32));
+    s.sc1 = _mm512_sub_ps(six.second, _mm512_set1_ps(32));
   } else if constexpr (F::kScales == Scales::kNibbles) {
-    const __m512i a = _mm512_cvtepu8_epi32(load128(rec + 64 + 2 * group * kTile)), nibble = _mm512_set1_epi32(15);
-    const __m512i b = _mm512_cvtepu8_epi32(load128(rec + 64 + (2 * group + 1) * kTile));
+    const __m128i a = load128(rec + 64 + 2 * group * kTile), nibble = _mm_set1_epi8(15);
+    const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);
     s.scale = halves(rec);
     s.minus_min = negated(halves(rec + 32));
-    s.sc0 = _mm512_and_si512(a, nibble);
-    s.sc1 = _mm512_and_si512(b, nibble);
-    s.m0 = _mm512_srli_epi32(a, 4);
-    s.m1 = _mm512_srli_epi32(b, 4);
+    s.sc0 = small_floats(_mm_and_si128(a, nibble));
+    s.sc1 = small_floats(_mm_and_si128(b, nibble));
+    s.m0 = small_floats(_mm_and_si128(_mm_srli_epi16(a, 4), nibble));
+    s.m1 = small_floats(_mm_and_si128(_mm_srli_epi16(b, 4), nibble));
   } else {
-    const SixBits six = six_bits(rec + 64, group);
-    s.scale = _mm512_mul_ps(halves(rec), _mm512_cvtepi32_ps(six.first));
-    s.minus_min = negated(_mm512_mul_ps(halves(rec + 32), _mm512_cvtepi32_ps(six.second)));
+    const SixBits six = six_bits<ODD>(rec + 64, group);
+    s.scale = _mm512_mul_ps(halves(rec), six.first);
+    s.minus_min = negated(_mm512_mul_ps(halves(rec + 32), six.second));
   }
   return s;
 }
 
-EDGEDEC_INLINE __m512i broadcast4(const int8_t* x, int s) {
+// Adds the products of 64 unsigned weights and, in every column, the same four bytes of x.
+EDGEDEC_INLINE __m512i dot4(__m512i sum, __m512i w, const int8_t* x) {
+#ifdef EDGEDEC_EMULATE_AVX512
   int32_t four;
-  __builtin_memcpy(&four, x + 4 * s, 4);
-  return _mm512_set1_epi32(four);
+  __builtin_memcpy(&four, x, 4);
+  return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(four));
+#else
+  // One instruction broadcasts and multiplies. From intrinsics compilers make two, and decoding instructions is the
+  // limit here on processors that decode four a cycle.
+  typedef int32_t __attribute__((may_alias, aligned(1))) Four;
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const Four*>(x)));
+  return sum;
+#endif
 }
 
-// The factor of the minimum: the sum of activations, or of both halves' sums times their integer minima.
-template <class F>
-EDGEDEC_INLINE __m512 min_sums(const GroupScales& s, const int32_t* sum) {
-  if constexpr (!kHalves<F>) return _mm512_set1_ps(static_cast<float>(sum[0] + sum[1]));
-  return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_mullo_epi32(s.m0, _mm512_set1_epi32(sum[0])),
-                                             _mm512_mullo_epi32(s.m1, _mm512_set1_epi32(sum[1]))));
-}
+EDGEDEC_INLINE __m512 broadcast(int32_t value) { return _mm512_cvtepi32_ps(_mm512_set1_epi32(value)); }
 
 // From the raw unsigned dot products of a group (of its halves where those have scales, else only lo) to the new
-// accumulator.
+// accumulator. The integers are below 2^24, so floats hold them, their differences and their products with integer
+// scales exactly. Only the last sum of two such products rounds, as the conversion of their integer sum would.
 template <class F>
 EDGEDEC_INLINE __m512 step(__m512i lo, __m512i hi, const GroupScales& s, const Acts& x, size_t at, __m512 acc) {
-  const int32_t* sum = x.sum + 2 * at;
-  __m512i isum = lo;
+  const __m512 offset = _mm512_set1_ps(F::kOffset);
+  __m512 isum = _mm512_cvtepi32_ps(lo), xsum;
   if constexpr (kHalves<F>) {
-    const __m512i a = _mm512_sub_epi32(lo, _mm512_set1_epi32(F::kOffset * sum[0]));
-    const __m512i b = _mm512_sub_epi32(hi, _mm512_set1_epi32(F::kOffset * sum[1]));
-    isum = _mm512_add_epi32(_mm512_mullo_epi32(a, s.sc0), _mm512_mullo_epi32(b, s.sc1));
-  } else if constexpr (F::kOffset != 0) {
-    isum = _mm512_sub_epi32(lo, _mm512_set1_epi32(F::kOffset * (sum[0] + sum[1])));
+    const __m512 sum0 = broadcast(x.sum[2 * at]), sum1 = broadcast(x.sum[2 * at + 1]);
+    __m512 second = _mm512_cvtepi32_ps(hi);
+    if constexpr (F::kOffset != 0) {
+      isum = _mm512_fnmadd_ps(offset, sum0, isum);
+      second = _mm512_fnmadd_ps(offset, sum1, second);
+    }
+    isum = _mm512_fmadd_ps(second, s.sc1, _mm512_mul_ps(isum, s.sc0));
+    xsum = _mm512_fmadd_ps(s.m1, sum1, _mm512_mul_ps(s.m0, sum0));
+  } else {
+    xsum = _mm512_set1_ps(x.total[at]);
+    if constexpr (F::kOffset != 0) isum = _mm512_fnmadd_ps(offset, xsum, isum);
   }
-  __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), s.scale);
-  if constexpr (F::kMin) t = _mm512_fmadd_ps(s.minus_min, min_sums<F>(s, sum), t);
+  __m512 t = _mm512_mul_ps(isum, s.scale);
+  if constexpr (F::kMin) t = _mm512_fmadd_ps(s.minus_min, xsum, t);
   return _mm512_fmadd_ps(t, _mm512_set1_ps(x.scale[at]), acc);
 }
 
@@ -153,50 +164,49 @@ EDGEDEC_INLINE void store_columns(__m512 acc, float* out, int columns) {
   for (int c = 0; c < columns; ++c) out[c] = all[c];
 }
 
-template <class F>
-EDGEDEC_INLINE void group_rows(const uint8_t* rec, int group, const Acts& x, int m0, int n, int index, __m512* acc) {
-  __m512i w[kSteps];
-  for (int s = 0; s < kSteps; ++s) w[s] = unpack<F>(rec, group, s);
-  const GroupScales scales = group_scales<F>(rec, group);
-  for (int m = 0; m < n; ++m) {
-    const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
-    const int8_t* q = x.q + at * kGroup;
-    // Two chains, because one would wait five cycles for each of its eight links.
-    __m512i lo = _mm512_setzero_si512(), hi = lo;
-    for (int s = 0; s < kSteps / 2; ++s) {
-      lo = _mm512_dpbusd_epi32(lo, w[s], broadcast4(q, s));
-      hi = _mm512_dpbusd_epi32(hi, w[s + kSteps / 2], broadcast4(q, s + kSteps / 2));
+// Keeps the compiler from spreading a pointer over many address registers.
+#define EDGEDEC_IN_REGISTER(pointer) __asm__("" : "+r"(pointer))
+
+// The class C of tile_loop.h: sums of up to eight tokens stay in registers, and one unpacked step serves them all.
+struct Columns512 {
+  using Sums = __m512;
+  static constexpr int kFew = 8, kRowsAtOnce = kFew;
+
+  static EDGEDEC_INLINE Sums zero() { return _mm512_setzero_ps(); }
+  static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
+
+  template <class F, int ODD, int N>
+  static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int, int index, Sums* acc) {
+    const GroupScales scales = group_scales<F, ODD>(rec, g);
+    const size_t groups = static_cast<unsigned>(x.k) / kGroup, first = m0 * groups + index;
+    const int8_t* q[N];
+    for (int m = 0; m < N; ++m) {
+      q[m] = m ? q[m - 1] + x.k : x.q + first * kGroup;
+      EDGEDEC_IN_REGISTER(q[m]);
     }
-    if constexpr (!kHalves<F>) lo = _mm512_add_epi32(lo, hi);
-    acc[m] = step<F>(lo, hi, scales, x, at, acc[m]);
+    // With few tokens two chains each, because one would wait five cycles for each of its eight links.
+    constexpr bool kTwo = kHalves<F> || N < 4;
+    __m512i lo[N], hi[N];
+    for (int m = 0; m < N; ++m) lo[m] = hi[m] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int s = 0; s < kSteps; ++s) {
+      const __m512i w = unpack<F, ODD>(rec, g, s);
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) {
+        __m512i& sum = kTwo && s >= kSteps / 2 ? hi[m] : lo[m];
+        sum = dot4(sum, w, q[m] + 4 * s);
+      }
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < N; ++m) {
+      if constexpr (kTwo && !kHalves<F>) lo[m] = _mm512_add_epi32(lo[m], hi[m]);
+      acc[m] = step<F>(lo[m], hi[m], scales, x, first + m * groups, acc[m]);
+    }
   }
-}
-
-template <class F, bool ONE>
-void vnni_tile(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
-  constexpr int kGroups = F::kRecord / kGroup;
-  __m512 acc[ONE ? 1 : kRowsAtOnce];
-  for (int m = 0; m < (ONE ? 1 : n); ++m) acc[m] = _mm512_setzero_ps();
-  const uint8_t* rec = w.data + w.tile_bytes() * tile;
-  const int records = w.records();
-  for (int r = 0; r < records; ++r, rec += F::kBytes)
-    for (int g = 0; g < kGroups; ++g) {
-      if (g % 2 == 0) prefetch_pair<F>(rec, g);
-      group_rows<F>(rec, g, x, m0, ONE ? 1 : n, r * kGroups + g, acc);
-    }
-  const int columns = w.rows - tile * kTile;
-  for (int m = 0; m < (ONE ? 1 : n); ++m) store_columns(acc[m], out + m * ldo, columns);
-}
+};
 
 template <class F>
-void vnni_tiles(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
-  for (int tile = tile0; tile < tile1; ++tile)
-    for (int m = m0; m < m1; m += kRowsAtOnce) {
-      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
-      float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
-      n == 1 ? vnni_tile<F, true>(w, x, tile, m, n, at, ldo) : vnni_tile<F, false>(w, x, tile, m, n, at, ldo);
-    }
-}
+constexpr TilesFn vnni_tiles = tile_loop<F, Columns512>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

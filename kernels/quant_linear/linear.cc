@@ -55,15 +55,17 @@ int tiles_per_task(const Weight& w) {
 int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
 
 Activations::Activations(const Row& row, const float* x, int m, int cols, int terms)
-    : row_(row), m_(m), cols_(cols), acts_{m, 0, x, nullptr, nullptr, nullptr}, pieces_(pieces(m, cols, terms)) {
+    : row_(row), m_(m), cols_(cols), acts_(), pieces_(pieces(m, cols, terms)) {
+  acts_.m = m, acts_.x = x;
   if (terms == 0) return;
   const int k = padded_k(cols);
   const size_t rows = static_cast<size_t>(m) * terms;
   q_ = scratch<int8_t>(Scratch::kActs, rows * k);
   scale_ = scratch<float>(Scratch::kActScales, rows * (k / 32));
   sum_ = scratch<int32_t>(Scratch::kActSums, rows * (k / 16));
+  total_ = scratch<float>(Scratch::kActTotals, rows * (k / 32));
   if (terms == 2) rest_ = scratch<float>(Scratch::kRest, static_cast<size_t>(m) * cols);
-  acts_ = {m * terms, k, x, q_, scale_, sum_};
+  acts_ = {m * terms, k, x, q_, scale_, sum_, total_};
 }
 
 const Acts& Activations::ready() {
@@ -74,11 +76,18 @@ const Acts& Activations::ready() {
 }
 
 void Activations::quantise(size_t first, size_t last) {
-  row_.quantise(acts_.x, cols_, acts_.k, first, last, q_, scale_, sum_);
+  quantise_term(acts_.x, first, last, 0);
   if (!rest_) return;
   left_over(acts_.x, q_, scale_, cols_, acts_.k, first, last, rest_);
-  const size_t all = groups(m_, cols_);
-  row_.quantise(rest_, cols_, acts_.k, first, last, q_ + all * kGroup, scale_ + all, sum_ + 2 * all);
+  quantise_term(rest_, first, last, groups(m_, cols_));
+}
+
+// Groups [first, last) of x, whose results begin at group `offset`.
+void Activations::quantise_term(const float* x, size_t first, size_t last, size_t offset) {
+  int32_t* sum = sum_ + 2 * offset;
+  float* total = total_ + offset;
+  row_.quantise(x, cols_, acts_.k, first, last, q_ + offset * kGroup, scale_ + offset, sum);
+  for (size_t g = first; g < last; ++g) total[g] = static_cast<float>(sum[2 * g] + sum[2 * g + 1]);
 }
 
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,

@@ -30,6 +30,7 @@ class Activations {
 
  private:
   void quantise(size_t first, size_t last);
+  void quantise_term(const float* x, size_t first, size_t last, size_t offset);
 
   const Row& row_;
   const int m_, cols_;
@@ -38,6 +39,7 @@ class Activations {
   int8_t* q_ = nullptr;
   float* scale_ = nullptr;
   int32_t* sum_ = nullptr;
+  float* total_ = nullptr;
   SharedPieces pieces_;
 };
 

@@ -32,6 +32,7 @@ struct Acts {
   const int8_t* q = nullptr;      // [m][k]
   const float* scale = nullptr;   // [m][k / 32]
   const int32_t* sum = nullptr;   // [m][k / 16] sums of q
+  const float* total = nullptr;   // [m][k / 32] sums of q
 };
 
 static constexpr int padded_k(int k) { return (k + 255) / 256 * 256; }

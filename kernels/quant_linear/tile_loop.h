@@ -6,18 +6,17 @@
 namespace edgedec::quant_linear {
 namespace {
 
-constexpr int kRowsAtOnce = 32;  // tokens whose float accumulators stay in L1 while a tile streams by
-
 // Computes one tile for n tokens from m0. C handles sixteen columns of one token:
 //   C::Sums                     accumulators, with C::zero() and C::store(sums, out, columns)
 //   C::kFew                     the most tokens, at least one, for which the number is a template argument
+//   C::kRowsAtOnce              the most tokens for which a tile streams by once; their float sums fit the first-level cache
 //   C::group<F, ODD, N>(...)    adds group g of a record; ODD: its parity. N: the number of tokens up to kFew, so that
 //                               accumulators stay in registers, else 0
 template <class F, class C, int N>
 void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;
   const int count = N ? N : n;
-  typename C::Sums acc[N ? N : kRowsAtOnce];
+  typename C::Sums acc[N ? N : C::kRowsAtOnce];
   for (int m = 0; m < count; ++m) acc[m] = C::zero();
   const uint8_t* rec = w.data + w.tile_bytes() * tile;
   const int records = w.records();
@@ -33,19 +32,20 @@ void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* o
 
 template <class F, class C, int N = C::kFew>
 void tile_rows_of(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
-  if constexpr (N == 0)
+  if constexpr (N == 0 && C::kFew < C::kRowsAtOnce)
     tile_rows<F, C, 0>(w, x, tile, m0, n, out, ldo);
   else if (n == N)
     tile_rows<F, C, N>(w, x, tile, m0, n, out, ldo);
-  else
+  else if constexpr (N > 0)
     tile_rows_of<F, C, N - 1>(w, x, tile, m0, n, out, ldo);
 }
 
 template <class F, class C>
 void tile_loop(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
   for (int tile = tile0; tile < tile1; ++tile)
-    for (int m = m0; m < m1; m += kRowsAtOnce) {
-      const int n = m1 - m < kRowsAtOnce ? m1 - m : kRowsAtOnce;
+    for (int m = m0, n; m < m1; m += n) {
+      const int left = m1 - m, parts = (left + C::kRowsAtOnce - 1) / C::kRowsAtOnce;
+      n = (left + parts - 1) / parts;  // parts of even size: a lone last token would cost as much as four
       float* at = out + static_cast<size_t>(m - m0) * ldo + (tile - tile0) * kTile;
       tile_rows_of<F, C>(w, x, tile, m, n, at, ldo);
     }
