@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgedec.core.rows import Keep
     from edgedec.draft.exit import Way
     from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.training.exit_agreement import Agreed
     from edgedec.training.rollouts import Rollout
 
 _LEAST_TOKENS = 1000
@@ -70,10 +71,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """Measure drafts after each part of a model's layers: which agree with it, and whether they can pay.
 
     The model reads its own replies again, those to held-out prompts. For each exit the table has the share of
-    their tokens that it says, without and with what was trained for it; the time of a draft step, in passes
-    over one token; the agreement at which drafts would gain a tenth; and the predicted speed of the best
-    chain over plain decoding. A trimmed head of the model is used. With --threads 1 the time is that of the
-    processor, which other load changes least.
+    their tokens that it says, without and with what was trained for it; the same as corrected by what it
+    learns while decoding; the time of a draft step, in passes over one token; the agreement at which drafts
+    would gain a tenth; and the predicted speed of the best chain over plain decoding. A trimmed head of the
+    model is used. With --threads 1 the time is that of the processor, which other load changes least.
 
     With --skip --search spans of layers are left out one after another, each time the one that promises most
     with those left out already. The best set is kept; `--draft skip` drafts with it if it promises to gain.
@@ -123,7 +124,7 @@ class _Measured:
         self._forward, self._replies, self._keep = forward, replies, keep
         self._options, self._progress = options, progress
         self._names: dict[Way, str] = {}
-        self._agreement: dict[Way, float] = {}
+        self._agreed: dict[Way, Agreed] = {}
         self._times: WayTimes | None = None
 
     def add(self, names: Mapping[Way, str]) -> None:
@@ -132,7 +133,7 @@ class _Measured:
         from edgedec.training.exit_agreement import agreements
 
         self._names |= names
-        self._agreement |= agreements(
+        self._agreed |= agreements(
             self._forward, self._replies, list(names), keep=self._keep, most_tokens=self._options["measure"],
             progress=lambda done, total: self._progress("agreement", done, total),
         )  # fmt: skip
@@ -161,7 +162,12 @@ class _Measured:
         assert self._times
         tokens = min(sum(len(one.reply) for one in self._replies), self._options["measure"])
         ids = None if self._keep is None else int(self._keep.size)
-        return ExitReport(model, self._names, self._agreement, self._times, tokens, ids)
+        agreement = {way: one.rate for way, one in self._agreed.items()}
+        last = self._forward.caps.exits[-1]  # after all layers nothing is corrected
+        corrected = {
+            way: one.rate if way.exit == last else one.corrected_rate for way, one in self._agreed.items()
+        }
+        return ExitReport(model, self._names, agreement, corrected, self._times, tokens, ids)
 
 
 def _keep_best(model: LoadedModel, home: Path, report: ExitReport, sets: Mapping[Way, float]) -> None:
@@ -196,13 +202,14 @@ def _ways(model: LoadedModel, forward: Forward, home: Path, skip: bool) -> dict[
 def _show(report: ExitReport) -> None:
     from edgedec.cli.bench.tables import new_table, wide_console
 
-    headings = ["drafts", "agreement", "step, of a pass", "agreement that gains 1.1", "predicted speed"]
-    table = new_table(headings)
+    headings = ["drafts", "agreement", "corrected", "step, of a pass", "agreement that gains 1.1"]
+    table = new_table([*headings, "predicted speed"])
     for way, name in report.names.items():
         needed = report.needed(way)
         table.add_row(
             name,
             f"{report.agreement[way]:.3f}",
+            f"{report.corrected[way]:.3f}",
             f"{report.times.steps[way]:.2f}",
             "none" if needed is None else f"{needed:.2f}",
             f"{report.speed(way):.2f}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from edgedec.core.exits import Bypass
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
-from edgedec.core.rows import FloatArray, Keep, Rows
+from edgedec.core.rows import FloatArray, HeadRows, Keep, Rows
+from edgedec.draft.adapted import Adapted
 from edgedec.draft.exit import Way
 from edgedec.training.rollouts import Rollout
 
@@ -17,6 +17,38 @@ PIECE_TOKENS = 8
 """Tokens that are drafted after at a time. Behind a bypass they see each other as drafts would."""
 _READING_TOKENS = 64
 _NO_ROWS = Rows(indices=())
+
+
+@dataclass(slots=True)
+class Agreed:
+    """How many tokens of replies a way said first, of ``tokens``: as it is, and corrected while decoding.
+
+    ``edgedec.draft.adapted`` corrects: what it learned from earlier tokens is used where it helped lately.
+    """
+
+    tokens: int = 0
+    right: int = 0
+    corrected: int = 0
+    _adapted: Adapted = field(default_factory=Adapted)
+
+    @property
+    def rate(self) -> float:
+        """Share of the tokens that the way said, 0 to 1."""
+        return self.right / max(self.tokens, 1)
+
+    @property
+    def corrected_rate(self) -> float:
+        """The same with the correction."""
+        return self.corrected / max(self.tokens, 1)
+
+    def add(self, rows: HeadRows, came: Sequence[int]) -> None:
+        """Count the tokens that came where the way answered ``rows``."""
+        for row, token in enumerate(came):
+            one = _row(rows, row)
+            self.tokens += 1
+            self.right += int(one.ids[0, 0]) == token
+            self.corrected += int(self._adapted.corrected(one).ids[0, 0]) == token
+            self._adapted.learn(one, 0, token)
 
 
 def agreements(
@@ -27,22 +59,27 @@ def agreements(
     keep: Keep | None,
     most_tokens: int,
     progress: Steps = lambda done, total: None,
-) -> dict[Way, float]:
-    """Return for each way the share of the replies' tokens that it says first.
+) -> dict[Way, Agreed]:
+    """Return for each way how many of the replies' tokens it says first.
 
     ``keep``: ids of the trimmed head. Not much more than ``most_tokens`` are asked for. Replies must be
     greedy, so that their tokens are the model's first ones.
     """
-    right = dict.fromkeys(ways, 0)
+    found = {way: Agreed() for way in ways}
     count = 0
     for piece, came in _pieces(forward, replies, PIECE_TOKENS, most_tokens):
         for way in ways:
             rows = forward.peek(piece, exit=way.exit, rows=Rows(), keep=keep, bypass=way.bypass)
-            right[way] += int(np.sum(rows.ids[:, 0] == np.array(came)))
+            found[way].add(rows, came)
         forward.extend(piece, rows=_NO_ROWS)
         count += len(piece)
         progress(min(count, most_tokens), most_tokens)
-    return {way: hits / max(count, 1) for way, hits in right.items()}
+    return found
+
+
+def _row(rows: HeadRows, row: int) -> HeadRows:
+    only = slice(row, row + 1)
+    return HeadRows(rows.values[only], rows.ids[only], rows.logsumexp[only], rows.entropy[only])
 
 
 def exit_rows(

@@ -110,8 +110,8 @@ def train_exits(
         ways = [Way(exit, Bypass(last, made[exit])) for exit in exits]
         found = agreements(forward, chosen_by, ways, keep=keep, most_tokens=CHOOSING_TOKENS)
         for exit, way in zip(exits, ways, strict=True):
-            if found[way] > rates[exit]:
-                best[exit], rates[exit] = made[exit], found[way]
+            if found[way].rate > rates[exit]:
+                best[exit], rates[exit] = made[exit], found[way].rate
         progress("fitting", number + 1, len(RIDGES))
     before = [Way(exit) for exit in exits]
     after = [Way(exit, Bypass(last, best[exit])) for exit in exits]
@@ -120,7 +120,7 @@ def train_exits(
         progress=lambda done, total: progress("measuring", done, total),
     )  # fmt: skip
     return [
-        TrainedExit(best[exit], measured[a], measured[b])
+        TrainedExit(best[exit], measured[a].rate, measured[b].rate)
         for exit, a, b in zip(exits, before, after, strict=True)
     ]
 

@@ -73,6 +73,8 @@ def test_all_layers_agree_with_the_model_and_every_way_has_its_figures(
     assert set(ways) == {f"exit-{exit}" for exit in replied} | skips
     assert ways[f"exit-{replied[-1]}"]["agreement"] == 1.0
     assert all(0.0 <= way["agreement"] <= 1.0 and way["step"] > 0 for way in ways.values())
+    assert all(0.0 <= way["corrected"] <= 1.0 for way in ways.values())
+    assert ways[f"exit-{replied[-1]}"]["corrected"] == 1.0
     assert found["tokens"] == 60
 
 

@@ -79,18 +79,20 @@ class ExitReport:
     model: str
     names: Mapping[Way, str]
     agreement: Mapping[Way, float]
+    corrected: Mapping[Way, float]
+    """Agreement with the correction that a drafter of this way learns while it decodes."""
     times: WayTimes
     tokens: int
     ids: int | None
     """Ids of the trimmed head; None: the whole vocabulary."""
 
     def speed(self, way: Way) -> float:
-        """Speed over plain decoding of its best chain, predicted by its agreement and times.
+        """Speed over plain decoding of its best chain, predicted by its corrected agreement and times.
 
         A pass after a draft is charged as a whole one, although it takes over the work of the layers below
         the exit for all drafted tokens but the last.
         """
-        return speed_of(self.agreement[way], self.times.steps[way], self.times.more)
+        return speed_of(self.corrected[way], self.times.steps[way], self.times.more)
 
     def needed(self, way: Way) -> float | None:
         """Least agreement at which the way gains a tenth; None where none would do."""
@@ -109,6 +111,7 @@ class ExitReport:
                 {
                     "name": name,
                     "agreement": rounded(self.agreement[way]),
+                    "corrected": rounded(self.corrected[way]),
                     "step": rounded(self.times.steps[way]),
                     "needed": self.needed(way),
                     "predicted_speed": rounded(self.speed(way)),
