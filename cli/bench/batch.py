@@ -79,6 +79,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     same drafts. Every reply is compared, token for token, with the one that plain decoding makes alone; where
     one differs, the exit status is 1.
 
+    The energy of a token is that of all replies and their prompts; ~ marks an estimate, not a measurement.
+
     Every batch size and every way to draft has a process of its own, and so a peak of its own. With --memory
     each process has that budget for all its conversations together; replies are compared with those made in a
     KV cache of the same size. The exit status is 10 when one took more.
@@ -143,7 +145,7 @@ def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Seque
 
 def _show(found: Sequence[BatchRow], memory: int | None) -> None:
     planned = ("planned", "budget") if memory else ()
-    heads = ("batch", "drafts", "tokens/s", "each", "ratio", "peak memory", *planned, "differ")
+    heads = ("batch", "drafts", "tokens/s", "each", "ratio", "mJ/token", "peak memory", *planned, "differ")
     click.echo("".join(f"{head:>13}" for head in heads))
     for one in found:
         if one.refused:
@@ -156,11 +158,20 @@ def _show(found: Sequence[BatchRow], memory: int | None) -> None:
             f"{one.tokens_per_s:.1f}",
             f"{one.each_tokens_per_s:.1f}",
             "-" if one.ratio is None else f"{one.ratio:.2f}",
+            _energy(one),
             size(one.peak_rss_bytes),
             *plan,
             one.differ,
         )
         click.echo("".join(f"{cell:>13}" for cell in cells))
+    for source in dict.fromkeys(one.energy["source"] for one in found if one.energy):
+        click.echo(f"energy, prompts included: {source}")
     for one in found:
         for line in one.memory["given_up"] if one.memory else ():
             click.echo(f"batch of {one.batch}, drafts {one.draft}: {line}")
+
+
+def _energy(row: BatchRow) -> str:
+    """Return millijoules a token; an estimate begins with ~."""
+    each = row.energy["joules_per_token"]
+    return "-" if each is None else f"{'~' if row.energy['estimated'] else ''}{1e3 * each:.1f}"

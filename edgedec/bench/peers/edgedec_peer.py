@@ -219,6 +219,7 @@ class Peer:
         """Reply to texts in a batch. ``each`` of the answer has tokens per second by reply."""
         replies: list[Reply] = []
         with self.model.conversations(max_tokens=self.run.max_tokens) as several:
+            several.measure()
             began = time.perf_counter()
             for answer in several.answers(texts, raw=self.model.loaded.template is None):
                 if answer.reply is None:
@@ -226,8 +227,10 @@ class Peer:
                     raise answer.error
                 replies.append(answer.reply)
             seconds = time.perf_counter() - began
+            energy = several.together().energy.as_json()
         each = [len(one.tokens) / (one.stats.prefill_s + one.stats.decode_s) for one in replies]
-        return {"tokens": [reply.tokens for reply in replies], "seconds": seconds, "each": each}
+        tokens = [reply.tokens for reply in replies]
+        return {"tokens": tokens, "seconds": seconds, "each": each, "energy": energy}
 
     def memory(self) -> dict[str, int]:
         """Bytes of the target's weights that are resident now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class BatchRow:
     - ``ratio``: tokens per second divided by those of a batch of one with the same drafts.
     - ``peak_rss_bytes``: peak of the process, which did nothing else.
     - ``differ``: count of replies that are not those made alone.
+    - ``energy``: joules of all replies together and per token, as ``Measures.batch_energy`` has them.
     - ``memory``: the plan for the budget. ``refused``: the budget is too small.
     """
 
@@ -46,6 +47,7 @@ class BatchRow:
     ratio: float | None = None
     peak_rss_bytes: int = 0
     differ: int = 0
+    energy: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] | None = None
 
     @property
@@ -123,5 +125,6 @@ def _together(study: BatchStudy, size: int, draft: str, base: float, alone: _Alo
         ratio=1.0 if size == 1 else rate / base if base else None,
         peak_rss_bytes=peak,
         differ=sum(one != other for one, other in zip(replies, alone.replies(facts), strict=True)),
+        energy=took["energy"],
         memory=facts.get("memory"),
     )
