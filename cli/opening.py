@@ -101,7 +101,7 @@ def hand_over(model: Model, options: dict[str, Any]) -> None:
         return
     from edgedec.remote import RemoteSide, ServerAddress
 
-    side = RemoteSide(ServerAddress.of(options["large"]), options["large_model"], sampling=model.sampling)
+    side = RemoteSide(ServerAddress.of(options["large"]), options["large_model"])
     click.get_current_context().call_on_close(side.close)
     model.hand_over_to(side)
 

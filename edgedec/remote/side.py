@@ -28,15 +28,14 @@ class RemoteSide:
     """Begins and continues replies with a model behind an OpenAI-compatible server; a ``TextSide``.
 
     One object serves one conversation: its budget is that of ``limits``. ``model`` None: the only one that
-    the server has. ``chat``: ask for messages alone, where the server continues no texts. ``sampling`` is
-    what the server is told; it draws tokens in its own way. The list of models costs a request, once, where
-    it is needed: for the model's name, or to learn how the server continues a reply.
+    the server has. ``chat``: ask for messages alone, where the server continues no texts. The list of models
+    costs a request, once, where it is needed: for the model's name, or to learn how the server continues a
+    reply.
     """
 
     address: ServerAddress
     model: str | None = None
     limits: RemoteLimits = field(default_factory=RemoteLimits)
-    sampling: SamplingParams = field(default_factory=SamplingParams)
     chat: bool = False
     ended: bool = field(default=False, init=False)
     """Whether the last reply came to its own end."""
@@ -56,9 +55,10 @@ class RemoteSide:
         """Requests and bytes so far."""
         return self._transfer.allowance.use
 
-    def continued(self, passage: Passage, most_tokens: int) -> Generator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Generator[str]:
         """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.
 
+        It is told the temperature, top-p and seed of ``params``, and draws tokens in its own way.
         Pieces are empty while the server is waited for. Afterwards ``ended`` says whether the reply came to
         its own end. Raises SideLost, between pieces too; those before it stand. A caller that has enough
         closes the iterator, which ends the request.
@@ -69,7 +69,7 @@ class RemoteSide:
         question = AskedPassage.of(passage, owner, chat=self.chat)
         endpoint = Endpoint(self.model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
-        body = endpoint.body(question, most_tokens, self.sampling)
+        body = endpoint.body(question, most_tokens, params)
         request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)
         left, echo = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens, NoEcho(question.before)
         pieces = self._transfer.pieces(request, lambda blocks: _completion(endpoint, blocks))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from edgedec.core.passage import Passage
+from edgedec.sampling import SamplingParams
 
 
 class TextSide(Protocol):
@@ -21,9 +22,10 @@ class TextSide(Protocol):
         """Whether the latest continuation ended where the model ended its turn."""
         ...
 
-    def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
         """Go on behind ``passage`` by at most ``most_tokens`` tokens of the model; yields pieces.
 
+        ``params``: how the user wants tokens to be drawn, as far as the side can do that.
         A piece is empty now and then while nothing comes, so that the caller, who may stop at any time, can
         do so. Raises ``core.errors.SideLost``, also between two pieces, when the model cannot be reached, is
         too slow or answers nonsense.

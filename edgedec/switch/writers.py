@@ -247,7 +247,7 @@ class TextWriter:
             return
         heard = 0
         try:
-            for text in self._side.continued(self._passage(committed, terms), most):
+            for text in self._side.continued(self._passage(committed, terms), most, terms.params):
                 if terms.progress:  # it raises where the user gave up
                     terms.progress(len(committed), len(committed))
                 if not text:

@@ -44,10 +44,12 @@ def test_a_text_is_sent_as_it_stands(home: Home) -> None:
         result = run(
             home.services(home.parrot("small text")),
             "generate", "--raw", "--large", server.url, "--large-model", "large", *ALWAYS, "-p", "Say it:",
+            "--temperature", "0.5", "--seed", "7",
         )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert server.paths == ["/v1/completions"]
     assert server.asked[0]["prompt"] == "Say it:"
+    assert (server.asked[0]["temperature"], server.asked[0]["seed"]) == (0.5, 7)
 
 
 def test_a_lost_server_costs_a_line(home: Home) -> None:

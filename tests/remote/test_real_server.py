@@ -21,6 +21,7 @@ import pytest
 from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage
 from edgedec.remote import RemoteLimits, RemoteSide, ServerAddress
+from edgedec.sampling import SamplingParams
 from tests.fixtures.tiny_gguf import write_tiny
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.slow
 _START_S = 120.0
 LIMITS = RemoteLimits(connect_s=10, read_s=30, total_s=120)
 TEXT = "The quick brown fox"
+GREEDY = SamplingParams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def side_of(server: Running, limits: RemoteLimits = LIMITS, model: str | None = 
 
 def test_a_text_is_continued_the_same_way_twice(server: Running) -> None:
     with side_of(server) as side:
-        replies = ["".join(side.continued(Passage(TEXT), 12)) for _ in range(2)]
+        replies = ["".join(side.continued(Passage(TEXT), 12, GREEDY)) for _ in range(2)]
         assert side.use.requests == 2
         assert side.use.received_bytes > 100
     assert replies[0]
@@ -89,33 +91,33 @@ def test_a_text_is_continued_the_same_way_twice(server: Running) -> None:
 
 def test_the_only_model_is_found(server: Running) -> None:
     with side_of(server, model=None) as side:
-        assert "".join(side.continued(Passage(TEXT), 4))
+        assert "".join(side.continued(Passage(TEXT), 4, GREEDY))
         assert side.name == "tiny at 127.0.0.1"
 
 
 def test_a_reply_begins_with_messages_and_is_continued_as_text(server: Running) -> None:
     turns = (("user", "Tell me about foxes."),)
     with side_of(server) as side:
-        begun = "".join(side.continued(Passage("", turns), 8))
+        begun = "".join(side.continued(Passage("", turns), 8, GREEDY))
         assert begun
-        assert "".join(side.continued(Passage(f"user: foxes? {begun}", turns, begun), 8))
+        assert "".join(side.continued(Passage(f"user: foxes? {begun}", turns, begun), 8, GREEDY))
         assert side.use.requests == 3
 
 
 def test_messages_are_answered_where_the_user_says_so(server: Running) -> None:
     with side_of(server) as side:
         side.chat = True
-        assert "".join(side.continued(Passage(TEXT), 8))
+        assert "".join(side.continued(Passage(TEXT), 8, GREEDY))
 
 
 def test_a_text_that_does_not_fit_its_context_loses_the_side(server: Running) -> None:
     with side_of(server) as side, pytest.raises(SideLost, match="sent an empty reply"):
-        list(side.continued(Passage(TEXT * 100), 8))
+        list(side.continued(Passage(TEXT * 100), 8, GREEDY))
 
 
 def test_a_server_that_stands_still_is_left_in_time_and_a_killed_one_is_not_there(server: Running) -> None:
     with side_of(server, RemoteLimits(connect_s=1, read_s=1, total_s=5, attempts=1)) as side:
-        pieces = side.continued(Passage(TEXT), 100)
+        pieces = side.continued(Passage(TEXT), 100, GREEDY)
         next(filter(None, pieces))
         server.process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
@@ -125,4 +127,4 @@ def test_a_server_that_stands_still_is_left_in_time_and_a_killed_one_is_not_ther
         server.process.kill()
         server.process.wait()
         with pytest.raises(SideLost, match=r"127\.0\.0\.1 cannot be reached"):
-            list(side.continued(Passage(TEXT), 4))
+            list(side.continued(Passage(TEXT), 4, GREEDY))

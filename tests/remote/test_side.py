@@ -38,6 +38,7 @@ PATIENT = RemoteLimits(connect_s=10, read_s=10, total_s=30)
 SECRET = "sk-0123456789abcdef"
 PROMPT = "Four score and seven years ago our fathers brought forth on this continent a new nation, "
 PASSAGE = Passage(PROMPT)
+GREEDY = SamplingParams()
 TURNS = (("system", "Be brief."), ("user", "Recite."))
 BEGUN = Passage(f"<user>Recite.<assistant>{PROMPT}", TURNS, PROMPT)
 """A reply of a conversation, in the middle."""
@@ -52,7 +53,7 @@ def side_of(
 def reason_of(side: RemoteSide, passage: Passage = PASSAGE) -> str:
     """Lose the side, and return the reason."""
     with pytest.raises(SideLost) as raised:
-        list(side.continued(passage, 8))
+        list(side.continued(passage, 8, GREEDY))
     return raised.value.message
 
 
@@ -61,7 +62,7 @@ def lost(behave: Callable[[Handler], None], limits: RemoteLimits = PATIENT) -> t
     with serving(behave) as server, side_of(server, limits) as side:
         got = []
         with pytest.raises(SideLost) as raised:
-            got.extend(side.continued(PASSAGE, 8))
+            got.extend(side.continued(PASSAGE, 8, GREEDY))
         assert not side.ended
         side.close(1.0)
     return "".join(got), raised.value.message
@@ -70,7 +71,7 @@ def lost(behave: Callable[[Handler], None], limits: RemoteLimits = PATIENT) -> t
 def test_pieces_arrive_as_the_server_sends_them() -> None:
     with serving(says(event("four"), event(" score", "stop") + DONE, pause_s=1.0)) as server:
         side: TextSide = side_of(server)
-        pieces = side.continued(PASSAGE, 8)
+        pieces = side.continued(PASSAGE, 8, GREEDY)
         began = time.monotonic()
         assert next(filter(None, pieces)) == "four"
         assert time.monotonic() - began < 1.0
@@ -84,15 +85,13 @@ def test_pieces_arrive_as_the_server_sends_them() -> None:
 
 def test_a_reply_that_the_length_ended_is_not_at_its_end() -> None:
     with serving(says(event("four", "length"), DONE)) as server, side_of(server) as side:
-        assert "".join(side.continued(PASSAGE, 1)) == "four"
+        assert "".join(side.continued(PASSAGE, 1, GREEDY)) == "four"
         assert not side.ended
 
 
 def test_sampling_is_told_to_the_server() -> None:
-    with serving(says(GOOD)) as server:
-        address = ServerAddress.of(server.url, {})
-        with RemoteSide(address, MODEL, PATIENT, SamplingParams(temperature=0.5, top_p=0.9, seed=7)) as side:
-            list(side.continued(PASSAGE, 8))
+    with serving(says(GOOD)) as server, side_of(server) as side:
+        list(side.continued(PASSAGE, 8, SamplingParams(temperature=0.5, top_p=0.9, seed=7)))
     assert {"temperature": 0.5, "top_p": 0.9, "seed": 7}.items() <= server.asked[0].items()
 
 
@@ -116,7 +115,7 @@ def listed(owner: str, *names: str) -> Callable[[Handler], None]:
 def test_a_server_without_text_completions_is_asked_for_messages_only_when_the_user_says_so() -> None:
     with serving(says(MESSAGE)) as server, side_of(server) as side:
         side.chat = True
-        assert "".join(side.continued(PASSAGE, 8)) == "four"
+        assert "".join(side.continued(PASSAGE, 8, GREEDY)) == "four"
         assert side.ended
     assert server.paths == ["/v1/chat/completions"]
     assert server.asked[0]["messages"][0]["content"].endswith(PROMPT)
@@ -124,7 +123,7 @@ def test_a_server_without_text_completions_is_asked_for_messages_only_when_the_u
 
 def test_a_reply_that_begins_is_asked_for_with_its_messages() -> None:
     with serving(says(MESSAGE)) as server, side_of(server) as side:
-        assert "".join(side.continued(Passage("<user>Recite.<assistant>", TURNS), 8)) == "four"
+        assert "".join(side.continued(Passage("<user>Recite.<assistant>", TURNS), 8, GREEDY)) == "four"
     assert server.paths == ["/v1/chat/completions"]
     assert server.asked[0]["messages"] == [
         {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Recite."},
@@ -142,7 +141,7 @@ def test_servers_known_to_continue_a_message_get_the_reply_as_one(
 ) -> None:
     with serving(listed(owner), says(MESSAGE)) as server, side_of(server) as side:
         for _ in range(2):
-            assert "".join(side.continued(BEGUN, 8)) == "four"
+            assert "".join(side.continued(BEGUN, 8, GREEDY)) == "four"
     assert server.paths == ["/v1/models", "/v1/chat/completions", "/v1/chat/completions"]
     assert server.asked[0]["messages"][-1] == {"role": "assistant", "content": PROMPT}
     flags = {name: server.asked[0][name] for name in server.asked[0] if name.endswith(("message", "prompt"))}
@@ -155,7 +154,7 @@ def test_servers_known_to_continue_a_message_get_the_reply_as_one(
 def test_other_servers_continue_a_reply_as_text(models: Callable[[Handler], None]) -> None:
     with serving(models, says(GOOD)) as server, side_of(server) as side:
         for _ in range(2):
-            assert "".join(side.continued(BEGUN, 8)) == "four score"
+            assert "".join(side.continued(BEGUN, 8, GREEDY)) == "four score"
     assert server.paths == ["/v1/models", "/v1/completions", "/v1/completions"]
     assert server.asked[0]["prompt"] == BEGUN.text
 
@@ -170,7 +169,7 @@ def test_a_message_that_begins_anew_is_not_taken() -> None:
 def test_a_reader_can_give_up_a_silent_server(passage: Passage) -> None:
     with serving(silent) as server, side_of(server) as side:
         began = time.monotonic()
-        pieces = side.continued(passage, 8)
+        pieces = side.continued(passage, 8, GREEDY)
         assert [next(pieces), next(pieces)] == ["", ""]
         pieces.close()
         assert time.monotonic() - began < 2.0
@@ -180,7 +179,7 @@ def test_a_silent_list_of_models_loses_the_side_at_once() -> None:
     with serving(silent) as server, side_of(server, QUICK) as side:
         began = time.monotonic()
         with pytest.raises(SideLost, match="silent for"):
-            list(side.continued(BEGUN, 8))
+            list(side.continued(BEGUN, 8, GREEDY))
         assert time.monotonic() - began < 4.0
         assert server.paths == ["/v1/models"]
 
@@ -188,9 +187,9 @@ def test_a_silent_list_of_models_loses_the_side_at_once() -> None:
 def test_a_list_of_one_model_names_it() -> None:
     models = says(json.dumps({"data": [{"id": MODEL}]}).encode(), kind="application/json")
     with serving(models, says(GOOD)) as server, side_of(server, model=None) as side:
-        assert "".join(side.continued(PASSAGE, 8)) == "four score"
+        assert "".join(side.continued(PASSAGE, 8, GREEDY)) == "four score"
         assert side.name == f"{MODEL} at 127.0.0.1"
-        list(side.continued(PASSAGE, 8))
+        list(side.continued(PASSAGE, 8, GREEDY))
     assert server.paths == ["/v1/models", "/v1/completions", "/v1/completions"]
 
 
@@ -291,7 +290,7 @@ def test_more_text_than_was_asked_for_is_not_taken() -> None:
     with serving(endless(event("x"))) as server, side_of(server) as side:
         got = []
         with pytest.raises(SideLost, match="sends more than was asked for"):
-            got.extend(side.continued(PASSAGE, 8))
+            got.extend(side.continued(PASSAGE, 8, GREEDY))
         assert len("".join(got)) <= 48
         assert server.left.wait(2.0)
 
@@ -308,7 +307,7 @@ def test_a_slow_stream_ends_with_the_time_for_all_of_it() -> None:
 
 def test_a_server_that_recovers_before_its_first_byte_is_asked_again() -> None:
     with serving(shuts, says(status=503, retry_after="0"), says(GOOD)) as server, side_of(server) as side:
-        assert "".join(side.continued(PASSAGE, 8)) == "four score"
+        assert "".join(side.continued(PASSAGE, 8, GREEDY)) == "four score"
         assert side.use.requests == 3
         assert side.use.sent_bytes == 3 * len(json.dumps(server.asked[0]))
         assert side.use.received_bytes == len(GOOD)
@@ -338,7 +337,7 @@ def test_a_server_that_is_not_there_is_lost() -> None:
 def test_a_budget_of_a_conversation_is_kept(limits: RemoteLimits, reason: str) -> None:
     with serving(says(GOOD)) as server, side_of(server, limits) as side:
         for _ in range(2):
-            assert "".join(side.continued(PASSAGE, 8)) == "four score"
+            assert "".join(side.continued(PASSAGE, 8, GREEDY)) == "four score"
         assert reason in reason_of(side)
         assert side.use.sent_bytes <= limits.sent_bytes
         assert len(server.paths) <= limits.requests
@@ -346,14 +345,14 @@ def test_a_budget_of_a_conversation_is_kept(limits: RemoteLimits, reason: str) -
 
 def test_nothing_is_sent_before_a_continuation_is_read() -> None:
     with serving(says(GOOD)) as server, side_of(server) as side:
-        side.continued(PASSAGE, 8)
+        side.continued(PASSAGE, 8, GREEDY)
         assert side.use == RemoteUse()
     assert server.paths == []
 
 
 def test_a_reader_who_has_enough_ends_the_request() -> None:
     with serving(endless(event(" x"))) as server, side_of(server) as side:
-        pieces = side.continued(PASSAGE, 500)
+        pieces = side.continued(PASSAGE, 500, GREEDY)
         next(filter(None, pieces))
         pieces.close()
         assert server.left.wait(2.0)
@@ -385,4 +384,4 @@ def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     with serving(says(GOOD)) as server, side_of(server) as side:
-        assert "".join(side.continued(PASSAGE, 8)) == "four score"
+        assert "".join(side.continued(PASSAGE, 8, GREEDY)) == "four score"

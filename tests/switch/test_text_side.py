@@ -38,9 +38,10 @@ class Spoken:
         self.texts: list[str] = []
         self.passages: list[Passage] = []
 
-    def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
         self.texts.append(passage.text)
         self.passages.append(passage)
+        self.params = params
         self.ended = False
         for piece in self.pieces:
             yield piece
@@ -123,9 +124,9 @@ def test_the_side_gets_the_messages_and_the_reply_so_far(model):
 
 def test_waiting_for_the_side_is_no_catching_up(model):
     class Slow(Spoken):
-        def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+        def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
             clock.now += 19.0
-            yield from super().continued(passage, most_tokens)
+            yield from super().continued(passage, most_tokens, params)
 
     side = Slow(" and", " the", " world")
     clock = Clock()
@@ -149,7 +150,7 @@ def test_a_user_who_gives_up_does_not_wait_for_the_side(model):
     class Silent(Spoken):
         closed = False
 
-        def continued(self, passage: Passage, most_tokens: int) -> Iterator[str]:
+        def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
             try:
                 while True:
                     yield ""
