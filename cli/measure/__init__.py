@@ -74,6 +74,8 @@ def command(
         screen.show_json(report.as_json())
     else:
         _show(report, where)
+    if absent := report.absent:
+        notice(f"not measured: {', '.join(absent)}; the report says why, and the same command tries again")
     if count := report.differing_replies:
         raise EdgeDecError(f"{count} replies differ from plain decoding", hint="this is a bug of EdgeDec")
 

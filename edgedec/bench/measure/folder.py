@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from edgedec.telemetry.cores import load_average
 
 CONDITIONS, PARTS, JOURNALS = "conditions.json", "parts", "replies"
 """Names in the folder: the conditions, results of parts, and single replies."""
+DAMAGE = (BadFileError, KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""Errors of reading a file that is damaged, or not as this version writes it."""
 _CHANGES = "give the same options, or name another folder"
 
 
@@ -34,17 +37,27 @@ class PartsFolder:
         found = read_json(file)
         different = [name for name, value in conditions.items() if found.get(name) != value]
         if different or len(found) != len(conditions):
-            shown = ", ".join(f"{name} {found.get(name)}" for name in different) or "others"
+            now = [f"{name} {found.get(name)}, now {conditions[name]}" for name in different]
+            shown = "; ".join(now) or "others"
             raise UsageError(f"{path} was measured under other conditions: {shown}", hint=_CHANGES)
 
-    def part(self, name: str, measure: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    def part(
+        self,
+        name: str,
+        measure: Callable[[], Mapping[str, Any]],
+        check: Callable[[dict[str, Any]], object] = dict,
+    ) -> dict[str, Any]:
         """Return the part as it is kept, or measure and keep it.
+
+        A kept part for which ``check`` raises an error of ``DAMAGE`` is measured again.
 
         It has the ``result``, the time ``at``, the ``seconds`` it took, and the load averages around it.
         """
         file = self.path / PARTS / f"{name}.json"
-        if file.exists():
-            return read_json(file)
+        with suppress(*DAMAGE):
+            if file.exists():
+                check(kept := read_json(file))
+                return kept
         load, began = load_average(), time.perf_counter()
         result = dict(measure())
         found = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgedec.bench.measure.folder import PartsFolder, read_json, write_json
+from edgedec.bench.measure.folder import DAMAGE, PartsFolder, read_json, write_json
 from edgedec.bench.measure.parts import budgets, drafts, energy, machine, memory, passes, quality
 from edgedec.bench.measure.subject import Subject
 from edgedec.bench.measure.views import Figure, TableView, View
@@ -64,6 +64,11 @@ class Report:
         found = [one for figures in self.figures().values() for one in figures if one.short]
         return tuple((one.short, one.worded()) for one in found)
 
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Titles of the parts that could not be measured."""
+        return tuple(title for name, (title, _) in PARTS.items() if "result" not in self.parts.get(name, {}))
+
     def figures(self) -> dict[str, list[Figure]]:
         """Return the figures of the parts that were measured, by title."""
         return {
@@ -97,9 +102,12 @@ class Report:
                 written = f"{file} is a report of format {found['format']!r:.40}"
                 raise BadFileError(f"{written}; this version reads format {FORMAT}", hint="measure again")
             report = cls(dict(found["conditions"]), dict(found["parts"]))
-            _ = report.title, report.views(), report.differing_replies  # they raise
-            _ = [one.worded() for figures in report.figures().values() for one in figures]
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            _ = report.title, report.differing_replies  # they raise
+            for name in PARTS.keys() & report.parts.keys():
+                _check(PARTS[name][1], report.parts[name])
+        except BadFileError:
+            raise
+        except DAMAGE as error:
             raise BadFileError(f"{file} is no report, or is damaged", hint="measure again") from error
         return report
 
@@ -119,7 +127,7 @@ def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report
             progress(f"{heading}: {stage}", done, total)
 
         try:
-            parts[name] = folder.part(name, partial(kind.measure, subject, steps))
+            parts[name] = folder.part(name, partial(kind.measure, subject, steps), partial(_check, kind))
         except StorageError:
             raise  # nothing that is measured from here on could be kept
         except EdgeDecError as error:
@@ -131,6 +139,13 @@ def _busy(part: Mapping[str, Any], cores: int) -> bool:
     """Whether more ran than the part itself, which may keep all cores busy: that is the load after it."""
     before, after = (part.get(name) or 0.0 for name in ("load_average", "load_average_after"))
     return before > cores / 2 or after > 1.5 * cores
+
+
+def _check(kind: ModuleType, part: Mapping[str, Any]) -> None:
+    """Raise one of ``DAMAGE`` unless a page can be made of the part."""
+    _view(kind, part)
+    for one in kind.figures(part["result"]) if "result" in part else ():
+        one.worded()
 
 
 def _view(kind: ModuleType, part: Mapping[str, Any]) -> View:

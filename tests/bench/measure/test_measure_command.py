@@ -12,7 +12,7 @@ from edgedec.bench.measure import report as report_module
 from edgedec.bench.measure.parts import machine, passes
 from edgedec.bench.measure.report import PARTS
 from edgedec.cli.services import Services
-from edgedec.core.errors import BadFileError, StorageError
+from edgedec.core.errors import BadFileError, StorageError, UsageError
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
@@ -92,6 +92,25 @@ def test_a_full_disk_ends_it_at_once(bundle: Path, tmp_path: Path, monkeypatch: 
     result = measure(bundle, tmp_path / "out")
     assert_one_line(result, StorageError.exit_code, "no space left on the disk")
     assert calls == []
+
+
+def test_a_part_that_cannot_be_measured_is_said_and_tried_again(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> dict[str, object]:
+        raise UsageError("2 threads are not possible")
+
+    monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
+    measured = passes.measure
+    monkeypatch.setattr(passes, "measure", fails)
+    result = measure(bundle, tmp_path / "out")
+    assert result.exit_code == 0
+    assert "Not measured: 2 threads are not possible." in result.stdout
+    assert result.stderr == "not measured: Passes; the report says why, and the same command tries again\n"
+    monkeypatch.setattr(passes, "measure", measured)
+    result = measure(bundle, tmp_path / "out")
+    assert "pass over 1 " in result.stdout
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize(

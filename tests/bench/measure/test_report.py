@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from edgedec.bench.measure.charts import HEIGHT, svg
 from edgedec.bench.measure.compared import Comparison
 from edgedec.bench.measure.folder import PartsFolder
 from edgedec.bench.measure.pages import html_of, markdown_of
-from edgedec.bench.measure.report import PARTS, SUMMARY, Report
+from edgedec.bench.measure.report import PARTS, SUMMARY, Report, _check
 from edgedec.bench.measure.views import Chart
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 
@@ -125,6 +126,7 @@ def test_a_part_that_failed_says_why(facts: dict[str, Any]) -> None:
     assert views["Drafters"].lines == ("Not measured: no memory.",)
     assert views["Quality checks"].lines == ("Not measured: not reached.",)
     assert "Drafters" not in report_of(facts).figures()
+    assert report_of(facts).absent == ("Drafters", "Quality checks")
 
 
 def test_replies_that_differ_are_counted_and_said(facts: dict[str, Any]) -> None:
@@ -208,9 +210,20 @@ def test_an_interrupted_part_leaves_nothing(tmp_path: Path) -> None:
     assert folder.kept() == []
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"result": {}}', '{"at": "", "result": {"passes": 7}}'])
+def test_a_damaged_part_is_measured_again(text: str, facts: dict[str, Any], tmp_path: Path) -> None:
+    kind = PARTS["passes"][1]
+    folder = PartsFolder(tmp_path, {"model": "m"})
+    (tmp_path / "parts" / "passes.json").write_text(text)
+    result = facts["parts"]["passes"]["result"]
+    assert folder.part("passes", lambda: result, partial(_check, kind))["result"] == result
+    again = folder.part("passes", dict, partial(_check, kind))
+    assert again["result"] == result
+
+
 def test_a_folder_of_another_report_or_of_other_files_is_left_alone(tmp_path: Path) -> None:
     PartsFolder(tmp_path / "a", {"model": "m", "threads": 1})
-    with pytest.raises(UsageError, match="other conditions: threads 1"):
+    with pytest.raises(UsageError, match="other conditions: threads 1, now 2"):
         PartsFolder(tmp_path / "a", {"model": "m", "threads": 2})
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "diary.txt").write_text("dear")
