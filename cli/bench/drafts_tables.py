@@ -31,6 +31,10 @@ Drafters; gained: right tokens; share: of the time of decoding; step: a pass of 
 part of all drafting, and that as a share of a plain pass"""
 
 
+_ABOUT_JUDGED = """
+Right, of the tokens to which a drafter gave this probability, after right ones; how many, in thousands"""
+
+
 def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
     """Print all tables on standard output."""
     console = wide_console()
@@ -43,6 +47,8 @@ def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
     if any(report.score(side).drafters for side in report.without_budget):
         console.print(_ABOUT_DRAFTERS, soft_wrap=True)
         console.print(_drafters(report))
+        console.print(_ABOUT_JUDGED, soft_wrap=True)
+        console.print(_judged(report))
     if rows:
         _show_budgets(console, rows)
     _show_facts(console, report)
@@ -86,6 +92,17 @@ def _drafters(report: DraftsReport) -> Table:
             cells = [*(f"{count:.0f}" for count in counts), *(number(mean, 3) for mean in means)]
             cells += [f"{one.share or 0.0:.1%}", f"{read:.1f}" if read else "-", f"{one.passes:.0f}"]
             table.add_row(side, name, *cells, number(one.ms_per_step, 3), percent(one.step_share))
+    return table
+
+
+def _judged(report: DraftsReport) -> Table:
+    """Make a line per way to draft and drafter: how often its tokens were right, by their probability."""
+    steps = [f"{step / 10:.1f}" for step in range(10)]
+    table = new_table(("", "drafter", *steps, "1"))
+    for side in report.without_budget:
+        for name, counts in report.score(side).judged.items():
+            cells = (f"{right / seen:.2f} ({seen / 1000:.1f})" if seen else "-" for seen, right in counts)
+            table.add_row(side, name, *cells)
     return table
 
 

@@ -34,6 +34,7 @@ class _Source:
         trust = _TAUGHT_TRUST if taught else _TRUST
         self.right = [_PRIOR * trust * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
         self.seen = [_PRIOR] * (_STEPS + 1)
+        self.counts = [[0, 0] for _ in range(_STEPS + 1)]
         self.recently_right = self.recently_expected = 0.0
         self.claimed = self.proved = _PRIOR / 2.0
         self.judged = _PRIOR
@@ -53,6 +54,8 @@ class _Source:
         self.claimed, self.proved = 0.99 * self.claimed + prob, 0.99 * self.proved + right
         self.judged = 0.99 * self.judged + 1.0
         step = int(prob * _STEPS)
+        self.counts[step][0] += 1
+        self.counts[step][1] += right
         fade = 0.5 if self.seen[step] >= _MEMORY else 1.0
         self.seen[step] = fade * self.seen[step] + 1.0
         self.right[step] = fade * self.right[step] + right
@@ -93,6 +96,13 @@ class Acceptance:
             right.append(known and tree.tokens[node] == committed[depth - 1])
             if known:
                 self._of(tree.sources[node]).count(tree.probs[node], right[node])
+
+    def counts(self) -> dict[str, list[list[int]]]:
+        """Return by drafter how many tokens were judged and how many of them right, in all.
+
+        Entry i is about those to which the drafter gave a probability from i / 10 up; the last one, 1.
+        """
+        return {name: [list(pair) for pair in known.counts] for name, known in self._sources.items()}
 
     def _of(self, source: str) -> _Source:
         known = self._sources.get(source)

@@ -85,6 +85,10 @@ class Speculation:
         """The drafters, by name, whose knowledge can be kept."""
         return {drafter.name: drafter for drafter in self._drafters if drafter.caps.remembers}
 
+    def judged(self) -> dict[str, list[list[int]]]:
+        """Return ``control.Acceptance.counts``; nothing without costs, where drafts are not judged."""
+        return self._control.acceptance.counts() if isinstance(self._control, Controller) else {}
+
     def drop(self, name: str) -> None:
         """Go on without the drafter of this name, if there is one."""
         for drafter in [one for one in self._drafters if one.name == name]:

@@ -62,6 +62,7 @@ class Peer:
             "draft_s": 0.1, "verify_s": decode_s / 2,
             "rounds": rounds,
             "by_drafter": {} if plain else {"guess": GUESS},
+            "judged": {} if plain else {"guess": [[2, 1], [0, 0]]},
             "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
         }  # fmt: skip
 

@@ -69,12 +69,15 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
     assert {name: sides["edgedec"]["replies"] for name, sides in facts["categories"].items()} == {
         "mt_bench": 4, "writing": 4, "qa": 1,
     }  # fmt: skip
+    assert set(both["judged"]) <= {"lookup", "recycling"}
+    assert all(0 <= right <= seen for counts in both["judged"].values() for seen, right in counts)
     assert facts["sides"]["edgedec+lookup"]["drafter_bytes"]["lookup"] > 0
     again = report(bench(folder, *args, "--json"))
     assert again.pop("runs") == facts.pop("runs") + 1
     assert again == facts  # nothing was measured a second time
     table = bench(folder, *args).stdout
     assert "ms/query" in table
+    assert "to which a drafter gave this probability" in table
     assert "%" not in "".join(line for line in facts["notices"] if "measuring" in line)  # no progress
     assert "edgedec+auto: none of 5 replies differ from plain decoding" in table
 

@@ -107,6 +107,11 @@ def test_bytes_of_drafting_are_shares_of_a_round(fakes: Fakes) -> None:
     assert found["step_of_a_pass"] == pytest.approx(0.005 / 0.125)  # plain: 0.5 s in 4 passes
 
 
+def test_tokens_by_probability_are_added_up(fakes: Fakes) -> None:
+    guess = run(fakes, Journal(CONDITIONS), "guess").as_json()["overall"]["edgedec+guess"]
+    assert guess["judged"] == {"guess": [(4 * 2, 4 * 1), (0, 0)]}
+
+
 def test_categories_and_the_groups_of_spec_bench(fakes: Fakes) -> None:
     report = run(fakes, Journal(CONDITIONS), "guess")
     replies = {name: sides["edgedec"]["replies"] for name, sides in report.as_json()["categories"].items()}

@@ -23,6 +23,17 @@ def test_a_trusted_drafter_that_errs_loses_its_trust() -> None:
     assert acceptance.believe("guesser", 0.95) < 0.1
 
 
+def test_tokens_are_counted_by_their_probability() -> None:
+    acceptance = Acceptance()
+    for token in (8, 8, 7):
+        acceptance.observe(drafted(token, 0.25), [8])
+    acceptance.observe(drafted(8, 1.0), [8])
+    chain = DraftTree((7, 8), (ROOT, 0), (0.5, 0.9), ("guesser",) * 2)
+    acceptance.observe(chain, [8, 8])  # what follows a wrong token is not judged
+    counts = acceptance.counts()["guesser"]
+    assert {step: pair for step, pair in enumerate(counts) if pair[0]} == {2: [3, 2], 5: [1, 0], 10: [1, 1]}
+
+
 def test_first_replies_take_less_time_where_a_draft_model_is_trusted() -> None:
     class Model(Guesser):
         taught = ModelDrafter.taught

@@ -28,6 +28,7 @@ class SideAnswer:
     - ``predicted_s``, ``predicted_plain_s``: time of these passes and drafters by measured costs, and time of
       plain decoding by them; the first passes, which show the level of old costs, are not among them.
     - ``by_drafter``: figures of each drafter, see ``control.tally.Tally.of_drafters``.
+    - ``judged``: tokens of each drafter by the probability it gave, see ``control.Acceptance.counts``.
     - ``rounds``: [drafted tokens, accepted tokens] of each later pass.
     - ``drafters``: bytes that each drafter holds.
     - ``run``: number of the start of a resumed study.
@@ -52,6 +53,7 @@ class SideAnswer:
     joules: float | None = None
     meter: str = ""
     by_drafter: dict[str, dict[str, float]] = field(default_factory=dict)
+    judged: dict[str, list[list[int]]] = field(default_factory=dict)
     rounds: list[list[int]] = field(default_factory=list)
     drafters: dict[str, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -171,6 +173,7 @@ def _answer(fields: Mapping[str, Any]) -> SideAnswer:
         answer.tokens,
         list(answer.drafters.values()),
         *answer.rounds,
+        *(pair for counts in answer.judged.values() for pair in counts),
     ]
     if not all(isinstance(number, int) for row in rows for number in row):
         raise ValueError("a count is no number")

@@ -42,6 +42,9 @@ _WARM_UP_TOKENS = 16
 _COUNTS_UP = re.compile(r"measuring: \d+%")
 
 
+Judged = dict[str, list[list[int]]]
+
+
 class Mode:
     """One way to draft: an engine with drafters of its own, which have learned nothing yet."""
 
@@ -52,6 +55,10 @@ class Mode:
     def tally(self) -> Tally:
         """The counts so far, which stay as they are when counting goes on."""
         return deepcopy(self.engine.speculation.tally) if self.engine.speculation else Tally()
+
+    def judged(self) -> Judged:
+        """The drafters' tokens so far by probability, see ``Speculation.judged``."""
+        return self.engine.speculation.judged() if self.engine.speculation else {}
 
 
 class Peer:
@@ -131,7 +138,7 @@ class Peer:
         started = time.perf_counter()
         steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
         out = [next(steps).token]
-        before, passes = used.tally(), len(self._records)
+        before, judged, passes = used.tally(), used.judged(), len(self._records)
         first, cpu = time.perf_counter(), time.process_time()
         out += [step.token for step in steps]
         decode_s, cpu_s = time.perf_counter() - first, time.process_time() - cpu
@@ -148,6 +155,7 @@ class Peer:
             "predicted_s": after.predicted_s - before.predicted_s,
             "predicted_plain_s": after.forecast.plain_s - before.forecast.plain_s,
             "by_drafter": _difference(after.of_drafters(), before.of_drafters()),
+            "judged": _more(used.judged(), judged),
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
             "drafters": used.engine.speculation.nbytes() if used.engine.speculation else {},
@@ -297,4 +305,15 @@ def _difference(
     return {
         name: {figure: value - before.get(name, {}).get(figure, 0) for figure, value in found.items()}
         for name, found in after.items()
+    }
+
+
+def _more(after: Judged, before: Judged) -> Judged:
+    """Return the counts of each drafter that were added since ``before``."""
+    return {
+        name: [
+            [now - then for now, then in zip(*pair, strict=True)]
+            for pair in zip(counts, before.get(name, [[0, 0]] * len(counts)), strict=True)
+        ]
+        for name, counts in after.items()
     }

@@ -105,6 +105,16 @@ class Score:
         return {name: DrafterScore.of(name, self.answers, target) for name in names}
 
     @property
+    def judged(self) -> dict[str, list[tuple[int, int]]]:
+        """Return by drafter how many tokens it gave each tenth of probability, and how many were right."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for answer in self.answers:
+            for name, counts in answer.judged.items():
+                sums = found.get(name, [(0, 0)] * len(counts))
+                found[name] = [(a + c, b + d) for (a, b), (c, d) in zip(sums, counts, strict=True)]
+        return found
+
+    @property
     def mbsu(self) -> Mbsu | None:
         """Block efficiency for the bytes that these rounds read; None without weights or rounds."""
         target, efficiency = self._target, self.block_efficiency
@@ -164,6 +174,7 @@ class Score:
             "mbsu": rounded_or_none(found.streamed if found else None),
             "mbsu_parameters": rounded_or_none(found.parameters if found else None),
             "by_drafter": {name: one.as_json() for name, one in self.drafters.items()},
+            "judged": self.judged,
             **{f"{part}_ms_per_round": rounded_or_none(self.per_round_ms(part)) for part in PARTS},
         }
 
