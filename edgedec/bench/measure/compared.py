@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgedec.bench.measure.report import Report
+from edgedec.bench.measure.report import PARTS, Report
 from edgedec.bench.measure.views import Figure, TableView, View, number
 
 _CLOSE = 0.05
@@ -50,7 +50,9 @@ class Comparison:
 
     @property
     def lines(self) -> tuple[str, str]:
-        return f"First: {self.first.title}.", f"Second: {self.second.title}."
+        """Say which reports these are, and what was measured on a busy machine: ratios mislead there."""
+        first, second = (" ".join((f"{one.title}.", *one.busy)) for one in (self.first, self.second))
+        return f"First: {first}", f"Second: {second}"
 
     def differing(self) -> dict[str, tuple[Any, Any]]:
         """Return the conditions, and facts about the machines, that are not the same."""
@@ -69,13 +71,12 @@ class Comparison:
         return found
 
     def alone(self) -> tuple[list[str], list[str]]:
-        """Return the figures that only the first report has, and those that only the second has."""
-        names = [
-            [f"{title}: {one.name}" for title, some in report.figures().items() for one in some]
-            for report in (self.first, self.second)
-        ]
-        first, second = names
-        return [one for one in first if one not in second], [one for one in second if one not in first]
+        """Return the figures that only the first report has, and those that only the second has.
+
+        A part that the other one lacks is named as a whole.
+        """
+        first, second = self.first.figures(), self.second.figures()
+        return _missing(first, second), _missing(second, first)
 
     def parts(self) -> list[tuple[str, View]]:
         """Return the comparison as parts of a page."""
@@ -101,13 +102,23 @@ class Comparison:
         }
 
 
+def _missing(here: Mapping[str, list[Figure]], there: Mapping[str, list[Figure]]) -> list[str]:
+    """Return names of the figures of ``here`` that ``there`` lacks; a whole part by its title."""
+    found = []
+    for title, figures in here.items():
+        known = {one.name for one in there.get(title, ())}
+        lacking = [f"{title}: {one.name}" for one in figures if one.name not in known]
+        found += lacking if title in there else [title]
+    return found
+
+
 def _machine(report: Report) -> Mapping[str, Any]:
     found = report.parts.get("machine", {}).get("result", {}).get("machine", {})
     kept = ("system", "architecture", "cores", "logical_cpus", "memory_bytes", "features")
     loads = {
-        f"load before {name}": part["load_average"]
-        for name, part in report.parts.items()
-        if part.get("load_average") is not None
+        f"load before {title}": report.parts[name]["load_average"]
+        for name, (title, _) in PARTS.items()
+        if report.parts.get(name, {}).get("load_average") is not None
     }
     return {name: found.get(name) for name in kept} | loads
 

@@ -145,6 +145,8 @@ def test_a_comparison_has_ratios_verdicts_and_differences(facts: dict[str, Any])
     facts["parts"]["passes"]["result"]["passes"][1]["ms"] *= 1.02
     facts["parts"]["quality"]["result"]["right"] = 1
     del facts["parts"]["budgets"]
+    del facts["parts"]["passes"]["result"]["passes"][-1]
+    facts["parts"]["quality"]["load_average"] = 20.0
     found = Comparison(first, report_of(facts))
     assert found.differing()["cpu"] == ("Example CPU", "Other CPU")
     assert found.differing()["cores"] == (2, 8)
@@ -154,7 +156,9 @@ def test_a_comparison_has_ratios_verdicts_and_differences(facts: dict[str, Any])
         (pytest.approx(1.02), ""),
     ]
     assert found.pairs()["Quality checks"][0].verdict == "worse"
-    assert found.alone()[0][0] == "Speed over memory: full, peak"
+    assert found.alone() == (["Passes: pass over 32", "Speed over memory"], [])
+    assert found.lines[1].endswith("ran beside these parts, which were slower for it: Quality checks.")
+    assert found.differing()["load before Quality checks"][1] == 20.0
     text = markdown_of(found.title, found.lines, found.parts())
     assert "| pass over 1 | 0.302 ms | 0.151 ms | 0.5 | better |" in text
     assert "| cpu | Example CPU | Other CPU |" in text
