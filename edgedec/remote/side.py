@@ -14,7 +14,7 @@ from edgedec.remote.allowance import Allowance, RemoteLimits, RemoteUse
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, Repeats
 from edgedec.remote.events import events
-from edgedec.remote.transfer import WAITING, RemoteRequest, ServerRefusal, Transfer
+from edgedec.remote.transfer import WAITING, NotOffered, RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import SamplingParams
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
@@ -41,6 +41,8 @@ class RemoteSide:
     """Whether the last reply came to its own end."""
     _transfer: Transfer = field(init=False, repr=False)
     _models: ModelList | None = field(default=None, init=False, repr=False)
+    _texts_only: bool = field(default=False, init=False, repr=False)
+    """Whether the server refused messages."""
 
     def __post_init__(self) -> None:
         self._transfer = Transfer(self.address, Allowance(self.limits))
@@ -65,9 +67,22 @@ class RemoteSide:
         """
         self.ended = False
         self.model = self.model or (yield from self._only_model())
+        as_text = Passage(passage.text)
+        passage = as_text if self._texts_only else passage
         owner = (yield from self._owner()) if passage.turns and passage.reply else ""
-        question = AskedPassage.of(passage, owner, chat=self.chat)
-        endpoint = Endpoint(self.model, question.chat)
+        asked = AskedPassage.of(passage, owner, chat=self.chat)
+        try:
+            yield from self._answer(asked, self.model, most_tokens, params)
+        except NotOffered:
+            if self.chat or not asked.chat:
+                raise
+            self._texts_only = True
+            yield from self._answer(AskedPassage.of(as_text, "", chat=False), self.model, most_tokens, params)
+
+    def _answer(
+        self, question: AskedPassage, model: str, most_tokens: int, params: SamplingParams
+    ) -> Generator[str]:
+        endpoint = Endpoint(model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
         body = endpoint.body(question, most_tokens, params)
         request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)

@@ -35,6 +35,7 @@ _REASONS = {
 }
 _SHOWN = (400, 404, 413, 422)
 """Statuses whose answer tells the user what to change."""
+_NOT_OFFERED = (400, 404, 405, 422, 501)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class RemoteRequest:
 
 class ServerRefusal(SideLost):
     """A server is there, and gives no answer of the kind that was asked for."""
+
+
+class NotOffered(ServerRefusal):
+    """A server has no such endpoint, or refuses the fields of the request."""
 
 
 class _Again(Exception):  # noqa: N818
@@ -210,7 +215,8 @@ class _Attempts:
             if status in _RETRIED:
                 raise _Again(reason, _pause(response))
             told = self._error_text(response) if status in _SHOWN else ""
-            raise transfer.lost(f"{reason}: {told}" if told else reason, ServerRefusal)
+            kind_of_loss = NotOffered if status in _NOT_OFFERED else ServerRefusal
+            raise transfer.lost(f"{reason}: {told}" if told else reason, kind_of_loss)
         if response.headers.get("content-encoding", "identity") != "identity":
             raise transfer.lost("sends compressed text, which was not asked for")
         kind = response.headers.get("content-type", "no type").partition(";")[0].strip().lower()

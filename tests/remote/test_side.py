@@ -159,6 +159,26 @@ def test_other_servers_continue_a_reply_as_text(models: Callable[[Handler], None
     assert server.asked[0]["prompt"] == BEGUN.text
 
 
+@pytest.mark.parametrize("status", [400, 404, 422])
+@pytest.mark.parametrize("passage", [Passage("<user>Recite.", TURNS), BEGUN])
+def test_a_server_that_refuses_messages_gets_texts(status: int, passage: Passage) -> None:
+    refused = says(b'{"error": {"message": "no template"}}', status=status)
+    script = [listed("vllm")] * bool(passage.reply) + [refused, says(GOOD)]
+    with serving(*script) as server, side_of(server) as side:
+        for _ in range(2):
+            assert "".join(side.continued(passage, 8, GREEDY)) == "four score"
+    paths = ["/v1/chat/completions", "/v1/completions", "/v1/completions"]
+    assert server.paths == ["/v1/models"] * bool(passage.reply) + paths
+    assert server.asked[-1]["prompt"] == passage.text
+
+
+def test_a_server_that_refuses_texts_too_is_lost_with_its_reason() -> None:
+    refused = says(b'{"error": {"message": "no model large"}}', status=404)
+    with serving(refused) as server, side_of(server) as side:
+        assert "no model large" in reason_of(side, Passage("<user>Recite.", TURNS))
+    assert server.paths == ["/v1/chat/completions", "/v1/completions"]
+
+
 def test_a_message_that_begins_anew_is_not_taken() -> None:
     anew = chat_event({"content": PROMPT}) + chat_event({}, "stop") + DONE
     with serving(listed("vllm"), says(anew)) as server, side_of(server) as side:
