@@ -122,16 +122,15 @@ class Peer:
         stop: list[int],
         mode: str,
         sampling: dict[str, Any],
-        cold: bool = False,
-        always: int = 0,
+        **how: Any,
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
-        ``cold``: drafters begin the study without prepared tables. ``always``: see ``OwnRun``.
+        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
-        used = self._mode(mode, cold, always)
+        used = self._mode(mode, **how)
         self._share_cache(used, tokens)
         self._records.clear()
         params = SamplingParams(**sampling)
