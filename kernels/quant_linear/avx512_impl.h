@@ -114,13 +114,13 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, unsigned group) {
 
 // Adds the products of 64 unsigned weights and, in every column, the same four bytes of x.
 EDGEDEC_INLINE __m512i dot4(__m512i sum, __m512i w, const int8_t* x) {
-#ifdef EDGEDEC_EMULATE_AVX512
+#if defined(EDGEDEC_EMULATE_AVX512) || defined(__clang__)
   int32_t four;
   __builtin_memcpy(&four, x, 4);
   return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(four));
 #else
-  // One instruction broadcasts and multiplies. From intrinsics compilers make two, and decoding instructions is the
-  // limit here on processors that decode four a cycle.
+  // One instruction broadcasts and multiplies. GCC makes two of the intrinsics, and decoding instructions is the limit
+  // here on processors that decode four a cycle: by a third for eight tokens on Cascade Lake. Clang joins them itself.
   typedef int32_t __attribute__((may_alias, aligned(1))) Four;
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const Four*>(x)));
   return sum;
