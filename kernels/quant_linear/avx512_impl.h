@@ -11,6 +11,12 @@ namespace {
 EDGEDEC_INLINE __m512i load(const void* p) { return _mm512_loadu_si512(p); }
 EDGEDEC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 
+// Adds those bits of every byte of `high` that a shift to the left (to the right if negative) brings under the mask.
+EDGEDEC_INLINE __m512i with_bits(__m512i low, __m512i high, int left, char mask) {
+  const __m512i moved = left < 0 ? _mm512_srli_epi16(high, -left) : _mm512_slli_epi16(high, left);
+  return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(mask)));
+}
+
 // Quants of one step as unsigned bytes. ODD: the parity of the group.
 template <class F, int ODD>
 EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
@@ -19,19 +25,15 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
     const __m512i bits = load(rec + F::kLo + group * 128 + s / 4 * 64);
     const __m512i crumbs = _mm512_and_si512(_mm512_srli_epi16(bits, 2 * (s % 4)), _mm512_set1_epi8(3));
     if constexpr (F::kBits == 2) return crumbs;
-    const __m512i hi = _mm512_srli_epi16(load(rec + F::kHi + group * 64), s);
-    return _mm512_or_si512(crumbs, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(1)), 2));
+    return with_bits(crumbs, load(rec + F::kHi + group * 64), 2 - s, 1 << 2);
   }
   const __m512i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64);
   const __m512i shifted = ODD ? _mm512_srli_epi16(bytes, 4) : bytes;
   const __m512i lo = _mm512_and_si512(shifted, _mm512_set1_epi8(15));
   if constexpr (F::kBits == 5) {
-    const __m512i hi = _mm512_srli_epi16(load(rec + F::kHi + group * 64), s);
-    return _mm512_or_si512(lo, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(1)), 4));
+    return with_bits(lo, load(rec + F::kHi + group * 64), 4 - s, 1 << 4);
   } else if constexpr (F::kBits == 6) {
-    const __m512i bits = load(rec + F::kHi + group * 128 + s / 4 * 64);
-    const __m512i hi = _mm512_srli_epi16(bits, 2 * (s % 4));
-    return _mm512_or_si512(lo, _mm512_slli_epi16(_mm512_and_si512(hi, _mm512_set1_epi8(3)), 4));
+    return with_bits(lo, load(rec + F::kHi + group * 128 + s / 4 * 64), 4 - 2 * (s % 4), 3 << 4);
   } else if constexpr (kLookup<F>) {
     const __m128i values = _mm_add_epi8(load128(F::kValues), _mm_set1_epi8(static_cast<int8_t>(F::kOffset)));
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), lo);
