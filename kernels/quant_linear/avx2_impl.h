@@ -187,12 +187,12 @@ EDGEDEC_INLINE __m256 step(__m256i isum, __m256 scale, __m256 minus_min, __m256 
 
 // The factor of the minimum: the sum of activations, or of both halves' sums times their integer minima.
 template <class F>
-EDGEDEC_INLINE PairF min_sums(const GroupScales& s, const int32_t* sum) {
+EDGEDEC_INLINE PairF min_sums(const GroupScales& s, const Acts& x, size_t at) {
   if constexpr (kHalves<F> && F::kMin) {
-    const Pair total = times_sums(s.mins, sum);
+    const Pair total = times_sums(s.mins, x.sum + 2 * at);
     return {_mm256_cvtepi32_ps(total.a), _mm256_cvtepi32_ps(total.b)};
   }
-  const __m256 both = _mm256_set1_ps(static_cast<float>(sum[0] + sum[1]));
+  const __m256 both = _mm256_set1_ps(x.total[at]);
   return {both, both};
 }
 
@@ -201,16 +201,18 @@ template <class F, class D, int R, class W>
 EDGEDEC_INLINE void group_tokens(const W& w, const GroupScales& s, const Acts& x, int m, int index, PairF* acc) {
   const int8_t* q[R];
   const int32_t* sum[R];
+  const size_t groups = static_cast<unsigned>(x.k) / kGroup, first = m * groups + index;
   for (int r = 0; r < R; ++r) {
-    const size_t at = static_cast<size_t>(m + r) * (x.k / kGroup) + index;
-    q[r] = x.q + at * kGroup;
-    sum[r] = x.sum + 2 * at;
+    q[r] = r ? q[r - 1] + x.k : x.q + first * kGroup;
+    EDGEDEC_IN_REGISTER(q[r]);
+    sum[r] = x.sum + 2 * (first + r * groups);
   }
   Pair isum[R];
   group_sums<F, D, R>(w, s, q, sum, isum);
   for (int r = 0; r < R; ++r) {
-    const PairF xsum = min_sums<F>(s, sum[r]);
-    const __m256 xscale = _mm256_set1_ps(x.scale[static_cast<size_t>(m + r) * (x.k / kGroup) + index]);
+    const size_t at = first + r * groups;
+    const PairF xsum = min_sums<F>(s, x, at);
+    const __m256 xscale = _mm256_set1_ps(x.scale[at]);
     acc[r].a = step<F>(isum[r].a, s.scale.a, s.minus_min.a, xsum.a, xscale, acc[r].a);
     acc[r].b = step<F>(isum[r].b, s.scale.b, s.minus_min.b, xsum.b, xscale, acc[r].b);
   }

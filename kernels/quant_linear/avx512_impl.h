@@ -166,9 +166,6 @@ EDGEDEC_INLINE void store_columns(__m512 acc, float* out, int columns) {
   for (int c = 0; c < columns; ++c) out[c] = all[c];
 }
 
-// Keeps the compiler from spreading a pointer over many address registers.
-#define EDGEDEC_IN_REGISTER(pointer) __asm__("" : "+r"(pointer))
-
 // The class C of tile_loop.h: sums of up to eight tokens stay in registers, and one unpacked step serves them all.
 struct Columns512 {
   using Sums = __m512;

@@ -5,3 +5,6 @@
 #pragma once
 
 #define EDGEDEC_INLINE inline __attribute__((always_inline))
+
+// Keeps the compiler from spreading the address in a pointer over many registers, of which it has few.
+#define EDGEDEC_IN_REGISTER(pointer) __asm__("" : "+r"(pointer))
