@@ -188,6 +188,11 @@ def _details(reply: Reply, options: dict[str, Any]) -> dict[str, object]:
     return found
 
 
+def _elsewhere(chat: Chat) -> bool:
+    """Whether a model elsewhere wrote with this one: the marks of a reply lack its passes."""
+    return bool(chat.engine.switched and chat.engine.switched.elsewhere)
+
+
 def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dict[str, object]:
     loaded, runner, speculation = model.loaded, model.single, chat.speculation
     evicted = chat.policy.tokens if chat.policy else 0
@@ -199,7 +204,7 @@ def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dic
         "draft_bytes": speculation.nbytes() if speculation else {},
         "objective": runner.config.objective,
         "pass_energy": runner.pass_energy and runner.pass_energy.source,
-        **runner.measures.as_json(reply.marks, reply.stats, alone=not chat.engine.switched),
+        **runner.measures.as_json(reply.marks, reply.stats, alone=not _elsewhere(chat)),
         "load_s": round(loaded.load_s, 6),
         "time_to_first_token_s": round(first_token_s, 3),
         "peak_rss_bytes": process.peak_rss_bytes(),

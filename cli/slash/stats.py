@@ -55,7 +55,8 @@ def _measured(context: Context, reply: Reply) -> Iterator[str]:
     measures = context.model.single.measures
     if reply.marks is None:
         return
-    alone = not context.chat.engine.switched
+    record = context.chat.engine.switched
+    alone = not (record and record.elsewhere)
     if alone and (gain := measures.mbsu(reply.marks, reply.stats)):
         yield f"memory-bound speed-up {gain.streamed:.2f} (embedding counted: {gain.parameters:.2f})"
     if alone and (limit := measures.roof(reply.marks, reply.stats)):

@@ -129,6 +129,7 @@ def _traces(model: Model, name: str, texts: list[str], max_tokens: int) -> list[
             turns = [*chat.messages, Message("user", text)]
             try:
                 ids = chat.prompts.build(turns).ids if templated else chat.prompts.of_text(text)
+                engine.small.rendered([(one.role, one.content) for one in turns] if templated else (), ids)
                 found.append(traced_reply(large, small, ids, max_tokens))
                 made += len(found[-1].agreed)
             except ContextFullError as error:

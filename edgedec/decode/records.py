@@ -45,6 +45,8 @@ class Mark:
     """Bytes of embedding tables from which their passes looked up rows, once a pass."""
     reading: Reading | None = None
     """The energy meter; None without one."""
+    small: Mark | None = None
+    """Counts of the small model that takes turns with the target; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,11 @@ class TextBridge:
         self._open: list[int] = []
         self._half = b""
 
+    @property
+    def opening(self) -> int:
+        """Tokens that begin each of the drafter's sequences, and that no text of the target's makes."""
+        return len(self._opening)
+
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         while self._marks[-1][0] > kept:
             self._marks.pop()

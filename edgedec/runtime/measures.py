@@ -6,6 +6,7 @@ read while tokens come.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.mbsu import Mbsu, Weights
 from edgedec.telemetry.roof import Roof
 from edgedec.telemetry.stats import ReplyStats
-from edgedec.telemetry.traffic import Traffic, Work
+from edgedec.telemetry.traffic import Traffic, decoding_work
 
 if TYPE_CHECKING:
     from edgedec.core.model_spec import ModelSpec
@@ -76,6 +77,10 @@ class Measures:
     """Why there is no meter."""
     folder: Path | None
     threads: int
+    window: int = 0
+    """Slots that a layer with a window sees."""
+    small: Traffic | None = None
+    """Traffic of the small model that takes turns with this one."""
 
     def as_json(self, marks: Marks | None, stats: ReplyStats, *, alone: bool = True) -> dict[str, object]:
         """Return the figures of a reply as JSON fields; empty for one that gave no token.
@@ -146,32 +151,64 @@ class Measures:
         """Return the memory-bound speed-up of decoding, in both conventions; None for a single token.
 
         It is the bytes that plain decoding reads for these tokens, by those that were read: KV caches are
-        among both. Without drafts it is 1.
+        among both. Without drafts it is 1. Where two models take turns it is plain decoding of the large one
+        by what both read.
         """
-        passes, drafts, tables = _work(marks)
-        steps = stats.completion_tokens - 1
-        if steps < 1 or not passes.passes:
+        read, steps = self._read(marks.first, marks.end), stats.completion_tokens - 1
+        if steps < 1 or not read.streamed:
             return None
-        read, lookup = self.traffic.bytes_read(passes), passes.passes * self.traffic.weights.lookup
-        efficiency = steps / passes.passes
-        return Mbsu(
-            efficiency / (1.0 + drafts / read), efficiency / (1.0 + (drafts + tables) / (read + lookup))
-        )
+        plain = self._plain(marks, stats)
+        if plain is None:
+            return None
+        return Mbsu(plain.streamed / read.streamed, plain.parameters / read.parameters)
 
     def roof(self, marks: Marks, stats: ReplyStats) -> Roof | None:
         """Return how near decoding came to the bandwidth; None while that is not known, or for one token."""
         known = bandwidth.kept(self.folder / BANDWIDTH_FILE) if self.folder else []
         found, rate = bandwidth.with_threads(known, self.threads), stats.decode_tokens_per_s
-        passes, drafts, _ = _work(marks)
-        if found is None or rate is None or not passes.passes:
+        read = self._read(marks.first, marks.end).streamed
+        if found is None or rate is None or not read:
             return None
-        read = self.traffic.bytes_read(passes) + drafts
         return Roof(read / (stats.completion_tokens - 1), rate, found.gb_per_s)
 
+    def _plain(self, marks: Marks, stats: ReplyStats) -> Weights | None:
+        """Return the bytes that plain decoding of the target reads for a reply; None where that is unknown.
+
+        With one model its own passes say how many bytes one reads, rejected drafts in the cache included.
+        """
+        steps, work, times = stats.completion_tokens - 1, marks.end.work.since(marks.first.work), 1.0
+        if self.small:
+            work = decoding_work(stats.prompt_tokens, [(0, 0)] * steps, self.window)
+        elif work.passes:
+            times = steps / work.passes
+        else:
+            return None
+        lookup = work.passes * self.traffic.weights.lookup
+        return Weights(times * self.traffic.bytes_read(work), times * lookup)
+
+    def _read(self, start: Mark, end: Mark) -> Weights:
+        """Return the bytes that all models and their drafters read between two marks."""
+        streamed = lookup = 0.0
+        for traffic, before, after in self._parts(start, end):
+            work = after.work.since(before.work)
+            streamed += traffic.bytes_read(work) + after.draft_bytes - before.draft_bytes
+            lookup += (
+                work.passes * traffic.weights.lookup + after.draft_table_bytes - before.draft_table_bytes
+            )
+        return Weights(streamed, lookup)
+
+    def _parts(self, start: Mark, end: Mark) -> Iterator[tuple[Traffic, Mark, Mark]]:
+        """Yield the traffic and the marks of each model."""
+        yield self.traffic, start, end
+        if self.small and start.small and end.small:
+            yield self.small, start.small, end.small
+
     def _estimate(self, start: Mark, end: Mark) -> EnergyEstimate:
-        work, drafts = end.work.since(start.work), end.draft_bytes - start.draft_bytes
-        operations = self.traffic.operations(work) + self.traffic.operations_of(drafts)
-        return estimate(self.traffic.bytes_read(work) + drafts, operations)
+        operations = 0.0
+        for traffic, before, after in self._parts(start, end):
+            drafts = after.draft_bytes - before.draft_bytes
+            operations += traffic.operations(after.work.since(before.work)) + traffic.operations_of(drafts)
+        return estimate(self._read(start, end).streamed, operations)
 
 
 def measures_of(model: LoadedModel, kv: KvType | None, around: Surroundings) -> Measures:
@@ -183,6 +220,7 @@ def measures_of(model: LoadedModel, kv: KvType | None, around: Surroundings) -> 
         meter.reason if isinstance(meter, NoMeter) else "",
         around.home / "costs" if around.home else None,
         model.threads,
+        model.spec.window,
     )
 
 
@@ -205,13 +243,6 @@ def _products(spec: ModelSpec) -> int:
     queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
     layer = spec.hidden_size * (2 * queries + 2 * keys + 3 * spec.ffn_size)
     return spec.n_layers * layer + spec.vocab_size * spec.hidden_size
-
-
-def _work(marks: Marks) -> tuple[Work, int, int]:
-    """Return the passes of decoding, the bytes that drafters read, and those of their embedding tables."""
-    first, end = marks.first, marks.end
-    drafts, tables = end.draft_bytes - first.draft_bytes, end.draft_table_bytes - first.draft_table_bytes
-    return end.work.since(first.work), drafts, tables
 
 
 def _labelled(whole: EnergyEstimate, each: EnergyEstimate, tokens: int, reason: str) -> Energy:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.control.switching import EntropySwitching, SwitchRule
+from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
 from edgedec.runtime.drafting import OFF
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
@@ -14,6 +15,7 @@ from edgedec.runtime.pairing import bridge, paired, same_tokenizer
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.spelling import ForeignReading, ends_whole
 from edgedec.switch.thresholds import DEFAULT_RULE, known_rule
 from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
@@ -36,8 +38,10 @@ def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
     beside = small_runner(runner, small, around)
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
-    writers = _writers(runner, beside, called)
+    writers = _writers(runner, beside, called, around.notice)
     engine = SwitchedEngine(runner.engine, *writers, lambda: EntropySwitching(rule), around.clock)
+    engine.beside = beside.engine
+    runner.measures = replace(runner.measures, small=beside.measures.traffic)
     if isinstance(writers[0], HomeWriter):
         engine.most_tokens = min(engine.most_tokens, beside.engine.capacity)
     speculation = runner.engine.speculation
@@ -99,18 +103,21 @@ def raw_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> bytes:
     return b"".join(pieces)
 
 
-def _writers(runner: Runner, beside: Runner, called: str) -> tuple[Writer, Writer]:
+def _writers(runner: Runner, beside: Runner, called: str, notice: Notice) -> tuple[Writer, Writer]:
     """Return the writer of the small model, which is ``called`` so, and that of the large one."""
     target, small = runner.model, beside.model
+    own = OwnPrompt(small.codec, notice) if small.template else None
     same = same_tokenizer(target, small) or paired(target.tokenizer, small.tokenizer).same
     between = bridge(target, small, same=same)
     if not isinstance(between, TextBridge):
-        return HomeWriter(called, beside.engine), HomeWriter(target.name, runner.engine)
-    home, own = target.tokenizer, small.tokenizer
-    reading = ForeignReading(between, home, own)
+        alike = target.template and small.template and target.template.source == small.template.source
+        mine = HomeWriter(called, beside.engine, own=None if alike else own)
+        return mine, HomeWriter(target.name, runner.engine)
+    theirs, ours = target.tokenizer, small.tokenizer
+    reading = ForeignReading(between, theirs, ours, own)
     end = target.spec.eos_ids[0]
     ends = dict.fromkeys(small.spec.eos_ids, end)
     return (
-        ForeignWriter(called, beside.engine, reading, Vocabularies(home, own), ends),
+        ForeignWriter(called, beside.engine, reading, Vocabularies(theirs, ours), ends),
         HomeWriter(target.name, runner.engine, reading.agrees),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgedec.control.switching import Switching
 from edgedec.core.errors import UsageError
@@ -53,11 +53,13 @@ class SwitchedEngine:
         self._clock = clock
         self._committed: list[int] = []
         self._replies = 0
-        self.record = SwitchRecord(small.name, large.name)
+        self.record = SwitchRecord(small.name, large.name, elsewhere=large.elsewhere)
         """Figures of the latest reply."""
         self.most_tokens = home.capacity
         """Tokens that both models have room for; to be lowered before the first reply."""
         self._before: tuple[Turns, int] = ((), 0)
+        self.beside: Engine | None = None
+        """The engine of the small model, where that is not the reply's own; its work counts, too."""
         self.large_token_s: Callable[[], float | None] = lambda: None
         """Returns the seconds that the large model takes for a token alone, where that is known."""
 
@@ -116,8 +118,9 @@ class SwitchedEngine:
         return self.record
 
     def mark(self) -> Mark:
-        """See ``Engine.mark``. Passes and drafters are those of the reply's own model alone."""
-        return self._home.mark()
+        """See ``Engine.mark``. Counts of the small model stand beside those of the reply's own."""
+        mark = self._home.mark()
+        return replace(mark, small=self.beside.mark()) if self.beside else mark
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """Count the tokens of a prompt that the cache of the reply's own model holds."""
@@ -167,9 +170,13 @@ class SwitchedEngine:
             )
         self._committed = prompt
         self._replies += 1
-        self.record = SwitchRecord(self._small.name, self._large.name, large_token_s=self.large_token_s())
+        token_s, elsewhere = self.large_token_s(), self._large.elsewhere
+        self.record = SwitchRecord(
+            self._small.name, self._large.name, elsewhere=elsewhere, large_token_s=token_s
+        )
         end = min(len(prompt) + max_tokens, self.capacity)
         turns, start = self._before
+        self._small.rendered(turns, prompt[:start])
         terms = Terms(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
         return self._run(self._replies, terms)
 

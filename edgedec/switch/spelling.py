@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from edgedec.decode.checks import common_prefix
 from edgedec.draft.bridge import TextBridge, Vocabulary
+from edgedec.switch.own_prompt import OwnPrompt
 
 _INVALID = re.compile("([\udc80-\udcff]+)")
 """Bytes that are no UTF-8, as the error handler "surrogateescape" shows them."""
@@ -65,9 +67,12 @@ class Hearing:
 
 
 class ForeignReading:
-    """The committed tokens as a model of another vocabulary reads them."""
+    """The committed tokens as a model of another vocabulary reads them; behind ``own``, its own prompt."""
 
-    def __init__(self, bridge: TextBridge, theirs: Vocabulary, mine: Vocabulary) -> None:
+    def __init__(
+        self, bridge: TextBridge, theirs: Vocabulary, mine: Vocabulary, own: OwnPrompt | None = None
+    ) -> None:
+        self.own = own
         self._bridge = bridge
         self._theirs = theirs
         self._mine = mine
@@ -75,11 +80,11 @@ class ForeignReading:
 
     def ids(self, committed: Sequence[int]) -> list[int]:
         """Return ``committed`` in this model's tokens; without half a character at the end."""
-        most = min(len(self._begun), len(committed))
-        kept = next((at for at in range(most) if self._begun[at] != committed[at]), most)
-        self._bridge.begin(committed, kept)
-        self._begun = list(committed)
-        return self._bridge.read()
+        count, prompt = self.own.before(committed) if self.own else (0, [])
+        text = committed[count:]
+        self._bridge.begin(text, common_prefix(self._begun, text))
+        self._begun = list(text)
+        return [*prompt, *self._bridge.read()[self._bridge.opening :]] if prompt else self._bridge.read()
 
     def agrees(self, committed: Sequence[int]) -> bool:
         """Whether both tokenise the end of ``committed`` alike: the last token spells the same bytes."""

@@ -14,6 +14,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step
 from edgedec.draft.bridge import Vocabulary
 from edgedec.sampling import SamplingParams
+from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.side import TextSide
 from edgedec.switch.spelling import ForeignReading, Hearing
 
@@ -53,6 +54,10 @@ class Writer(Protocol):
         """Whether it runs on another machine, or in another process, which reads nothing here."""
         ...
 
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``OwnPrompt.rendered``."""
+        ...
+
     def missing(self, committed: Sequence[int]) -> int:
         """How many tokens it has to read before it can write, beyond the last one."""
         ...
@@ -81,34 +86,49 @@ class Writer(Protocol):
 class HomeWriter:
     """The reply's own model, or another one of the same vocabulary.
 
-    ``agrees`` says whether the other model reads the end of the committed tokens as this one does.
+    ``agrees`` says whether the other model reads the end of the committed tokens as this one does; ``own`` is
+    the prompt of another template.
     """
 
     dropped = 0
     elsewhere = False
 
     def __init__(
-        self, name: str, engine: Engine, agrees: Callable[[Sequence[int]], bool] | None = None
+        self,
+        name: str,
+        engine: Engine,
+        agrees: Callable[[Sequence[int]], bool] | None = None,
+        own: OwnPrompt | None = None,
     ) -> None:
         self.name = name
         self.engine = engine
         self._agrees = agrees
+        self._own = own
         engine.measures_entropy = True
+
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``Writer.rendered``."""
+        if self._own:
+            self._own.rendered(turns, prompt_ids)
 
     def missing(self, committed: Sequence[int]) -> int:
         """See ``Writer.missing``."""
-        return len(committed) - 1 - self.engine.reusable(committed)
+        ids = self.reads(committed)
+        return max(len(ids) - 1 - self.engine.reusable(ids), 0)
 
     def reads(self, committed: Sequence[int]) -> list[int]:
-        """Return ``committed`` in this model's tokens."""
-        return list(committed)
+        """Return ``committed`` as this model reads them."""
+        count, prompt = self._own.before(committed) if self._own else (0, [])
+        return [*prompt, *committed[count:]]
 
     def write(self, committed: Sequence[int], terms: Terms) -> Generator[Uttered, None, None]:
-        """See ``Writer.write``. Ends at once behind a token that this model does not have."""
-        if max(committed) >= self.engine.spec.vocab_size:
+        """See ``Writer.write``. Ends behind a token that it does not have, and where its context is full."""
+        ids, ends = self.reads(committed), terms.end - 1
+        if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
             return
+        before = len(committed) - len(ids)
         steps = self.engine.generate(
-            committed,
+            ids,
             terms.params,
             max_tokens=terms.end - len(committed),
             stop_ids=terms.stop_ids,
@@ -117,7 +137,11 @@ class HomeWriter:
         )
         with closing(steps):
             for step in steps:
-                yield Uttered([replace(step, writer=self.name)], step.entropy_bits)
+                place = step.position + before
+                full = step.finish_reason == "length" and place < ends
+                reason = None if full else step.finish_reason
+                said = replace(step, position=place, finish_reason=reason, writer=self.name)
+                yield Uttered([said], step.entropy_bits)
 
     def forget(self) -> None:
         """See ``Writer.forget``."""
@@ -157,6 +181,11 @@ class ForeignWriter:
     def dropped(self) -> int:
         """See ``Writer.dropped``."""
         return self._hearing.held
+
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``Writer.rendered``."""
+        if self._reading.own:
+            self._reading.own.rendered(turns, prompt_ids)
 
     def missing(self, committed: Sequence[int]) -> int:
         """See ``Writer.missing``; in this model's tokens."""
@@ -235,6 +264,9 @@ class TextWriter:
         self._least_run = least_run
         self._notice = notice
         self._lost = False
+
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``Writer.rendered``. The text that is sent is the one of the reply's own template."""
 
     def missing(self, committed: Sequence[int]) -> int:
         """See ``Writer.missing``. It reads elsewhere."""

@@ -45,6 +45,8 @@ class SwitchRecord:
     """Seconds from requests to a model elsewhere to the first text of its answers."""
     dropped_tokens: int = 0
     """Tokens that were drawn only to see where a hand-over is possible."""
+    elsewhere: bool = False
+    """Whether the large model runs on another machine, or in another process."""
     large_token_s: float | None = None
     """Seconds per token of the large model alone, as known before the reply."""
 

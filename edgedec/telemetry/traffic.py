@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
@@ -75,3 +76,16 @@ class Traffic:
     def operations_of(self, bytes_read: float) -> float:
         """Return the operations of passes over one token that read so many bytes of a like model."""
         return OPERATIONS_EACH * self.products * bytes_read / self.weights.streamed
+
+
+def decoding_work(prompt: int, rounds: Sequence[tuple[int, int]], window: int) -> Work:
+    """Return the passes of decoding behind a prompt of ``prompt`` tokens.
+
+    ``rounds``: drafted and accepted tokens of each pass after the prompt's. ``window``: slots that a layer
+    with a window sees.
+    """
+    work, slots = Work(), prompt
+    for drafted, accepted in rounds:
+        work = work.plus(1 + drafted, slots + 1 + drafted, window)
+        slots += 1 + accepted
+    return work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from edgedec.api import Bundles, Model, open
 from edgedec.control.switching import SwitchRule
 from edgedec.models import Store
 from edgedec.sampling import SamplingParams
+from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.thresholds import keep_rule, known_rule
+from edgedec.text.template import ChatTemplate
 from tests.fixtures.tiny_models import tiny_bundle
-from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
+from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE, fresh_logits, next_logits
 
 OFTEN = SwitchRule(7.5, 7.5, window=1, least_run=2)
 NAMES = {"llama": "small", "gemma3": "Tiny gemma3"}
@@ -108,6 +111,52 @@ def test_a_chat_of_several_turns_goes_on_behind_both_models_text(folder):
         assert chat.last.prompt[: len(first.prompt) + 20] == [*first.prompt, *first.tokens]
         assert set(chat.last.writers) <= {"Tiny llama", "Tiny gemma3"}
         assert {one.model for one in chat.last.trace()} == set(chat.last.writers)
+
+
+OTHER = "{% for one in messages %}<{{ one.role }}> {{ one.content }} {% endfor %}<assistant>"
+
+
+@pytest.mark.parametrize(("small", "template"), [("gemma3", None), ("llama", OTHER)])
+def test_the_small_model_reads_the_chat_as_its_own_template_renders_it(folder, small, template):
+    """So alone it replies as it would without the large one, up to the end: tokens are the large one's."""
+    with opened(folder, small, switch_rule=SMALL_ALONE, draft="off", template=template) as model:
+        chat = model.chat(max_tokens=12)
+        beside = [chat.reply(text).read() for text in ("hello", "and the world")]
+        turns = [asdict(one) for one in chat.messages[:-1]]
+        read = model.engine.small.reads([*chat.last.prompt, *chat.last.tokens])
+    alone = RunConfig(threads=1, context=256, draft="off", sampling=SamplingParams())
+    with open(Bundles(tiny_bundle(folder, small, seed=1)), alone, store=Store(folder / "home")) as model:
+        chat = model.chat(max_tokens=12)
+        said = chat.reply("hello").read()
+        own = model.loaded.tokenizer.encode_chat(model.loaded.template, turns)
+    assert read[: len(own)] == own
+    assert beside[0].startswith(said)
+
+
+@pytest.mark.parametrize(("small", "template"), [("gemma3", None), ("llama", OTHER)])
+def test_with_two_templates_both_models_go_on_behind_a_fresh_prefill(folder, small, template):
+    with opened(folder, small, switch_rule=OFTEN, draft="off", template=template) as model:
+        chat = model.chat(max_tokens=60)
+        chat.reply("hello").read()
+        committed = list(model.engine.committed)
+        assert model.engine.switched.switches > 1
+        writers = model.engine.small, model.engine.large
+        ids = [writer.reads(committed) for writer in writers]
+        after = [next_logits(one.engine.forward, read) for one, read in zip(writers, ids, strict=True)]
+    assert ids[0][:5] != ids[1][:5]
+    for architecture, seed, read, row in zip((small, "llama"), (1, 0), ids, after, strict=True):
+        assert (fresh_logits(folder, architecture, seed, read) == row).all()
+
+
+def test_a_conversation_that_the_small_template_refuses_is_read_in_the_large_ones_prompt(folder):
+    notices: list[str] = []
+    refusing = "{{ raise_exception('no such roles') }}"
+    with opened(folder, "llama", notices, switch_rule=SMALL_ALONE, draft="off") as model:
+        codec = model.single.models.drafts["small"].codec
+        own = OwnPrompt(replace(codec, template=ChatTemplate(refusing, bos="", eos="")), notices.append)
+    own.rendered([("user", "hello")], [1, 2, 3])
+    assert own.before([1, 2, 3, 4]) == own.before([1, 2, 3, 4, 5]) == (0, [])
+    assert sum("reads the large one's prompt" in line for line in notices) == 1
 
 
 def test_a_switched_chat_can_be_saved_and_goes_on(folder, tmp_path):

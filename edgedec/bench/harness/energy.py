@@ -120,16 +120,3 @@ class TokenEnergy:
         if not self.estimated:
             return f"{1e3 * self.joules:.1f}"
         return f"~{1e3 * self.joules:.1f} ({1e3 * (self.low or 0.0):.1f}-{1e3 * (self.high or 0.0):.1f})"
-
-
-def decoding_work(prompt: int, rounds: list[tuple[int, int]], window: int) -> Work:
-    """Return the passes of decoding behind a prompt of ``prompt`` tokens.
-
-    ``rounds``: drafted and accepted tokens of each pass after the prompt's. ``window``: slots that a layer
-    with a window sees.
-    """
-    work, slots = Work(), prompt
-    for drafted, accepted in rounds:
-        work = work.plus(1 + drafted, slots + 1 + drafted, window)
-        slots += 1 + accepted
-    return work

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy, decoding_work
+from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.pairing import spread
 from edgedec.bench.studies.speed import SpeedReport
@@ -15,7 +15,7 @@ from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.memory import KvType
 from edgedec.runtime.measures import traffic_of
 from edgedec.telemetry.roof import Roof
-from edgedec.telemetry.traffic import Traffic, Work
+from edgedec.telemetry.traffic import Traffic, Work, decoding_work
 
 _GGUF_READERS = ("llama.cpp",)
 """Runtimes that read the bytes of the GGUF file itself; what others make of it is not known here."""
