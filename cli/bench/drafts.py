@@ -155,8 +155,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     else speed-ups by category.
     """
     from edgedec.bench.harness.energy import EnergyProbe
-    from edgedec.bench.harness.journal import Journal, digest
+    from edgedec.bench.harness.journal import Journal
     from edgedec.bench.harness.replies import collect_replies
+    from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,17 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import count_option, save_option
+from edgedec.cli.bench.options import StudyOptions, count_option, save_option
 from edgedec.cli.opening import open_model, run_config
 from edgedec.cli.rare import Command
 from edgedec.control.switching import SwitchRule
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import EdgeDecError, UsageError
 
 if TYPE_CHECKING:
-    from edgedec.bench.studies.switching import SideResult, SwitchProblem
+    from edgedec.api import Model
+    from edgedec.bench.studies.switch_problems import SwitchProblem
+    from edgedec.bench.studies.switching import SideResult
 
-MATH, CODE = "math", "code"
 _AT = ((0.1, 0.2), (0.2, 0.4), (0.4, 0.8), (0.7, 1.4), (1.2, 2.4))
 
 
@@ -33,25 +35,30 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     cls=Command,
     short_help="Right answers and cost of two models that take turns.",
     epilog=opt.examples(
-        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --task code --save code.jsonl",
-        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --task math --input gsm8k.jsonl",
-        "edgedec bench switch -m large --switch small --task code --at 0.4,0.8 --limit 5 --plot code.svg",
+        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --save code.jsonl",
+        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --tasks gsm8k --input gsm8k.jsonl",
+        "edgedec bench switch -m large --switch small --at 0.4,0.8 --minutes 30 --save code.jsonl",
     ),
 )
 @opt.model_option
 @click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
 @click.option(
-    "--task", type=click.Choice([CODE, MATH]), default=CODE, show_default=True, metavar="NAME",
-    help="code: 20 built-in problems, whose tests are run in a sandbox; math: --input in GSM8K's format.",
+    "--tasks", default="code", show_default=True, metavar="NAMES",
+    help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",
 )  # fmt: skip
 @click.option(
-    "--input", "source", type=click.Path(path_type=Path), metavar="FILE", help="math: the questions."
-)
+    "--input", "source", type=click.Path(path_type=Path), metavar="FILE",
+    help="Questions in the format of GSM8K.",
+)  # fmt: skip
 @click.option(
     "--at", "rules", multiple=True, callback=_rules, metavar="LOW,HIGH",
     help="Thresholds in bits, as for --switch-at; may be given several times (default: five pairs).",
 )  # fmt: skip
-@count_option("--limit", "ask the first N problems.")
+@count_option("--limit", "ask the first N problems of each task.")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0), metavar="N",
+    help="Begin no reply after N minutes, and show the problems that all sides answered; 0: only show.",
+)  # fmt: skip
 @count_option("--max-tokens", "longest reply, in tokens.", 256)
 @opt.draft_option
 @opt.threads_option
@@ -64,64 +71,120 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Ask problems of both models alone, of both in turn, and of random switching of the same share.
 
-    Replies are greedy. Beside the share of right answers stands its 95 % interval; times are those of whole
-    replies, the prompt included. With --save a study that was interrupted goes on where it was.
+    Replies are greedy. Beside the share of right answers stands its 95 % interval. Times, processor times and
+    joules are those of whole replies, the prompt included; joules are measured where the machine has a meter,
+    and else an estimate, which is said. With --save a study that was interrupted goes on where it was.
     """
     from edgedec.bench.plots.figure import check_plot
-    from edgedec.bench.studies.switching import SwitchJournal, SwitchStudy
-    from edgedec.switch.engine import SwitchedEngine
 
+    began = time.monotonic()
     if options["plot"]:
         check_plot(options["plot"])
-    problems = _problems(options)[: options["limit"]]
-    rules: list[SwitchRule] = options["rules"]
+    problems = _problems(options)
     model = open_model(ctx, options["model"], run_config({**options, "greedy": True}))
-    engine = model.engine
-    assert isinstance(engine, SwitchedEngine)
-    names = ("model", "switch", "task", "max_tokens", "draft")
-    conditions: dict[str, object] = {name: options[name] for name in names}
-    study = SwitchStudy(
-        model.chat(max_tokens=options["max_tokens"]),
-        engine,
-        problems,
-        SwitchJournal(options["save"], conditions),
-    )
-    with inputs.steps() as progress:
-        results = study.run(rules, lambda done, total: progress("replies", done, total))
+    conditions = _conditions(options, model)
+    results = _asked(model, problems, conditions, options, began)
+    if not results:
+        raise EdgeDecError(
+            "no problem was asked of every side",
+            hint="give it more time; with a file it goes on where it was",
+        )
     if options["plot"]:
         from edgedec.bench.plots.switching import draw_sides
 
-        title = f"{model.name} with {engine.small.name}: {options['task']}, {len(problems)} problems"
-        draw_sides(results, options["plot"], title=title)
+        draw_sides(results, options["plot"], title=f"{model.name} with {conditions['small']}")
     if options["as_json"]:
-        screen.show_json({**conditions, "sides": [one.as_json() for one in results]})
+        tasks = {task: [one.as_json() for one in sides] for task, sides in results.items()}
+        screen.show_json({"conditions": conditions, "tasks": tasks})
     else:
-        _show(results)
+        _show(results, {task: sum(one.task == task for one in problems) for task in results})
+
+
+def _asked(
+    model: Model,
+    problems: list[SwitchProblem],
+    conditions: dict[str, object],
+    options: dict[str, Any],
+    began: float,
+) -> dict[str, list[SideResult]]:
+    from edgedec.bench.studies.switching import SwitchJournal, SwitchStudy
+    from edgedec.switch.engine import SwitchedEngine
+
+    engine, measures = model.engine, model.single.measures
+    assert isinstance(engine, SwitchedEngine)
+    journal = SwitchJournal(options["save"], conditions)
+    chat, rules = model.chat(max_tokens=options["max_tokens"]), options["rules"]
+    study = SwitchStudy(
+        chat, engine, problems, journal, lambda one: one.marks and measures.energy(one.marks, one.stats)
+    )
+    limit_s = None if options["minutes"] is None else 60.0 * options["minutes"]
+    with inputs.steps() as progress:
+        study.run(
+            rules,
+            lambda done, total: progress("replies", done, total),
+            lambda: limit_s is not None and time.monotonic() - began >= limit_s,
+        )
+    return study.results(rules)
+
+
+def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
+    """Return all that a reply and its cost depend on. The choice of problems and sides is not part of it."""
+    from edgedec.core.manifest import WEIGHTS
+
+    shared = StudyOptions(model=options["model"], threads=options["threads"], as_json=options["as_json"])
+    small = model.single.models.drafts[options["switch"]].manifest
+    return {
+        **inputs.conditions(shared, model.loaded.manifest, None),
+        "small": small.name,
+        "small_weights": small.files[WEIGHTS].sha256[:16],
+        "max_tokens": options["max_tokens"],
+        "draft": options["draft"],
+    }
 
 
 def _problems(options: dict[str, Any]) -> list[SwitchProblem]:
-    from edgedec.bench.studies.switching import code_problems, math_problems
-
-    if options["task"] == CODE:
-        if options["source"]:
-            raise UsageError("--input is for --task math", hint="leave it out")
-        return code_problems()
-    if options["source"] is None:
-        raise UsageError("--task math needs questions", hint="--input gsm8k.jsonl")
-    return math_problems(options["source"])
-
-
-def _show(results: list[SideResult]) -> None:
-    from edgedec.bench.studies.switching import LARGE
-
-    large = next(one for one in results if one.side == LARGE)
-    click.echo(
-        "side                    right   95 % interval   large model   switches   s each   CPU, large = 1"
+    from edgedec.bench.studies.switch_problems import (
+        CODE,
+        GSM8K,
+        TASKS,
+        code_problems,
+        in_turn,
+        math_problems,
     )
-    for one in results:
-        low, high = one.interval
-        cost = f"{one.cpu_s / large.cpu_s:.2f}" if large.cpu_s else "-"
-        click.echo(
-            f"{one.side:<20} {one.right:>3}/{one.asked:<4} {low:>7.0%} to {high:<4.0%} {one.share:>12.0%} "
-            f"{one.switches:>10.1f} {one.seconds:>8.1f} {cost:>16}"
+
+    names = list(dict.fromkeys(options["tasks"].split(",")))
+    if unknown := [name for name in names if name not in TASKS]:
+        raise UsageError(f"there is no task {unknown[0][:40]!r}", hint=f"there are {', '.join(TASKS)}")
+    if (GSM8K in names) != (options["source"] is not None):
+        raise UsageError(
+            "--tasks gsm8k and --input belong together", hint="--tasks gsm8k --input gsm8k.jsonl"
         )
+    found = {CODE: code_problems, GSM8K: lambda: math_problems(options["source"])}
+    return in_turn([found[name]()[: options["limit"]] for name in names])
+
+
+def _show(results: dict[str, list[SideResult]], wanted: dict[str, int]) -> None:
+    from edgedec.bench.studies.switching import LARGE
+    from edgedec.cli.bench.tables import new_table, number, percent, wide_console
+
+    console = wide_console()
+    for task, sides in results.items():
+        large = next(one for one in sides if one.side == LARGE)
+        console.print(f"{task}: {large.asked} of {wanted[task]} problems; per reply, its prompt included")
+        headings = ("", "right", "95 % interval", "large model", "switches", "s", "CPU s", "of large", "J")
+        table = new_table((*headings, "of large"))
+        for one in sides:
+            low, high = one.interval
+            bounds = (
+                f" ({one.low:.2f}-{one.high:.2f})" if one.low is not None and one.high is not None else ""
+            )
+            table.add_row(
+                one.side, f"{one.right}/{one.asked}", f"{low:.0%} to {high:.0%}", percent(one.share),
+                f"{one.switches:.1f}", f"{one.seconds:.1f}", f"{one.cpu_s:.1f}",
+                number(one.cpu_s / large.cpu_s if large.cpu_s else None, 2), number(one.joules, 2) + bounds,
+                number(one.joules / large.joules if one.joules and large.joules else None, 2),
+            )  # fmt: skip
+        console.print(table)
+        if large.source:
+            said = "an estimate with its bounds, not a measurement" if large.estimated else "measured"
+            console.print(f"J: {said}; {large.source}\n", soft_wrap=True)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.plots.switching import draw_calibration, draw_sides
-from edgedec.bench.studies.switching import (
-    LARGE,
-    SMALL,
-    SwitchJournal,
-    SwitchProblem,
-    SwitchStudy,
-    code_problems,
-    wilson,
-)
-from edgedec.control.switching import SwitchRule
+from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems, in_turn
+from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchJournal, SwitchStudy, wilson
+from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.switch.traces import CalibrationPoint
+from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
 from tests.switch.test_assembly import folder, opened  # noqa: F401 - a fixture
 
 OFTEN = SwitchRule(7.4, 7.4, window=1, least_run=2)
@@ -70,34 +66,78 @@ def test_wilsons_interval_is_the_published_one():
     assert wilson(0, 0) == (0.0, 1.0)
 
 
+def even(text: str) -> bool:
+    return len(text) % 2 == 0
+
+
 def test_a_study_asks_every_side_and_goes_on_where_it_was_stopped(folder, tmp_path):  # noqa: F811
-    problems = [SwitchProblem(key, key, lambda text: len(text) % 2 == 0) for key in ("hello", "the world")]
+    problems = [SwitchProblem(CODE, "hello", even), SwitchProblem(GSM8K, "the world", even)]
     path = tmp_path / "found.jsonl"
     with opened(folder, "gemma3", switch_rule=OFTEN, draft="off") as model:
+        measures = model.single.measures
 
-        def study(conditions: str = "one") -> SwitchStudy:
+        def study(conditions: str = "one", asked: Sequence[SwitchProblem] = problems) -> SwitchStudy:
             journal = SwitchJournal(path, {"conditions": conditions})
-            return SwitchStudy(model.chat(max_tokens=20), model.engine, problems, journal)
+            chat = model.chat(max_tokens=20)
+            return SwitchStudy(
+                chat, model.engine, asked, journal, lambda one: measures.energy(one.marks, one.stats)
+            )
+
+        def answers(found: SwitchStudy, stop: Callable[[], bool] = lambda: False) -> list[SideResult]:
+            found.run([OFTEN], lambda done, total: seen.append((done, total)), stop)
+            return [one for sides in found.results([OFTEN]).values() for one in sides]
 
         seen: list[tuple[int, int]] = []
-        results = study().run([OFTEN], lambda done, total: seen.append((done, total)))
-        assert [one.side for one in results] == [SMALL, LARGE, "7.4,7.4", "random for 7.4,7.4"]
+        results = answers(study())
+        assert [one.side for one in results] == 2 * [SMALL, LARGE, "7.4,7.4", "random for 7.4,7.4"]
         assert [one.share for one in results[:2]] == [0.0, 1.0]
         assert 0.0 < results[2].share < 1.0
         assert results[2].switches > 0
+        assert results[2].catch_up_tokens > 0
         assert seen[-1] == (8, 8)
-        lines = path.read_text().splitlines()
-        path.write_text("\n".join(lines[:-3]) + "\n")
-        again = study().run([OFTEN], lambda done, total: None)
-        assert [(one.right, one.share) for one in again] == [(one.right, one.share) for one in results]
+        assert all(one.estimated and one.low < one.joules < one.high for one in results)
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[:-3]) + lines[-3][:20])  # stopped in the middle of a line
+        assert [one.side for one in study().results([OFTEN])[CODE]] == [one.side for one in results[:4]]
+        assert GSM8K not in study().results([OFTEN])
+        assert len(answers(study(), lambda: True)) == 4
+        again = answers(study(asked=problems[1:]))
+        assert [(one.right, one.share) for one in again] == [(one.right, one.share) for one in results[4:]]
         assert len(path.read_text().splitlines()) == len(lines) == 9
-        with pytest.raises(UsageError, match="another study"):
+        with pytest.raises(UsageError, match="other conditions"):
             study("two")
         path.write_text("nonsense\n")
-        with pytest.raises(BadFileError, match="no journal"):
+        with pytest.raises(BadFileError, match="no saved replies"):
             study()
-    draw_sides(results, tmp_path / "sides.svg", title="two")
-    assert "right answers" in (tmp_path / "sides.svg").read_text()
+    draw_sides({CODE: results[:4], GSM8K: results[4:]}, tmp_path / "sides.svg", title="two")
+    assert "joules per reply (estimate)" in (tmp_path / "sides.svg").read_text()
+
+
+def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noqa: F811
+    with opened(folder, "gemma3", draft="off") as model:
+        chat, marks = model.chat(max_tokens=20), []
+        for rule in (SMALL_ALONE, LARGE_ALONE, OFTEN):
+            model.engine.forget()
+            chat.reset()
+            model.engine.decide = lambda rule=rule: EntropySwitching(rule)
+            reply = chat.reply("hello", final=True)
+            reply.read()
+            start, end = reply.marks.start, reply.marks.end
+            work = [(b.work.since(a.work)).passes for a, b in ((start, end), (start.small, end.small))]
+            marks.append((*work, model.single.measures.energy(reply.marks, reply.stats).joules))
+    small, large, both = marks
+    assert small[0] == large[1] == 0
+    assert small[1] > 0
+    assert both[0] > 0
+    assert both[1] > 0
+    assert all(joules > 0.0 for _, _, joules in marks)
+
+
+def test_problems_of_two_tasks_come_in_turn():
+    found = in_turn([[SwitchProblem(task, str(at), even) for at in range(count)] for task, count in
+                     ((CODE, 3), (GSM8K, 1))])  # fmt: skip
+    assert [(one.task, one.prompt) for one in found] == [(CODE, "0"), (GSM8K, "0"), (CODE, "1"), (CODE, "2")]
+    assert len({one.key for one in found}) == 4
 
 
 def test_a_calibration_is_drawn(tmp_path):

@@ -46,8 +46,9 @@ class QualityWay:
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask the questions, and show right answers and McNemar's test."""
-    from edgedec.bench.harness.journal import Journal, digest
+    from edgedec.bench.harness.journal import Journal
     from edgedec.bench.harness.replies import collect_replies
+    from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.quality import compared, read_problems
     from edgedec.core.manifest import Manifest
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.files import storage_errors
+from edgedec.bench.harness.saved_lines import SavedLines
 
 Key = tuple[str, int, str]
 """Question, turn (from 0), side."""
@@ -82,81 +79,38 @@ class SideAnswer:
 class Journal:
     """Answers by key, and facts about sides. With a file, each is appended when it is added.
 
-    The first line of the file holds ``conditions``, all that a measurement depends on, and their hash.
+    See ``SavedLines`` for ``conditions`` and the file.
     """
 
     def __init__(self, conditions: Mapping[str, Any], path: Path | None = None) -> None:
         self.answers: dict[Key, SideAnswer] = {}
         self.opened: dict[str, dict[str, Any]] = {}
         self.run = 1
-        self._path = path
-        self._conditions = dict(conditions)
+        self._lines = SavedLines(conditions, path)
 
     @classmethod
     def resume(cls, conditions: Mapping[str, Any], path: Path | None) -> Self:
-        """Read the answers that ``path`` holds, if it exists. An incomplete last line is dropped.
-
-        Raises UsageError for a file made under other conditions, BadFileError for a damaged one, StorageError
-        for one that cannot be written.
-        """
+        """Read the answers that ``path`` holds, if it exists. Raises the errors of ``SavedLines.resume``."""
         journal = cls(conditions, path)
-        if path is not None:
-            with storage_errors(str(path)):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                data = path.read_bytes() if path.exists() else b""
-                first = _line({"conditions": journal._conditions, "hash": digest(conditions)})
-                if data != first and first.startswith(data):  # new, or stopped within its first line
-                    path.write_bytes(first)
-                else:
-                    journal._read(path, data)
+        journal._lines.resume(journal._take)
         return journal
 
     def add(self, answer: SideAnswer) -> None:
         self.answers[answer.key] = answer
-        self._append({"answer": asdict(answer)})
+        self._lines.append({"answer": asdict(answer)})
 
     def add_opened(self, side: str, facts: Mapping[str, Any]) -> None:
         """Keep the facts that a side reported when it loaded its model."""
         self.opened[side] = dict(facts)
-        self._append({"opened": side, "facts": dict(facts)})
+        self._lines.append({"opened": side, "facts": dict(facts)})
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        if self._path is not None:
-            with storage_errors(str(self._path)), self._path.open("ab") as file:
-                file.write(_line(line))
-
-    def _read(self, path: Path, data: bytes) -> None:
-        whole = data[: data.rfind(b"\n") + 1]
-        try:
-            first, *lines = [json.loads(line) for line in whole.splitlines()]
-            self._check(first["conditions"], path)
-            for line in lines:
-                if "answer" in line:
-                    answer = _answer(line["answer"])
-                    self.answers[answer.key] = answer
-                    self.run = max(self.run, answer.run + 1)
-                else:
-                    self.opened[str(line["opened"])] = dict(line["facts"].items())
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BadFileError(
-                f"{path} holds no saved replies, or is damaged", hint="name another file"
-            ) from error
-        if len(whole) < len(data):  # the study was stopped in the middle of a line
-            with path.open("r+b") as file:
-                file.truncate(len(whole))
-
-    def _check(self, found: Mapping[str, Any], path: Path) -> None:
-        different = [name for name, value in self._conditions.items() if found.get(name) != value]
-        if different or len(found) != len(self._conditions):
-            shown = ", ".join(f"{name} {found.get(name)}" for name in different) or "others"
-            raise UsageError(
-                f"{path} was measured under other conditions: {shown}",
-                hint="give the same options, or name another file",
-            )
-
-
-def _line(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    def _take(self, line: dict[str, Any]) -> None:
+        if "answer" in line:
+            answer = _answer(line["answer"])
+            self.answers[answer.key] = answer
+            self.run = max(self.run, answer.run + 1)
+        else:
+            self.opened[str(line["opened"])] = dict(line["facts"].items())
 
 
 def _answer(fields: Mapping[str, Any]) -> SideAnswer:
@@ -183,8 +137,3 @@ def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     if any(len(row) != 2 for row in answer.rounds):
         raise ValueError("a round has other counts")
     return answer
-
-
-def digest(conditions: Mapping[str, Any]) -> str:
-    text = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,212 +1,247 @@
 """Right answers, share of the large model and cost of two models that take turns.
 
-Sides are both models alone, thresholds, and for each of these random switching of the same share. Replies are
-greedy. Intervals are Wilson's (1927) for 95 %.
+Sides are both models alone, thresholds, and for each of these random switching: on every problem the large
+model gets, in pieces chosen at random, the share that it had there under the thresholds. Replies are greedy.
+Problems come one after another, each on all sides, so that a study that was stopped early has whole rows.
+Intervals are Wilson's (1927) for 95 %.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.harness.code_problems import CODE_PROBLEMS
-from edgedec.bench.harness.sandbox import code_of, passes
-from edgedec.bench.studies.quality import last_number, read_problems
+from edgedec.bench.harness.saved_lines import SavedLines
+from edgedec.bench.studies.switch_problems import SwitchProblem
 from edgedec.control.switching import EntropySwitching, RandomSwitching, Switching, SwitchRule
-from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.files import storage_errors
 from edgedec.core.progress import Steps
 
 if TYPE_CHECKING:
+    from edgedec.runtime.measures import Energy
     from edgedec.session.chat import Chat
+    from edgedec.session.reply import Reply
     from edgedec.switch.engine import SwitchedEngine
 
 SMALL, LARGE = "small alone", "large alone"
-_RANDOM = "random for "
+RANDOM = "random for "
 _Z95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchProblem:
-    """A prompt, and the judgement of a reply's text."""
-
-    key: str
-    prompt: str
-    right: Callable[[str], bool]
-
-
-@dataclass(frozen=True, slots=True)
 class SwitchOutcome:
-    """One reply. Seconds are those of the whole reply, its prompt included; ``cpu_s`` of all threads."""
+    """One reply; seconds and joules are those of all of it, its prompt included.
+
+    ``cpu_s``: processor time of all threads. ``source``: the meter of ``joules``, or the model of the
+    estimate between ``low`` and ``high``.
+    """
 
     problem: str
     side: str
+    text: str
     right: bool
     small_tokens: int
     large_tokens: int
     switches: int
+    catch_up_tokens: int
     seconds: float
     cpu_s: float
+    joules: float | None = None
+    low: float | None = None
+    high: float | None = None
+    source: str = ""
+
+    @property
+    def share(self) -> float:
+        """Share of the tokens that the large model wrote, 0 to 1."""
+        return self.large_tokens / max(self.small_tokens + self.large_tokens, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class SideResult:
-    """All replies of one side."""
+    """All replies of one side; ``switches`` and what follows are means of a reply.
+
+    ``joules`` is None where replies were measured by different sources.
+    """
 
     side: str
     right: int
     asked: int
     share: float
     switches: float
+    catch_up_tokens: float
     seconds: float
-    """Per question."""
     cpu_s: float
-    """Per question."""
+    joules: float | None
+    low: float | None
+    high: float | None
+    source: str
+
+    @classmethod
+    def of(cls, side: str, found: Sequence[SwitchOutcome]) -> SideResult:
+        """Sum up the replies of a side; one at least."""
+
+        def mean(values: Sequence[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return sum(known) / len(known) if len(known) == len(values) and same else None
+
+        sources = {one.source for one in found}
+        same = len(sources) == 1
+        tokens = sum(one.small_tokens + one.large_tokens for one in found)
+        return cls(
+            side,
+            sum(one.right for one in found),
+            len(found),
+            sum(one.large_tokens for one in found) / max(tokens, 1),
+            sum(one.switches for one in found) / len(found),
+            sum(one.catch_up_tokens for one in found) / len(found),
+            sum(one.seconds for one in found) / len(found),
+            sum(one.cpu_s for one in found) / len(found),
+            mean([one.joules for one in found]),
+            mean([one.low for one in found]),
+            mean([one.high for one in found]),
+            sources.pop() if same else "",
+        )
 
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the share of right answers."""
         return wilson(self.right, self.asked)
 
+    @property
+    def estimated(self) -> bool:
+        """Whether ``joules`` is an estimate."""
+        return self.low is not None
+
     def as_json(self) -> dict[str, object]:
         """Return the figures as JSON fields."""
         low, high = self.interval
-        fields = {**asdict(self), "accuracy": self.right / self.asked, "low": low, "high": high}
+        fields = asdict(self)
+        fields["joules_low"], fields["joules_high"] = fields.pop("low"), fields.pop("high")
+        fields |= {"accuracy": self.right / self.asked, "low": low, "high": high, "estimated": self.estimated}
         return {name: round(one, 4) if isinstance(one, float) else one for name, one in fields.items()}
 
 
 class SwitchJournal:
-    """Outcomes by problem and side; with a file, each is appended at once, and a later run goes on from it.
+    """Outcomes by problem and side. With a file, each is appended at once, and a later run goes on from it.
 
-    Raises UsageError for a file of other conditions, BadFileError for one that is no journal.
+    See ``SavedLines`` for ``conditions`` and the file.
     """
 
     def __init__(self, path: Path | None, conditions: dict[str, object]) -> None:
-        self._path = path
         self.found: dict[tuple[str, str], SwitchOutcome] = {}
-        text = json.dumps(conditions, sort_keys=True)
-        mark = hashlib.sha256(text.encode()).hexdigest()
-        if path is None:
-            return
-        with storage_errors(str(path)):
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            if not lines:
-                path.write_text(json.dumps({"conditions": conditions, "sha256": mark}) + "\n", "utf-8")
-        try:
-            if lines and json.loads(lines[0])["sha256"] != mark:
-                raise UsageError(f"{path} has replies of another study", hint="name another file")
-            for line in lines[1:]:
-                self._take(SwitchOutcome(**json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadFileError(f"{path} is no journal of this study", hint="name another file") from error
+        self._lines = SavedLines(conditions, path)
+        self._lines.resume(self._take)
 
     def add(self, outcome: SwitchOutcome) -> None:
         """Keep an outcome. Raises StorageError."""
-        self._take(outcome)
-        if self._path:
-            with storage_errors(str(self._path)), self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(outcome)) + "\n")
-
-    def _take(self, outcome: SwitchOutcome) -> None:
         self.found[outcome.problem, outcome.side] = outcome
+        self._lines.append(asdict(outcome))
 
-
-def math_problems(path: Path) -> list[SwitchProblem]:
-    """Return the questions of a file in the format of GSM8K. Raises NotFoundError, BadFileError."""
-
-    def judge(answer: str) -> Callable[[str], bool]:
-        return lambda text: last_number(text) == answer
-
-    return [SwitchProblem(one.key, one.text, judge(one.answer)) for one in read_problems(path)]
-
-
-def code_problems() -> list[SwitchProblem]:
-    """Return the programming problems; code is run in a sandbox."""
-
-    def judge(tests: Sequence[str]) -> Callable[[str], bool]:
-        return lambda text: passes(code_of(text), tests)
-
-    return [SwitchProblem(one.key, one.prompt, judge(one.tests)) for one in CODE_PROBLEMS]
+    def _take(self, line: dict[str, Any]) -> None:
+        outcome = SwitchOutcome(**line)
+        numbers = (
+            outcome.small_tokens,
+            outcome.large_tokens,
+            outcome.switches,
+            outcome.seconds,
+            outcome.cpu_s,
+        )
+        if not all(isinstance(one, (int, float)) for one in numbers):
+            raise TypeError("a figure is no number")
+        self.found[outcome.problem, outcome.side] = outcome
 
 
 class SwitchStudy:
     """Asks problems of both models alone, with thresholds, and with random switching of the same shares."""
 
     def __init__(
-        self, chat: Chat, engine: SwitchedEngine, problems: Sequence[SwitchProblem], journal: SwitchJournal
+        self,
+        chat: Chat,
+        engine: SwitchedEngine,
+        problems: Sequence[SwitchProblem],
+        journal: SwitchJournal,
+        energy: Callable[[Reply], Energy | None],
     ) -> None:
         self._chat = chat
         self._engine = engine
         self._problems = problems
         self._journal = journal
+        self._energy = energy
 
-    def run(self, rules: Sequence[SwitchRule], progress: Steps) -> list[SideResult]:
-        """Ask every side all problems, and return their results in that order."""
-        total = (2 + 2 * len(rules)) * len(self._problems)
-        done = 0
-
-        def ask(side: str, decide: Callable[[int], Switching]) -> SideResult:
-            nonlocal done
-            for number, problem in enumerate(self._problems):
+    def run(
+        self, rules: Sequence[SwitchRule], progress: Steps, out_of_time: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Ask every problem of every side that has not answered it, until ``out_of_time``."""
+        sides = _sides(rules)
+        names, done = _names(sides), 0
+        for problem in self._problems:
+            for side in names:
                 if (problem.key, side) not in self._journal.found:
-                    self._journal.add(self._asked(problem, side, decide(number)))
+                    if out_of_time():
+                        return
+                    self._journal.add(self._asked(problem, side, self._switching(problem, side, sides)))
                 done += 1
-                progress(done, total)
-            return self.result(side)
+                progress(done, len(names) * len(self._problems))
 
-        alone = {SMALL: SwitchRule(0.0, math.inf), LARGE: SwitchRule(-1.0, -1.0)}
-        named = alone | {f"{rule.low_bits:g},{rule.high_bits:g}": rule for rule in rules}
-        results = [ask(side, _by_entropy(rule)) for side, rule in named.items()]
-        chance = [ask(_RANDOM + one.side, _at_random(one.share, rules[0])) for one in results[2:]]
-        return results + chance
+    def results(self, rules: Sequence[SwitchRule]) -> dict[str, list[SideResult]]:
+        """Return the results by task, of the problems that all sides answered."""
+        names = _names(_sides(rules))
+        found: dict[str, list[SideResult]] = {}
+        for task in dict.fromkeys(problem.task for problem in self._problems):
+            keys = [one.key for one in self._problems if one.task == task]
+            whole = [key for key in keys if all((key, side) in self._journal.found for side in names)]
+            if whole:
+                found[task] = [
+                    SideResult.of(side, [self._journal.found[key, side] for key in whole]) for side in names
+                ]
+        return found
 
-    def result(self, side: str) -> SideResult:
-        """Return the result of a side that was asked everything."""
-        found = [self._journal.found[problem.key, side] for problem in self._problems]
-        count = len(found)
-        tokens = sum(one.small_tokens + one.large_tokens for one in found)
-        return SideResult(
-            side,
-            sum(one.right for one in found),
-            count,
-            sum(one.large_tokens for one in found) / max(tokens, 1),
-            sum(one.switches for one in found) / count,
-            sum(one.seconds for one in found) / count,
-            sum(one.cpu_s for one in found) / count,
-        )
+    def _switching(self, problem: SwitchProblem, side: str, sides: dict[str, SwitchRule]) -> Switching:
+        """Return the rule of a side; chance has the share that its thresholds had on this problem."""
+        if side in sides:
+            return EntropySwitching(sides[side])
+        ruled = side.removeprefix(RANDOM)
+        share = self._journal.found[problem.key, ruled].share
+        return RandomSwitching(share, sides[ruled].least_run, seed=problem.seed)
 
     def _asked(self, problem: SwitchProblem, side: str, switching: Switching) -> SwitchOutcome:
         self._engine.forget()
         self._chat.reset()
         self._engine.decide = lambda: switching
         began, cpu = time.perf_counter(), time.process_time()
-        text = self._chat.reply(problem.prompt, final=True).read()
+        reply = self._chat.reply(problem.prompt, final=True)
+        text = reply.read()
         seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-        record = self._engine.record
+        record, energy = self._engine.record, self._energy(reply)
         return SwitchOutcome(
             problem.key,
             side,
+            text,
             problem.right(text),
             record.of(record.small).tokens,
             record.of(record.large).tokens,
             record.switches,
+            record.catch_up_tokens,
             round(seconds, 4),
             round(cpu_s, 4),
+            energy and energy.joules,
+            energy and energy.low,
+            energy and energy.high,
+            energy.source if energy else "",
         )
 
 
-def _by_entropy(rule: SwitchRule) -> Callable[[int], Switching]:
-    return lambda number: EntropySwitching(rule)
+def _sides(rules: Sequence[SwitchRule]) -> dict[str, SwitchRule]:
+    alone = {SMALL: SwitchRule(0.0, math.inf), LARGE: SwitchRule(-1.0, -1.0)}
+    return alone | {f"{rule.low_bits:g},{rule.high_bits:g}": rule for rule in rules}
 
 
-def _at_random(share: float, rule: SwitchRule) -> Callable[[int], Switching]:
-    return lambda number: RandomSwitching(share, rule.least_run, seed=number)
+def _names(sides: dict[str, SwitchRule]) -> list[str]:
+    return [*sides, *(RANDOM + name for name in sides if name not in (SMALL, LARGE))]
 
 
 def wilson(right: int, asked: int) -> tuple[float, float]:
