@@ -11,7 +11,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import StudyOptions, count_option, save_option
+from edgedec.cli.bench.options import StudyOptions, count_option, input_option, save_option
 from edgedec.cli.opening import open_model, run_config
 from edgedec.cli.rare import Command
 from edgedec.control.switching import SwitchRule
@@ -46,10 +46,7 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     "--tasks", default="code", show_default=True, metavar="NAMES",
     help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",
 )  # fmt: skip
-@click.option(
-    "--input", "source", type=click.Path(path_type=Path), metavar="FILE",
-    help="Questions in the format of GSM8K.",
-)  # fmt: skip
+@input_option("Questions in the format of GSM8K.")
 @click.option(
     "--at", "rules", multiple=True, callback=_rules, metavar="LOW,HIGH",
     help="Thresholds in bits, as for --switch-at; may be given several times (default: five pairs).",
@@ -155,11 +152,11 @@ def _problems(options: dict[str, Any]) -> list[SwitchProblem]:
     names = list(dict.fromkeys(options["tasks"].split(",")))
     if unknown := [name for name in names if name not in TASKS]:
         raise UsageError(f"there is no task {unknown[0][:40]!r}", hint=f"there are {', '.join(TASKS)}")
-    if (GSM8K in names) != (options["source"] is not None):
+    if (GSM8K in names) != (options["file"] is not None):
         raise UsageError(
             "--tasks gsm8k and --input belong together", hint="--tasks gsm8k --input gsm8k.jsonl"
         )
-    found = {CODE: code_problems, GSM8K: lambda: math_problems(options["source"])}
+    found = {CODE: code_problems, GSM8K: lambda: math_problems(options["file"])}
     return in_turn([found[name]()[: options["limit"]] for name in names])
 
 
