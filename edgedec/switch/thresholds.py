@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.files import atomic_path
 from edgedec.core.home import SWITCH
+from edgedec.core.model_id import ModelId
 
 if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModel
@@ -24,7 +26,8 @@ def keep_rule(home: Path, large: LoadedModel, small: LoadedModel, rule: SwitchRu
     path = _place(home, large, small)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as made:
-        made.write_text(json.dumps(asdict(rule)), encoding="utf-8")
+        kept = {"large": large.name, "small": small.name, "rule": asdict(rule)}
+        made.write_text(json.dumps(kept), encoding="utf-8")
     return path
 
 
@@ -34,10 +37,12 @@ def known_rule(home: Path | None, large: LoadedModel, small: LoadedModel) -> Swi
         return None
     try:
         found = json.loads(_place(home, large, small).read_text(encoding="utf-8"))
-        return SwitchRule(**found)
-    except (OSError, ValueError, TypeError, EdgeDecError):
+        return SwitchRule(**found["rule"])
+    except (OSError, ValueError, TypeError, KeyError, EdgeDecError):
         return None
 
 
 def _place(home: Path, large: LoadedModel, small: LoadedModel) -> Path:
-    return home / SWITCH / f"{large.name}--{small.name}.json"
+    """Return the file of a pair, which the contents of both bundles name: names may come to mean others."""
+    both = "".join(ModelId.of(one.manifest).sha256 for one in (large, small))
+    return home / SWITCH / f"{hashlib.sha256(both.encode()).hexdigest()[:24]}.json"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 import pytest
+from click.testing import Result
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.plots.switching import draw_calibration, draw_sides
 from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems, in_turn
 from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchJournal, SwitchStudy, wilson
+from edgedec.cli.services import Services
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.models import Store
 from edgedec.switch.traces import CalibrationPoint
+from tests.cli.support import assert_one_line, run
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
 from tests.switch.test_assembly import folder, opened  # noqa: F401 - a fixture
 
@@ -131,6 +137,35 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noq
     assert both[0] > 0
     assert both[1] > 0
     assert all(joules > 0.0 for _, _, joules in marks)
+
+
+def test_the_command_asks_both_tasks_in_pieces(folder, tmp_path):  # noqa: F811
+    questions = tmp_path / "two.jsonl"
+    lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
+    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    services = Services(store=lambda: Store(folder / "home"))
+    bundles = ["-m", tiny_bundle(folder, "llama"), "--switch", tiny_bundle(folder, "gemma3", seed=1)]
+    fixed = ["--max-tokens", "12", "--threads", "1", "--draft", "off", "--at", "7.4,7.5"]
+    fixed += ["--save", str(tmp_path / "found.jsonl"), *map(str, bundles)]
+
+    def bench(*args: object) -> Result:
+        return run(services, "bench", "switch", *map(str, (*args, *fixed)))
+
+    both = ("--tasks", "gsm8k,code", "--input", questions)
+    nothing = bench(*both, "--minutes", "0")
+    assert nothing.exit_code == 1
+    assert "no problem was asked of every side" in nothing.stderr
+    code = json.loads(bench("--tasks", "code", "--limit", "1", "--json").stdout)
+    found = json.loads(bench(*both, "--limit", "1", "--json", "--plot", tmp_path / "two.svg").stdout)
+    assert found["tasks"]["code"] == code["tasks"]["code"]
+    assert [one["side"] for one in found["tasks"]["gsm8k"]] == [SMALL, LARGE, "7.4,7.5", "random for 7.4,7.5"]
+    assert found["conditions"]["small"] == "Tiny gemma3"
+    shown = bench(*both, "--minutes", "0").stdout
+    assert "gsm8k: 1 of 2 problems" in shown
+    assert "code: 1 of 20 problems" in shown
+    assert "J: an estimate with its bounds, not a measurement" in shown
+    assert_one_line(bench("--tasks", "gsm8k"), 2, "belong together")
+    assert_one_line(bench("--tasks", "chess"), 2, "there is no task 'chess'")
 
 
 def test_problems_of_two_tasks_come_in_turn():

@@ -69,6 +69,27 @@ def test_the_memory_bound_speed_up_by_hand() -> None:
     assert (found.streamed, found.parameters) == pytest.approx((by_steps.streamed, by_steps.parameters))
 
 
+def test_of_two_models_in_turn_both_count() -> None:
+    """12 tokens: 2 passes of the large model, and 10 of a small one that reads a tenth."""
+    small = Traffic(Weights(MODEL_BYTES / 10, 10), slot_bytes=0, window_slot_bytes=0, products=200)
+    both, large, other = replace(measures(), small=small), marks(2, 6), marks(10, 10)
+    found = Marks(*(replace(a, small=b) for a, b in zip(_three(large), _three(other), strict=True)))
+    gain = both.mbsu(found, PLAIN)
+    assert gain is not None
+    assert gain.streamed == pytest.approx(12_000 / 3000)
+    assert gain.parameters == pytest.approx(12 * 1100 / (2 * 1100 + 10 * 110))
+    alone, small_alone = both.estimated(large, PLAIN), measures(traffic=small).estimated(other, PLAIN)
+    assert both.estimated(found, PLAIN).low == pytest.approx(alone.low + small_alone.low)
+    idle = replace(found, first=replace(found.first, work=Work()), end=replace(found.end, work=Work()))
+    gain = both.mbsu(idle, PLAIN)
+    assert gain is not None, "the large model wrote nothing"
+    assert gain.streamed == pytest.approx(12.0)
+
+
+def _three(found: Marks) -> tuple[Mark, Mark, Mark]:
+    return found.start, found.first, found.end
+
+
 def test_a_reply_of_one_token_has_neither_speed_up_nor_roof() -> None:
     single = replace(PLAIN, completion_tokens=1, decode_s=0.0)
     assert measures().mbsu(marks(0, 0), single) is None
