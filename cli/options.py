@@ -143,7 +143,7 @@ switch_options = (
     click.option(
         "--switch", metavar="SMALL",
         help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
-        "the rest. See edgedec switch calibrate.",
+        "the rest; exit-24, skip-4-14: the model without some of its layers. See edgedec switch calibrate.",
     ),
     click.option(
         "--switch-at", callback=read_thresholds, metavar="LOW,HIGH",

@@ -126,7 +126,7 @@ def with_unnamed(
 
 
 def _opened(config: RunConfig, bundles: Bundles, home: Path, notice: Notice, load: Loader) -> Model:
-    drafting = bool(config.drafting.of_target)
+    drafting = bool(config.drafting.of_target) or config.switch != config.switch_model
     models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
     opened: list[Model] = []
 
@@ -148,7 +148,7 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
     Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist.
     """
     drafts: dict[str, Path] = {}
-    names = config.drafting.models if config.switch is None else (*config.drafting.models, config.switch)
+    names = (*config.drafting.models, *([config.switch_model] if config.switch_model else ()))
     for name in dict.fromkeys(names):
         try:
             drafts[name] = store.ensure(name, progress=progress)

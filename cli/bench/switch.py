@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.bench.studies.switch_problems import SwitchProblem
     from edgedec.bench.studies.switching import SideResult
+    from edgedec.runtime.measures import Energy
+    from edgedec.session.reply import Reply
 
 _AT = ((0.1, 0.2), (0.2, 0.4), (0.4, 0.8), (0.7, 1.4), (1.2, 2.4))
 
@@ -40,7 +42,7 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     ),
 )
 @opt.model_option
-@click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
+@click.option("--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B.")
 @click.option(
     "--tasks", default="code", show_default=True, metavar="NAMES",
     help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",
@@ -106,13 +108,15 @@ def _asked(
     from edgedec.bench.studies.switching import SwitchJournal, SwitchStudy
     from edgedec.switch.engine import SwitchedEngine
 
-    engine, measures = model.engine, model.single.measures
+    engine = model.engine
+
+    def energy(reply: Reply) -> Energy | None:
+        return model.single.measures.energy(reply.marks, reply.stats) if reply.marks else None
+
     assert isinstance(engine, SwitchedEngine)
     journal = SwitchJournal(options["save"], conditions)
     chat, rules = model.chat(max_tokens=options["max_tokens"]), options["rules"]
-    study = SwitchStudy(
-        chat, engine, problems, journal, lambda one: one.marks and measures.energy(one.marks, one.stats)
-    )
+    study = SwitchStudy(chat, engine, problems, journal, energy)
     limit_s = None if options["minutes"] is None else 60.0 * options["minutes"]
     with inputs.steps() as progress:
         study.run(
@@ -128,11 +132,11 @@ def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
     from edgedec.core.manifest import WEIGHTS
 
     shared = StudyOptions(model=options["model"], threads=options["threads"], as_json=options["as_json"])
-    small = model.single.models.drafts[options["switch"]].manifest
+    small = model.single.models.drafts.get(model.config.switch_model or "")
     return {
         **inputs.conditions(shared, model.loaded.manifest, None),
-        "small": small.name,
-        "small_weights": small.files[WEIGHTS].sha256[:16],
+        "small": small.name if small else options["switch"],
+        "small_weights": small.manifest.files[WEIGHTS].sha256[:16] if small else "",
         "max_tokens": options["max_tokens"],
         "draft": options["draft"],
     }
@@ -155,8 +159,10 @@ def _problems(options: dict[str, Any]) -> list[SwitchProblem]:
         raise UsageError(
             "--tasks gsm8k and --input belong together", hint="--tasks gsm8k --input gsm8k.jsonl"
         )
-    found = {CODE: code_problems, GSM8K: lambda: math_problems(options["file"])}
-    return in_turn([found[name]()[: options["limit"]] for name in names])
+    found = {CODE: code_problems()}
+    if options["file"] is not None:
+        found[GSM8K] = math_problems(options["file"])
+    return in_turn([found[name][: options["limit"]] for name in names])
 
 
 def _show(results: dict[str, list[SideResult]], wanted: dict[str, int]) -> None:

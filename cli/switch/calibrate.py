@@ -35,7 +35,7 @@ _REPLY_TOKENS = 128
     ),
 )
 @opt.model_option
-@click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
+@click.option("--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B.")
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="Prompts like those to come: one a line, or .jsonl (default: a few built-in questions).",
@@ -85,15 +85,17 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     else:
         chosen = of_agreement(points, options["quality"])
     single = model.single
-    small = single.models.drafts[options["switch"]]
+    name = options["switch"]
+    small = single.models.drafts[name] if model.config.switch_model else name
     path = keep_rule(services(ctx).store().home, single.model, small, chosen.rule)
+    called = name if isinstance(small, str) else small.name
     if options["plot"]:
         from edgedec.bench.plots.switching import draw_calibration
 
-        draw_calibration(points, chosen, options["plot"], title=f"{model.name} with {small.name}")
+        draw_calibration(points, chosen, options["plot"], title=f"{model.name} with {called}")
     report = {
         "large": model.name,
-        "small": small.name,
+        "small": called,
         "prompts": len(traces),
         "tokens": sum(len(trace.agreed) for trace in traces),
         "chosen": chosen.as_json(),
@@ -119,7 +121,8 @@ def _traces(model: Model, name: str, texts: list[str], max_tokens: int) -> list[
     assert isinstance(engine.large, HomeWriter)
     assert isinstance(engine.small, HomeWriter | ForeignWriter)
     large = Reader(engine.large, single.model.tokenizer.token_bytes)
-    small = Reader(engine.small, single.models.drafts[name].tokenizer.token_bytes)
+    beside = single.models.drafts[name] if model.config.switch_model else single.model
+    small = Reader(engine.small, beside.tokenizer.token_bytes)
     chat = model.chat()
     found = []
     made = 0

@@ -8,6 +8,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
 from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.decode.early import EarlyWay
 from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
 from edgedec.telemetry.traffic import Work
@@ -38,6 +39,8 @@ class Passes:
         self._clock = clock
         self.work = Work()
         """Counts of all passes so far."""
+        self.early_bytes = 0.0
+        """Bytes that tokens read which were drawn after some of the layers."""
 
     def catch_up(
         self, committed: Sequence[int], progress: Steps | None, read: Read | None = None
@@ -48,14 +51,8 @@ class Passes:
         told the hidden states of the others.
         """
         while len(committed) - self._forward.length > (most := self._longest(committed)):
-            start = self._forward.length
-            rows = HIDDEN_ONLY if read else NO_ROWS
-            head, seconds = self.run(list(committed[start : start + most]), EMPTY, rows)
-            if read and head.hidden is not None:
-                read(start, head.hidden)
-            del head  # the next pass has hidden states of its own
+            self._feed(committed, most, read)
             self.report(progress, committed)
-            self.record(PassRecord(start, most, 0, seconds))
         return list(committed[self._forward.length :]), most
 
     def run(self, tokens: list[int], tree: DraftTree, rows: Rows) -> tuple[HeadRows, float | None]:
@@ -72,6 +69,31 @@ class Passes:
         self.work = self.work.plus(len(tokens) + len(tree), slots, forward.spec.window)
         return head, seconds
 
+    def early(
+        self,
+        committed: Sequence[int],
+        way: EarlyWay,
+        rows: Rows,
+        progress: Steps | None = None,
+        read: Read | None = None,
+    ) -> HeadRows:
+        """Run ``way`` over the last committed token, and return its rows.
+
+        Tokens that went this way go on to the other layers in a pass to come, all together. Where they get
+        too many for a pass, and for tokens that did not go this way, there are passes first.
+        """
+        forward = self._forward
+        waiting = list(committed[forward.length :])
+        if list(forward.peeked) != waiting[:-1] or len(waiting) > self._longest(committed):
+            rest, _ = self.catch_up(committed[:-1], progress, read)
+            if rest:
+                self._feed(committed, len(rest), read)
+            self.report(progress, committed)
+            forward.rewind(forward.length)  # drafts of the last token that no pass followed
+        head = forward.peek([committed[-1]], exit=way.exit, rows=rows, bypass=way.bypass)
+        self.early_bytes += way.step_bytes
+        return head
+
     def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""
         if progress:
@@ -81,6 +103,15 @@ class Passes:
         """Show ``record`` to the observer, if there is one."""
         if self._observe:
             self._observe(record)
+
+    def _feed(self, committed: Sequence[int], count: int, read: Read | None) -> None:
+        """One pass over the next ``count`` committed tokens, of which no rows are needed."""
+        start = self._forward.length
+        rows = HIDDEN_ONLY if read else NO_ROWS
+        head, seconds = self.run(list(committed[start : start + count]), EMPTY, rows)
+        if read and head.hidden is not None:
+            read(start, head.hidden)
+        self.record(PassRecord(start, count, 0, seconds))
 
     def _longest(self, committed: Sequence[int]) -> int:
         most = min(self._forward.caps.max_pass, LONGEST_PASS)

@@ -14,6 +14,7 @@ from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import bridge, paired, same_tokenizer
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
+from edgedec.runtime.target_drafters import early_way
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.spelling import ForeignReading, ends_whole
@@ -33,6 +34,8 @@ def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
     """
     name = runner.config.switch
     assert name is not None, "no small model was named"
+    if runner.config.switch_model is None:
+        return _with_early(runner, name, around)
     small = runner.models.drafts[name]
     rule = runner.config.switch_rule or known_rule(around.home, runner.model, small) or DEFAULT_RULE
     beside = small_runner(runner, small, around)
@@ -44,10 +47,27 @@ def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
     runner.measures = replace(runner.measures, small=beside.measures.traffic)
     if isinstance(writers[0], HomeWriter):
         engine.most_tokens = min(engine.most_tokens, beside.engine.capacity)
+    return _announced(engine, runner, rule, around)
+
+
+def _with_early(runner: Runner, name: str, around: Surroundings) -> SwitchedEngine:
+    """Let the target of ``runner`` take turns with some of its own layers, over one KV cache."""
+    way = early_way(name, runner.model, runner.forward, around.home, around.notice)
+    rule = runner.config.switch_rule or known_rule(around.home, runner.model, name) or DEFAULT_RULE
+    small = HomeWriter(name, runner.engine, way=way)
+    large = HomeWriter(runner.model.name, runner.engine)
+    engine = SwitchedEngine(runner.engine, small, large, lambda: EntropySwitching(rule), around.clock)
+    return _announced(engine, runner, rule, around)
+
+
+def _announced(
+    engine: SwitchedEngine, runner: Runner, rule: SwitchRule, around: Surroundings
+) -> SwitchedEngine:
+    """Return ``engine``, which is told what a token of the large model takes; a line says what it does."""
     speculation = runner.engine.speculation
     engine.large_token_s = lambda: speculation.plain_s if speculation else None
     around.notice(
-        f"note: {called} writes where it is sure, {runner.model.name} the rest; that is lossy "
+        f"note: {engine.small.name} writes where it is sure, {engine.large.name} the rest; that is lossy "
         f"(thresholds {rule.low_bits:g} and {rule.high_bits:g} bits)"
     )
     return engine

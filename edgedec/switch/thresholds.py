@@ -21,17 +21,21 @@ DEFAULT_RULE = SwitchRule(low_bits=0.5, high_bits=1.0)
 """For pairs that were not calibrated."""
 
 
-def keep_rule(home: Path, large: LoadedModel, small: LoadedModel, rule: SwitchRule) -> Path:
-    """Write the thresholds of a pair, and return the file. Raises StorageError."""
+def keep_rule(home: Path, large: LoadedModel, small: LoadedModel | str, rule: SwitchRule) -> Path:
+    """Write the thresholds of a pair, and return the file. Raises StorageError.
+
+    ``small``: a model, or the name of a way through the large one's layers.
+    """
     path = _place(home, large, small)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as made:
-        kept = {"large": large.name, "small": small.name, "rule": asdict(rule)}
+        called = small if isinstance(small, str) else small.name
+        kept = {"large": large.name, "small": called, "rule": asdict(rule)}
         made.write_text(json.dumps(kept), encoding="utf-8")
     return path
 
 
-def known_rule(home: Path | None, large: LoadedModel, small: LoadedModel) -> SwitchRule | None:
+def known_rule(home: Path | None, large: LoadedModel, small: LoadedModel | str) -> SwitchRule | None:
     """Return the calibrated thresholds of a pair; None where there are none that can be read."""
     if home is None:
         return None
@@ -42,7 +46,8 @@ def known_rule(home: Path | None, large: LoadedModel, small: LoadedModel) -> Swi
         return None
 
 
-def _place(home: Path, large: LoadedModel, small: LoadedModel) -> Path:
+def _place(home: Path, large: LoadedModel, small: LoadedModel | str) -> Path:
     """Return the file of a pair, which the contents of both bundles name: names may come to mean others."""
-    both = "".join(ModelId.of(one.manifest).sha256 for one in (large, small))
+    away = small if isinstance(small, str) else ModelId.of(small.manifest).sha256
+    both = ModelId.of(large.manifest).sha256 + away
     return home / SWITCH / f"{hashlib.sha256(both.encode()).hexdigest()[:24]}.json"

@@ -16,6 +16,7 @@ import numpy as np
 from edgedec.control.switching import SwitchRule, chosen_models
 from edgedec.core.rows import Rows
 from edgedec.decode.checks import common_prefix
+from edgedec.decode.early import EarlyWay
 from edgedec.decode.engine import LONGEST_PASS, Engine
 from edgedec.sampling import SamplingParams
 from edgedec.switch.writers import ForeignWriter, HomeWriter
@@ -74,15 +75,18 @@ def traced_reply(large: Reader, small: Reader, prompt: Sequence[int], max_tokens
     reply = [step.token for step in steps]
     before, ids = small.writer.reads(prompt), small.writer.reads([*prompt, *reply])
     start = common_prefix(before, ids)
-    bits, right = read_along(small.writer.engine, ids, start)
+    way = small.writer.way if isinstance(small.writer, HomeWriter) else None
+    bits, right = read_along(small.writer.engine, ids, start, way)
     starts = _starts([small.spelling(token) for token in ids[start:]])
     ends_of = _starts([large.spelling(token) for token in reply])
     return _aligned(ends_of, [step.entropy_bits or 0.0 for step in steps], starts, bits, right)
 
 
-def read_along(engine: Engine, ids: Sequence[int], start: int) -> tuple[list[float], list[bool]]:
+def read_along(
+    engine: Engine, ids: Sequence[int], start: int, way: EarlyWay | None = None
+) -> tuple[list[float], list[bool]]:
     """Feed ``ids``; return for each token from ``start`` on its entropy in bits, and whether it was the first
-    choice. The engine has forgotten its sequence afterwards.
+    choice of the layers of ``way``, or of all. The engine has forgotten its sequence afterwards.
     """
     engine.reset()
     forward = engine.forward
@@ -91,7 +95,11 @@ def read_along(engine: Engine, ids: Sequence[int], start: int) -> tuple[list[flo
     for at in range(0, len(ids) - 1, LONGEST_PASS):
         piece = list(ids[at : min(at + LONGEST_PASS, len(ids) - 1)])
         wanted = tuple(range(max(start - 1 - at, 0), len(piece)))
-        head = forward.extend(piece, rows=Rows(indices=wanted))
+        if way is None:
+            head = forward.extend(piece, rows=Rows(indices=wanted))
+        else:
+            head = forward.peek(piece, exit=way.exit, rows=Rows(indices=wanted), bypass=way.bypass)
+            forward.extend(piece, rows=Rows(indices=()))
         bits += [head.entropy.item(row) / math.log(2.0) for row in range(len(wanted))]
         right += [head.ids.item(row, 0) == ids[at + index + 1] for row, index in enumerate(wanted)]
     engine.reset()

@@ -228,9 +228,9 @@ class SwitchStudy:
             record.catch_up_tokens,
             round(seconds, 4),
             round(cpu_s, 4),
-            energy and energy.joules,
-            energy and energy.low,
-            energy and energy.high,
+            energy.joules if energy else None,
+            energy.low if energy else None,
+            energy.high if energy else None,
             energy.source if energy else "",
         )
 
