@@ -42,7 +42,9 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     ),
 )
 @opt.model_option
-@click.option("--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B.")
+@click.option(
+    "--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B."
+)
 @click.option(
     "--tasks", default="code", show_default=True, metavar="NAMES",
     help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",

@@ -35,7 +35,9 @@ _REPLY_TOKENS = 128
     ),
 )
 @opt.model_option
-@click.option("--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B.")
+@click.option(
+    "--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B."
+)
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE",
     help="Prompts like those to come: one a line, or .jsonl (default: a few built-in questions).",

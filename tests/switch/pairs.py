@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.control.switching import EntropySwitching, Switching, SwitchRule
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling, TextBridge
-from edgedec.runtime.pairing import control_tokens
+from edgedec.runtime.pairing import control_tokens, model_drafter
 from edgedec.sampling import SamplingParams
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.spelling import ForeignReading
@@ -51,8 +52,16 @@ class Pair:
             self._two = Vocabularies(theirs, mine)
             small = ForeignWriter("small", away, self.reading, self._two, {})
             large = HomeWriter("large", home, self.reading.agrees)
-        self._home, self._large = home, large
+        self.large_engine, self._large = home, large
         self.engine = self._engine(small)
+
+    def small_drafts_for_large(self) -> None:
+        """Let the small model, with a cache of its own, draft for the large one beside the others."""
+        drafter = model_drafter("small", self.large.loaded, self.small.loaded, self._second_cache())
+        self.large_engine.speculation = Speculation([drafter, Lookup(), Recycling()], limit=4)
+
+    def _second_cache(self) -> Forward:
+        return self.small.loaded.backend.forward(CacheConfig(256))
 
     def end_with(self, tokens: Iterable[int], end: int) -> None:
         """Let the small model's ``tokens`` end a reply with ``end``."""
@@ -62,7 +71,7 @@ class Pair:
 
     def _engine(self, small: Writer) -> SwitchedEngine:
         rule = EntropySwitching(SwitchRule(0.4, 0.8))
-        return SwitchedEngine(self._home, small, self._large, lambda: rule, time.perf_counter)
+        return SwitchedEngine(self.large_engine, small, self._large, lambda: rule, time.perf_counter)
 
     def reply(
         self,

@@ -156,6 +156,34 @@ def test_a_small_model_whose_context_is_full_leaves_the_rest_to_the_large_one(fo
     assert set(writers) == {"small", "large"}
 
 
+@pytest.mark.parametrize("kind", PAIRS)
+def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_itself(
+    folder, kind, monkeypatch
+):
+    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 100.0)  # random models are never sure
+
+    def decide() -> RandomSwitching:
+        return RandomSwitching(0.5, least_run=6, seed=2)
+
+    pair, plain = Pair(folder, kind, drafts=True), Pair(folder, kind)
+    pair.small_drafts_for_large()
+    seen: list[tuple[int, int]] = []
+    tallies = [one.speculation.tally for one in (pair.large_engine, pair.small_engine)]
+    pair.engine.decide = plain.engine.decide = decide
+    found = []
+    for step in pair.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=120, stop_ids=()):
+        found.append(step.token)
+        drafted = tuple(tally.drafted for tally in tallies)
+        if seen and drafted != seen[-1]:
+            changed = [now != before for now, before in zip(drafted, seen[-1], strict=True)]
+            assert changed == [step.writer == "large", step.writer == "small"], "only who writes drafts"
+        seen.append(drafted)
+    steps = plain.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=120, stop_ids=())
+    assert [step.token for step in steps] == found
+    assert min(seen[-1]) > 0
+    assert tallies[0].effort("small").proposed > 0
+
+
 def test_a_newer_reply_ends_an_older_one(folder):
     pair = Pair(folder, "one vocabulary")
     old = pair.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=9, stop_ids=())
