@@ -24,6 +24,7 @@ from edgedec.draft.exit import ExitDrafter
 from edgedec.models import Store
 from edgedec.sampling import SamplingParams
 from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.traces import Reader, traced_reply
 from edgedec.switch.writers import HomeWriter
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import tiny_bundle
@@ -132,6 +133,18 @@ def test_alone_the_layers_write_what_they_would_write_without_the_others(bundle:
         large = [step.token for step in engine.generate([5, 6, 7], GREEDY, max_tokens=40, stop_ids=())]
         expected = Engine(plain).generate([5, 6, 7], GREEDY, max_tokens=40, stop_ids=())
         assert large == [step.token for step in expected]
+
+
+def test_a_calibration_reads_along_with_the_layers(bundle: Path) -> None:
+    """With all of them they are as sure as the large model, and say the same."""
+    forward = forward_of(bundle)
+    for exit, agree in ((forward.caps.exits[-1], True), (forward.caps.exits[0], False)):
+        engine = turns(forward, EarlyWay(exit, None, 1.0), [], drafts=False)
+        engine.forget()
+        both = (Reader(one, lambda token: b"%d," % token) for one in (engine.large, engine.small))
+        trace = traced_reply(*both, [5, 6, 7], 30)
+        assert all(trace.agreed) == agree
+        assert (trace.small_bits == pytest.approx(trace.large_bits)) == agree
 
 
 def opened(bundle: Path, home: Path, notices: list[str] | None = None, **settings: object) -> Model:
