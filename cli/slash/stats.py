@@ -37,7 +37,8 @@ def stats(context: Context, argument: str) -> None:
     if power := context.model.single.pass_energy:
         context.say(f"{'':<9} {power.notice()}")
     if chat.speculation and chat.speculation.tally.by_drafter:
-        for line in (*_drafters(chat.speculation.tally), *_prediction(context)):
+        tally = chat.speculation.tally
+        for line in (*_drafters(tally), *depth_words(tally), *_prediction(context)):
             context.say(f"{'':<9} {line}")
     if chat.engine.switched:
         context.say(f"switch    {chat.engine.switched.summary()}")
@@ -105,6 +106,13 @@ def _drafters(tally: Tally) -> Iterator[str]:
             f"{name}: {found['queries']} queries, {took}, {found['proposed']} proposed,"
             f" {found['drafted']} fed, {found['accepted']} right{read}"
         )
+
+
+def depth_words(tally: Tally) -> Iterator[str]:
+    """Yield a line with the share of tokens that were right, by their depth in the draft."""
+    rates = [f"{count.rate:.0%}" for count in tally.by_depth if count.rate is not None]
+    if rates:
+        yield f"right by depth: {', '.join(rates)}"
 
 
 def _prediction(context: Context) -> Iterator[str]:

@@ -9,7 +9,9 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.cli.slash import table
+from edgedec.cli.slash.stats import depth_words
 from edgedec.cli.terminal import unquoted
+from edgedec.control.tally import Count, Tally
 from tests.cli.support import Home, run
 from tests.fixtures.ready import ready_of
 
@@ -93,6 +95,12 @@ def test_stats_have_a_line_for_each_drafter_and_the_predicted_speed(home: Home) 
     assert re.search(r"^ {10}recycling: .* fed, \d+ right$", shown, re.M)
     predicted = r"^ {10}predicted [\d.]+ tok/s, [\d.]+ times plain decoding; measured [\d.]+ tok/s$"
     assert re.search(predicted, shown, re.M)
+
+
+def test_stats_have_the_share_of_right_tokens_by_depth() -> None:
+    tally = Tally(by_depth=[Count(4, 3), Count(3, 1), Count(0, 0)])
+    assert list(depth_words(tally)) == ["right by depth: 75%, 33%"]
+    assert list(depth_words(Tally())) == []
 
 
 @pytest.mark.parametrize("name", ["/exit", "/bye", "/quit"])

@@ -92,6 +92,7 @@ def test_estimates_and_measurements_of_energy_are_labelled(facts: dict[str, Any]
     text = markdown_of("T", [], report_of(facts).views())
     assert "Energy, plain: an estimate, not a measurement. /sys/class/powercap: not there." in text
     assert "Energy, with drafts: measured by RAPL (package-0, dram), above idle power of 3.5 W." in text
+    assert "(of those behind right ones): 50 %, 25 %." in text
     names = [one.name for one in report_of(facts).figures()["Energy and the roof"]]
     assert "plain, energy a token, estimated" in names
     assert "with drafts, energy a token, measured" in names

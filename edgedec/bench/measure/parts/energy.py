@@ -40,6 +40,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
                 if reply.stats.completion_tokens > 1:
                     replies.append({**reply.stats.as_json(), **figures})
             ways[name] = _together(replies)
+            tally = chat.speculation.tally if chat.speculation else None
+            ways[name]["acceptance_by_depth"] = tally.as_json()["acceptance_by_depth"] if tally else []
     return {"ways": ways, "replies": len(prompts), "tokens_each": subject.effort.tokens}
 
 
@@ -111,14 +113,28 @@ def view(result: Mapping[str, Any]) -> View:
             )
         )
         sources.setdefault(_source(way), []).append(name)
+    energies = [f"Energy, {' and '.join(names)}: {source}" for source, names in sources.items()]
     return View(
-        lines=tuple(f"Energy, {' and '.join(names)}: {source}" for source, names in sources.items()),
+        lines=(*energies, *_depths(result["ways"])),
         tables=(TableView(head, tuple(rows)),),
         notes=(
             f"{result['replies']} prompts, at most {result['tokens_each']} tokens each; decoding alone. The "
             "roof is the tokens per second that the memory bandwidth allows for the bytes read a token.",
         ),
     )
+
+
+def _depths(ways: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each way that drafted: the share of tokens that were right, by depth."""
+    found = {
+        name: [one for one in way["acceptance_by_depth"] if one is not None] for name, way in ways.items()
+    }
+    return [
+        f"Drafted tokens that were right, {name}, by their depth in the draft (of those behind right ones): "
+        f"{', '.join(map(percent, rates))}."
+        for name, rates in found.items()
+        if rates
+    ]
 
 
 def _source(way: Mapping[str, Any]) -> str:
