@@ -110,6 +110,9 @@ EXAMPLES = (
         guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"
     ),
     Example(guide("switching"), "bench switch", left_out=STUDY),
+    Example(
+        guide("switching"), "--switch exit-24", left_out="its model's layers; tests/switch has tiny models"
+    ),
     Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
     Example(guide("training"), "pip install 'edgedec[train]'", left_out="it takes an hour"),
     Example(guide("training"), "--kind small", left_out="it takes hours"),
