@@ -169,7 +169,12 @@ EDGEDEC_INLINE void store_columns(__m512 acc, float* out, int columns) {
 // The class C of tile_loop.h: sums of up to eight tokens stay in registers, and one unpacked step serves them all.
 struct Columns512 {
   using Sums = __m512;
-  static constexpr int kFew = 8, kRowsAtOnce = kFew;
+#ifdef EDGEDEC_EMULATE_AVX512
+  static constexpr int kFew = 4;  // each number of tokens is code of its own, which takes long to compile from SIMDe
+#else
+  static constexpr int kFew = 8;
+#endif
+  static constexpr int kRowsAtOnce = kFew;
 
   static EDGEDEC_INLINE Sums zero() { return _mm512_setzero_ps(); }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
