@@ -77,6 +77,7 @@ def even(text: str) -> bool:
 
 
 def test_a_study_asks_every_side_and_goes_on_where_it_was_stopped(folder, tmp_path):  # noqa: F811
+    pytest.importorskip("matplotlib")
     problems = [SwitchProblem(CODE, "hello", even), SwitchProblem(GSM8K, "the world", even)]
     path = tmp_path / "found.jsonl"
     with opened(folder, "gemma3", switch_rule=OFTEN, draft="off") as model:
@@ -140,6 +141,7 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noq
 
 
 def test_the_command_asks_both_tasks_in_pieces(folder, tmp_path):  # noqa: F811
+    pytest.importorskip("matplotlib")
     questions = tmp_path / "two.jsonl"
     lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -176,6 +178,7 @@ def test_problems_of_two_tasks_come_in_turn():
 
 
 def test_a_calibration_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
     points = [
         CalibrationPoint(SwitchRule(-1.0, -1.0), 1.0, 1.0),
         CalibrationPoint(SwitchRule(0.5, 1.0), 0.4, 0.9),

@@ -25,7 +25,7 @@ def test_list_of_an_empty_store_names_the_catalogue(home: Home) -> None:
 
 def test_list_of_an_installed_model(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
-    lines = run(home.services(), "list").stdout.splitlines()
+    lines = run(home.services(), "list", env={"COLUMNS": "160"}).stdout.splitlines()
     assert lines[0] == f"Installed in {home.path}:"
     assert lines[1].split()[:3] == ["gemma3-270m", "2.5", "kB"]
     assert lines[1].endswith("licence: Gemma Terms of Use")
@@ -34,7 +34,7 @@ def test_list_of_an_installed_model(home: Home) -> None:
 
 def test_all_that_can_be_pulled(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
-    lines = run(home.services(), "list", "--all").stdout.splitlines()
+    lines = run(home.services(), "list", "--all", env={"COLUMNS": "160"}).stdout.splitlines()
     start = lines.index("Can be pulled by name:") + 1
     assert lines[start].split() == ["NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD", "FOR"]
     end = lines.index("", start)

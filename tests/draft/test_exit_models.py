@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.runtime.config import RunConfig
+from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
@@ -113,6 +115,8 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
         return peek(tokens, **options)  # type: ignore[arg-type]
 
     runner.forward.peek = watched  # type: ignore[method-assign, assignment]
-    list(runner.engine.generate([5, 6, 7], SamplingParams(), max_tokens=40, stop_ids=()))
+    always = replace(Drafting(f"exit-{manifest.spec.n_layers}"), tokens=3, always=True)
+    engine = runner.engine_for(always, lambda record: None)
+    list(engine.generate([5, 6, 7], SamplingParams(), max_tokens=40, stop_ids=()))
     assert kept
     assert np.array_equal(kept[0], ids)  # type: ignore[arg-type]

@@ -13,7 +13,14 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.training import features
-from edgedec.training.features import FeatureCache, Features, Teacher, bytes_a_token, trained_length
+from edgedec.training.features import (
+    SHARD_ROLLOUTS,
+    FeatureCache,
+    Features,
+    Teacher,
+    bytes_a_token,
+    trained_length,
+)
 
 
 @dataclass(frozen=True)
@@ -118,16 +125,16 @@ def test_an_interrupt_costs_one_shard(tmp_path: Path) -> None:
         FeatureCache(given, Counting(dies_after=80), tmp_path).fill()
     rest = Counting()
     FeatureCache(given, rest, tmp_path).fill()
-    assert rest.computed == 100 - 64
+    assert rest.computed == 100 - 80
 
 
 def test_more_texts_fill_up_the_last_shard(tmp_path: Path) -> None:
     given = texts(50)
-    FeatureCache(given[:40], Counting(), tmp_path).fill()
+    FeatureCache(given[:44], Counting(), tmp_path).fill()
     teacher = Counting()
     cache = FeatureCache(given, teacher, tmp_path)
     cache.fill()
-    assert teacher.computed == 18  # the 8 of the partial shard again, and 10 new ones
+    assert teacher.computed == 10  # the 4 of the partial shard again, and 6 new ones
     assert equal(cache[45], Counting()(given[45]))
 
 
@@ -167,7 +174,7 @@ def test_a_damaged_shard_is_computed_again(tmp_path: Path, name: str) -> None:
     teacher = Counting()
     cache = FeatureCache(given, teacher, tmp_path)
     cache.fill()
-    assert teacher.computed == 10
+    assert teacher.computed == SHARD_ROLLOUTS
     assert equal(cache[3], Counting()(given[3]))
 
 
