@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle, steps
 from edgedec.cli.draft import training
 from edgedec.cli.progress import notice, reporter
@@ -88,19 +87,11 @@ def _finish(
     if options["plot"]:
         TrainingLog(job.folder).draw(options["plot"], title=f"head of {job.manifest.name}")
     nbytes = sum(file.stat().st_size for file in place.iterdir())
-    if options["as_json"]:
-        screen.show_json(
-            {
-                "model": job.manifest.name,
-                "folder": str(place),
-                "bytes": nbytes,
-                "training": str(job.folder),
-                "agreement": [round(rate, 4) for rate in found.rates],
-                "tokens_a_pass": round(found.tokens_a_pass, 4),
-                "facts": facts,
-            }
-        )
-        return
-    for name, value in facts.items():
-        click.echo(f"{name:<24} {value}")
-    click.echo(f"{size(nbytes)} in {place}: the head drafts for {job.manifest.name} from now on")
+    made = {
+        "model": job.manifest.name,
+        "folder": str(place),
+        "bytes": nbytes,
+        "training": str(job.folder),
+    }
+    words = [f"{size(nbytes)} in {place}: the head drafts for {job.manifest.name} from now on"]
+    training.show(made, facts, found, words, options)

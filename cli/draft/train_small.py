@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle, steps
 from edgedec.cli.draft import training
 from edgedec.cli.draft.gguf_source import gguf_of
@@ -78,22 +77,16 @@ def _finish(
         file, bundle = job.export(trainer, facts, options["quant"], progress)
     if options["plot"]:
         TrainingLog(job.folder).draw(options["plot"], title=job.name)
-    if options["as_json"]:
-        screen.show_json(
-            {
-                "model": job.manifest.name,
-                "draft": job.name,
-                "gguf": str(file),
-                "folder": str(bundle),
-                "bytes": file.stat().st_size,
-                "training": str(job.folder),
-                "agreement": [round(rate, 4) for rate in found.rates],
-                "tokens_a_pass": round(found.tokens_a_pass, 4),
-                "facts": facts,
-            }
-        )
-        return
-    for name, value in facts.items():
-        click.echo(f"{name:<24} {value}")
-    click.echo(f"{size(file.stat().st_size)} in {file}")
-    click.echo(f"draft with it: edgedec chat -m {job.manifest.name} --draft {job.name}")
+    made = {
+        "model": job.manifest.name,
+        "draft": job.name,
+        "gguf": str(file),
+        "folder": str(bundle),
+        "bytes": file.stat().st_size,
+        "training": str(job.folder),
+    }
+    words = [
+        f"{size(file.stat().st_size)} in {file}",
+        f"draft with it: edgedec chat -m {job.manifest.name} --draft {job.name}",
+    ]
+    training.show(made, facts, found, words, options)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.cli import screen
 from edgedec.cli.draft.rollouts import USUAL, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from edgedec.core.listed_files import Scalar
     from edgedec.core.manifest import Manifest
     from edgedec.core.progress import Progress
     from edgedec.training.head_training import Replies
@@ -123,3 +125,22 @@ def trained(trainer: Trainer[Any], options: dict[str, Any], progress: Progress) 
     with stop_at_interrupt() as stopped:
         watch = Watch(progress=progress, stop=stopped, measured=measured)
         return trainer.run(steps=steps, seconds=seconds, watch=watch)
+
+
+def show(
+    made: dict[str, Any],
+    facts: dict[str, Scalar],
+    found: Agreement,
+    words: list[str],
+    options: dict[str, Any],
+) -> None:
+    """Report a training: ``made`` says in ``--json`` what was installed, ``words`` say it to a reader."""
+    if options["as_json"]:
+        rates = [round(rate, 4) for rate in found.rates]
+        measured = {"agreement": rates, "tokens_a_pass": round(found.tokens_a_pass, 4)}
+        screen.show_json({**made, **measured, "facts": facts})
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<24} {value}")
+    for line in words:
+        click.echo(line)

@@ -13,6 +13,7 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.memory.release import release_freed
 from edgedec.runtime.companions import companion
 
 if TYPE_CHECKING:
@@ -86,3 +87,5 @@ def _restore(file: Path, drafters: Sequence[Drafter], model: LoadedModel, ledger
             saved = read_table(packed, file.name)
             for drafter in drafters:
                 drafter.restore(saved, model.spec.vocab_size)
+            del saved
+    release_freed()

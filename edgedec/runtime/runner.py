@@ -130,9 +130,7 @@ class Runner:
             return None
         drafters: list[Drafter] = table_drafters(drafting, self.ledger)
         home, notice = self._around.home, self._around.notice
-        # To read tables takes megabytes that no plan has; a budget that gave something up has none to spare.
-        spare = self.budget is None or not self.budget.plan.given_up
-        if drafting.prepared and spare and not self._keeps_history(drafting):
+        if drafting.prepared and not self._keeps_history(drafting):
             prepare(self.model, drafters, home, self.ledger, notice)
         drafters += target_drafters(drafting, self.model, self.forward, home, notice)
         drafters += self._head_drafter(drafting)

@@ -122,7 +122,7 @@ EDGEDEC_INLINE __m512i dot4(__m512i sum, __m512i w, const int8_t* x) {
   return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(four));
 #else
   // One instruction broadcasts and multiplies. GCC makes two of the intrinsics, and decoding instructions is the limit
-  // here on processors that decode four a cycle: by a third for eight tokens on Cascade Lake. Clang joins them itself.
+  // here on processors that decode four a cycle, such as Cascade Lake. Clang joins them itself.
   typedef int32_t __attribute__((may_alias, aligned(1))) Four;
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const Four*>(x)));
   return sum;

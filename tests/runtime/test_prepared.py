@@ -131,6 +131,18 @@ def test_they_take_no_memory_of_their_own(bundle: Path, tmp_path: Path) -> None:
         assert model.budget.ledger.most()["tables"] == before
 
 
+def test_memory_that_reading_them_took_is_returned(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(bundle, tmp_path, Told()) as model:
+        prepared(bundle, tmp_path, said(model))
+    released: list[bool] = []
+    monkeypatch.setattr("edgedec.runtime.prepared.release_freed", lambda: released.append(True))
+    with opened(bundle, tmp_path, Told()) as model:
+        assert model.single.engine.speculation
+    assert released == [True]
+
+
 def test_a_budget_with_smaller_tables_takes_the_best_of_them(bundle: Path, tmp_path: Path) -> None:
     with opened(bundle, None, draft="off") as plain:
         alone = said(plain)
