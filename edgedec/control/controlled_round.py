@@ -81,7 +81,10 @@ class ControlledRound:
         tree, plan = self._planned()
         if (costly := control.costly_query(plan, self._room, self._queried)) is not None:
             without = control.gain_without(costly.name, plan)
-            self._trial = _Trial(costly.name, without, control.records[costly.name].value <= without)
+            record = control.records[costly.name]
+            self._trial = _Trial(costly.name, without, record.value <= without)
+            if self._trial.exploring:
+                record.tried()
             self._heard(costly.name, ask(costly))
             tree, plan = self._planned()
         self._fed = tree.first(plan.nodes)
@@ -134,12 +137,19 @@ class ControlledRound:
         elif fresh or (name in control.costly and record.paused(control.turn)):
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
             self._reading_s += reading
-            passes = reading / control.costs.plain
-            control.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
+            self._read(name, reading / control.costs.plain, fresh)
         else:
             record.took(depth, answer.seconds)
         control.classify(name)
         self._queried.append(name)
+
+    def _read(self, name: str, passes: float, fresh: bool) -> None:
+        """Charge a drafter for reading; where it is known to pay, that is a price of the reply."""
+        control, trial = self._control, self._trial
+        if trial and trial.name == name:
+            control.records[name].won(-passes * control.rate * control.costs.plain)
+            if trial.exploring and control.records[name].charged:
+                control.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
 
     def _passing(self, times: RoundTimes) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.
@@ -178,10 +188,14 @@ class ControlledRound:
         trial = self._trial
         if trial and trial.name in control.records:
             gain = tokens - 1 - control.rate * control.costs.plain * (cost - 1.0)
-            control.records[trial.name].gained(gain)
+            record, more = control.records[trial.name], gain - trial.gain_without
+            record.gained(gain)
+            record.won(more)
             self._judge(trial.name, committed)
-            if trial.exploring:
-                control.exploration.lost(trial.gain_without - gain)
+            if not trial.exploring:
+                control.exploration.gained(more)
+            elif record.charged:
+                control.exploration.lost(-more)
         control.fade(cost)
         control.average(tokens, cost)
 

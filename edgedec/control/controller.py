@@ -91,6 +91,8 @@ class Controller:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
         self.fresh = set(self.records)
         self.stop_ids = stop_ids
+        for record in self.records.values():
+            record.begin()
 
     def drop(self, name: str) -> None:
         """Forget a drafter that is gone: it is queried no more."""
@@ -149,7 +151,7 @@ class Controller:
                 continue
             hope = record.hope(self.exploration.rounds)
             known = record.value > self.gain_without(name, plan)
-            if hope > best and (known or self.exploration.allowed):
+            if hope > best and (known or record.trying or self.exploration.allowed):
                 best, chosen = hope, name
         if chosen is None:
             return None

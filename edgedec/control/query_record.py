@@ -3,8 +3,11 @@
 Cheap drafters are queried and their drafts scored, fed or not. Only their own time must stay small: after
 queries in vain they are queried in every second round, every fourth, and so on. Costly drafters (a draft
 model) cannot be scored for nothing. They are arms of a bandit: a discounted upper confidence bound (UCB1,
-Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. An
-``ExplorationBudget`` bounds what trying them may cost.
+Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. What a draft
+model gains depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
+bounds what it may cost to try costly drafters. A try has several queries, because the drafter has to read
+the prompt first. Where tries in earlier sequences paid on the whole, each new sequence has one that the
+budget does not pay for.
 """
 
 from __future__ import annotations
@@ -28,10 +31,19 @@ _PATIENCE = 4
 _DISCOUNT = 0.995
 _WIDTH_TOKENS = 0.8
 """Scale of the confidence bound."""
-_FIRST_PASSES = 6.0
-_MOST_PASSES = 24.0
+_EARLIER_PULLS = 4.0
+"""Queries that all earlier sequences count for."""
+_TRY_QUERIES = 3
+"""Queries of a try."""
+_TRIES_KEPT = 0.8
+"""Discount of earlier tries."""
+_FIRST_PASSES = 4.0
+_MOST_PASSES = 8.0
+_MOST_DEBT = 6.0
 _SHARE = 0.005
 """Fraction of all passes that exploration may lose."""
+_SHARE_OF_GAINS = 0.04
+"""Fraction of what costly drafters gain that exploration may lose, too."""
 _USUAL_RATE = 0.7
 """Acceptance rate assumed of a costly drafter while few of its tokens were seen."""
 
@@ -50,6 +62,12 @@ class QueryRecord:
         self._last = 0
         self._pulls = 0.0
         self._gain = 0.0
+        self.trying = 0
+        """Queries left of the try under way."""
+        self.charged = True
+        """Whether the exploration budget pays for the try under way."""
+        self._net: float | None = None
+        self._nets = 0.0
         self._depths: list[tuple[float, float]] = []
 
     def took(self, depth: int, seconds: float) -> None:
@@ -87,6 +105,27 @@ class QueryRecord:
             self._every = 1
         elif self._vain >= _PATIENCE:
             self._every, self._vain = min(2 * self._every, _RAREST_ROUNDS), 0
+
+    def begin(self) -> None:
+        """Start a new sequence."""
+        if self._pulls > _EARLIER_PULLS:
+            self._gain *= _EARLIER_PULLS / self._pulls
+            self._pulls = _EARLIER_PULLS
+        if self._net is not None:
+            self._nets = _TRIES_KEPT * self._nets + self._net
+            self._net = None
+        self.charged = self._nets <= 0.0
+        self.trying = 0 if self.charged else _TRY_QUERIES
+
+    def tried(self) -> None:
+        """Note a query that no experience speaks for."""
+        if not self.trying:
+            self.trying, self.charged = _TRY_QUERIES, True
+        self.trying -= 1
+
+    def won(self, tokens: float) -> None:
+        """Note what a query in this sequence, or reading for it, won (lost, if negative)."""
+        self._net = (self._net or 0.0) + tokens
 
     def fade(self) -> None:
         """Discount the gains so far: a round went by."""
@@ -150,4 +189,8 @@ class ExplorationBudget:
 
     def lost(self, passes: float) -> None:
         """Note what a try lost (gained, if negative)."""
-        self._left = min(self._left - passes, _MOST_PASSES)
+        self._left = max(min(self._left - passes, _MOST_PASSES), -_MOST_DEBT)
+
+    def gained(self, passes: float) -> None:
+        """Note what a drafter that is known to pay gained or lost."""
+        self.lost(-_SHARE_OF_GAINS * max(passes, 0.0))

@@ -95,6 +95,10 @@ class Guesser(Drafter):
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self.calls += 1
+        self._device.now += self._reading * (self.calls == 1)
+        return self._guess(limit, floor)
+
+    def _guess(self, limit: int, floor: float) -> DraftTree:
         tokens: list[int] = []
         probs: list[float] = []
         reach = 1.0
@@ -106,7 +110,7 @@ class Guesser(Drafter):
                 break
             tokens.append(self._text[place] if self._luck(place) < prob else -1)
             probs.append(max(claimed, 1e-3))
-        self._device.now += self._call + self._level * len(tokens) + self._reading * (self.calls == 1)
+        self._device.now += self._call + self._level * len(tokens)
         self._device.now += self._catching_up * (self._at - self._read)
         self._read = self._at
         count = len(tokens)
@@ -133,6 +137,11 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
             device.run(1)
         return device.now
     speculation.begin([], 0)
+    _reply(device, speculation, text)
+    return device.now
+
+
+def _reply(device: Device, speculation: Speculation, text: Sequence[int]) -> None:
     at = 0
     while at < len(text):
         round = speculation.round(len(text) - at - 1)
@@ -140,12 +149,37 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
         verdict = following(round.tree, text[at:])
         round.settle(NO_ROWS, verdict, seconds)
         at += len(verdict.tokens)
-    return device.now
 
 
 def following(tree: DraftTree, text: Sequence[int]) -> Verdict:
     """The verdict of a round when ``text`` is the truth."""
     return keyed(tree, lambda node, accepted: text[len(accepted)])
+
+
+class ReadingGuesser(Guesser):
+    """A ``Guesser`` that reads the prompt of every reply first, where it is asked at all."""
+
+    _unread = True
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        self._unread = True
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self._device.now += self._reading * self._unread
+        self._unread = False
+        self.calls += 1
+        return self._guess(limit, floor)
+
+
+def replies(device: Device, speculation: Speculation, truth: Sequence[int], length: int) -> list[float]:
+    """Seconds of each reply; ``truth`` is all of them, of ``length`` tokens each."""
+    found = []
+    for start in range(0, len(truth), length):
+        began = device.now
+        speculation.begin([], 0)
+        _reply(device, speculation, truth[start : start + length])
+        found.append(device.now - began)
+    return found
 
 
 Make = Callable[[Sequence[int], Device], Sequence[Drafter]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import harmonic_mean
 
 import pytest
 
@@ -19,8 +20,10 @@ from tests.control.simulate import (
     Fixed,
     Guesser,
     Make,
+    ReadingGuesser,
     curve,
     decode,
+    replies,
     speedup,
     text,
 )
@@ -184,6 +187,44 @@ def test_catching_up_with_the_text_is_not_held_against_a_small_model(right: floa
     """Asked in every round it has little to read, however long it had to read when it was first tried."""
     device = on("quants", noise=0.08)
     assert speedup(following(right), device) >= 0.93 * best_fixed(following(right), device)
+
+
+_REPLY = 40
+_BENT = {1: 1.0, 2: 1.02, 4: 1.1, 8: 1.5, 16: 2.9}
+
+
+def short_replies(rights: Sequence[float]) -> list[float]:
+    """Speeds over plain decoding of short replies: a small model right this often, beside a quick drafter.
+
+    The small model has to read each prompt first, which takes it as long as two passes.
+    """
+    device, truth = Device(curve(_BENT), noise=0.05), text(_REPLY * len(rights))
+    small = ReadingGuesser(
+        truth,
+        device,
+        lambda at: rights[at // _REPLY],
+        depth=8,
+        call=0.02 * PASS,
+        level=0.13 * PASS,
+        reading=2.0 * PASS,
+        catching_up=0.01 * PASS,
+        name="model",
+    )
+    quick = Guesser(truth, device, lambda at: 0.2, depth=4, call=20e-6, name="lookup")
+    costs = CostCurve({tokens: device.costs.seconds(tokens) for tokens in range(1, LONGEST + 1)})
+    speculation = Speculation([quick, small], costs, clock=device.clock)
+    return [_REPLY * PASS / took for took in replies(device, speculation, truth, _REPLY)]
+
+
+def test_a_small_model_without_use_in_many_replies_is_used_again_where_it_pays() -> None:
+    """As where the first twenty prompts ask for translations, which it does not know."""
+    speeds = short_replies([0.15] * 20 + [0.75] * 60)
+    assert harmonic_mean(speeds[40:]) >= 1.45
+    assert harmonic_mean(speeds[:20]) >= 0.95  # it reads some of the prompts in vain
+
+
+def test_a_small_model_without_use_is_tried_in_few_replies() -> None:
+    assert harmonic_mean(short_replies([0.1] * 80)) >= 0.97
 
 
 def test_a_small_model_beside_a_quick_drafter() -> None:
