@@ -124,6 +124,7 @@ draft_option = click.option(
     "(lookup, recycling, head; exit, skip: the model's own layers) and models, by name or path. Same reply.",
 )  # fmt: skip
 
+
 def read_thresholds(
     ctx: click.Context, param: click.Parameter, text: str | None
 ) -> tuple[float, float] | None:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 _WAY, _SPEED = "way", "predicted speed"
 
 
-def save_skip(
-    manifest: Manifest, home: Path, way: Way, speed: float, facts: Mapping[str, Scalar]
-) -> None:
+def save_skip(manifest: Manifest, home: Path, way: Way, speed: float, facts: Mapping[str, Scalar]) -> None:
     """Write the best way past some layers that a search found, in the place of an older one.
 
     ``speed``: predicted, over plain decoding. Raises StorageError.

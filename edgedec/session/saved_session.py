@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
 
 
-
 @dataclass(frozen=True, slots=True)
 class SavedCache:
     """A KV cache in a file: the slots of ``tokens``, as version ``edgedec`` computed them."""

@@ -72,9 +72,7 @@ class SmallSource:
             self.arrays = {
                 new: _floats(gguf, gguf.tensors[old]) for new, old in self.names.items() if new not in TABLES
             }
-        self.frequencies = inverse_frequencies(
-            whole.rope_base, whole.head_dim, whole.rope_divisor, factors
-        )
+        self.frequencies = inverse_frequencies(whole.rope_base, whole.head_dim, whole.rope_divisor, factors)
         self.factors = factors
 
     @property

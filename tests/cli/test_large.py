@@ -23,7 +23,6 @@ def home(tmp_path: Path) -> Home:
     return found
 
 
-
 def test_a_server_writes_the_reply(home: Home) -> None:
     with serving(says(MESSAGE)) as server:
         result = run(

@@ -120,9 +120,7 @@ class Context:
         assert self.pointer, path
         self.vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
 
-    def feed(
-        self, kind: int, tokens: list[int] | None, states: Floats | None, first: int = 0
-    ) -> None:
+    def feed(self, kind: int, tokens: list[int] | None, states: Floats | None, first: int = 0) -> None:
         batch = llama_cpp.llama_batch_ext_init(self.pointer)
         count = len(tokens) if tokens is not None else len(states)  # type: ignore[arg-type]
         for index in range(count):

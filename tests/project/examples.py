@@ -106,9 +106,7 @@ EXAMPLES = (
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
-    Example(
-        guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"
-    ),
+    Example(guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"),
     Example(guide("switching"), "bench switch", left_out=STUDY),
     Example(
         guide("switching"), "--switch exit-24", left_out="its model's layers; tests/switch has tiny models"

@@ -101,9 +101,7 @@ def chat_event(delta: dict[str, str], finish: str | None = None) -> bytes:
     return b"data: " + json.dumps(answer).encode() + b"\n\n"
 
 
-MESSAGE = (
-    chat_event({"role": "assistant"}) + chat_event({"content": "four"}) + chat_event({}, "stop") + DONE
-)
+MESSAGE = chat_event({"role": "assistant"}) + chat_event({"content": "four"}) + chat_event({}, "stop") + DONE
 
 
 def listed(owner: str, *names: str) -> Callable[[Handler], None]:

@@ -134,7 +134,9 @@ def test_what_precedes_the_dropped_turns_is_not_fed_again(tmp_path: Path) -> Non
 def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_them(tmp_path: Path) -> None:
     bundle, lines = tiny_bundle(tmp_path), list[str]()
     model, _ = opened(bundle, context=160)
-    long = chat_of(model, Settings(max_tokens=8),
+    long = chat_of(
+        model,
+        Settings(max_tokens=8),
         system="Hm",
         notice=lines.append,
     )
@@ -191,8 +193,7 @@ def test_a_reply_that_runs_into_the_end_makes_room_in_the_next_turn(tmp_path: Pa
     word = model.tokenizer.encode("a", add_bos=False)[0]
     model = load_parrot(tmp_path, speak=lambda context: word)
     lines: list[str] = []
-    session = chat_of(model, Settings(max_tokens=1000), notice=lines.append
-    )
+    session = chat_of(model, Settings(max_tokens=1000), notice=lines.append)
     list(session.reply("Hi"))
     assert session.last is not None
     assert (session.last.finish_reason, lines) == ("context", [])

@@ -133,4 +133,3 @@ def _shown(value: Any) -> str:
 
 def _row(pair: Pair) -> tuple[str, ...]:
     return pair.first.name, pair.first.worded(), pair.second.worded(), number(pair.ratio), pair.verdict
-

@@ -36,9 +36,7 @@ def measure(bundle: Path, out: Path, *args: str) -> Result:
     return run(services, "measure", "-m", str(bundle), "--threads", "1", "--quick", "--out", str(out), *args)
 
 
-def test_one_command_writes_one_report(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_command_writes_one_report(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "PARTS", IN_PROCESS)
     result = measure(bundle, tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
