@@ -31,6 +31,9 @@ Drafters; gained: right tokens; share: of the time of decoding; step: a pass of 
 part of all drafting, and that as a share of a plain pass"""
 
 
+_ABOUT_DEPTHS = """
+Accepted by depth: of the rounds with a token drafted there below right ones; how many"""
+_DEEPEST_SHOWN = 8
 _ABOUT_JUDGED = """
 Right, of the tokens to which a drafter gave this probability, after right ones; how many, in thousands"""
 
@@ -44,6 +47,9 @@ def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
     console.print(_sides(report))
     console.print(_ABOUT_CATEGORIES, soft_wrap=True)
     console.print(_categories(report))
+    if any(report.score(side).by_depth for side in report.without_budget):
+        console.print(_ABOUT_DEPTHS, soft_wrap=True)
+        console.print(_depths(report))
     if any(report.score(side).drafters for side in report.without_budget):
         console.print(_ABOUT_DRAFTERS, soft_wrap=True)
         console.print(_drafters(report))
@@ -75,6 +81,18 @@ def _sides(report: DraftsReport) -> Table:
         found = score.mbsu
         cells += [number(part, 2) for part in ((found.streamed, found.parameters) if found else (None, None))]
         table.add_row(side, *cells, *(number(score.per_round_ms(part), 3) for part in PARTS))
+    return table
+
+
+def _depths(report: DraftsReport) -> Table:
+    """Make a line per way to draft: acceptance at each depth, given that all above it was right."""
+    deepest = max(len(report.score(side).by_depth) for side in report.without_budget)
+    shown = min(deepest, _DEEPEST_SHOWN)
+    table = new_table(("", *(str(depth + 1) for depth in range(shown))))
+    for side in report.without_budget:
+        if found := report.score(side).by_depth:
+            cells = [f"{right / seen:.2f} ({seen})" if seen else "-" for seen, right in found[:shown]]
+            table.add_row(side, *cells, *["-"] * (shown - len(cells)))
     return table
 
 

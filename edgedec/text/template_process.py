@@ -24,7 +24,10 @@ from edgedec.core.errors import TemplateError
 PROCESS_BYTES = 43_000_000
 """Most memory of the process: Python and Jinja 22 MB, growth 17 MB, a conversation of 250 kB 4 MB."""
 
-_BACKSTOP_S = 10.0  # a process that neither answers nor ends within this time is killed
+_BACKSTOP_S = 30.0
+"""A process that neither answers nor ends within this time is killed. A template that loops ends before: its
+processor time is limited.
+"""
 _MAIN = "import sys; sys.path += sys.argv[1:]; from edgedec.text.template_worker import main; main()"
 _FRAME = re.compile(r'^  File "<template>", line (\d+) in', re.MULTILINE)
 
@@ -72,8 +75,9 @@ class TemplateProcess:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None
+        stopped = threading.Event()
         try:
-            answer = _exchange(self._process, request)
+            answer = _exchange(self._process, request, stopped)
         except BaseException:  # Ctrl-C too: an answer that nobody read would be taken for the next one's
             self.close()
             raise
@@ -85,6 +89,11 @@ class TemplateProcess:
             raise TemplateError(document["failed"])
         slow = self._process.wait() == -signal.SIGPROF
         self.close()
+        if stopped.is_set():
+            raise TemplateError(
+                f"the process that fills in the chat template gave no answer within {_BACKSTOP_S:.0f} s",
+                hint="other programs may take all processor time; try again",
+            )
         raise self._ended(answer.decode("utf-8", "replace"), slow)
 
     def _ended(self, dump: str, slow: bool) -> TemplateError:
@@ -103,12 +112,22 @@ def _line(code_line: int, lines: list[list[int]]) -> int:
     return next((line for line, first in reversed(lines) if first <= code_line), 1)
 
 
-def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> bytes:
-    """Return one line of answer, or everything that the process wrote if it ended instead."""
+def _exchange(
+    process: subprocess.Popen[bytes], request: dict[str, Any], stopped: threading.Event
+) -> bytes:
+    """Return one line of answer, or everything that the process wrote if it ended instead.
+
+    ``stopped`` is set where it was killed, because it did neither.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     message = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
-    backstop = threading.Timer(_BACKSTOP_S, process.kill)
+
+    def stop() -> None:
+        stopped.set()
+        process.kill()
+
+    backstop = threading.Timer(_BACKSTOP_S, stop)
     backstop.start()
     try:
         process.stdin.write(message)

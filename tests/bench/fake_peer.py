@@ -63,6 +63,7 @@ class Peer:
             "rounds": rounds,
             "by_drafter": {} if plain else {"guess": GUESS},
             "judged": {} if plain else {"guess": [[2, 1], [0, 0]]},
+            "by_depth": [] if plain else [[2, 2], [2, 1]][: len(rounds)],
             "drafters": {} if plain else {"guess": 1000}, "notices": [] if plain else ["it is a guess"],
         }  # fmt: skip
 

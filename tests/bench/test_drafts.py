@@ -70,6 +70,7 @@ def test_all_ways_to_draft_say_the_same(folder: Path, tmp_path: Path, sampling: 
         "mt_bench": 4, "writing": 4, "qa": 1,
     }  # fmt: skip
     assert set(both["judged"]) <= {"lookup", "recycling"}
+    assert all(0.0 <= rate <= 1.0 for rate in both["acceptance_by_depth"])
     assert all(0 <= right <= seen for counts in both["judged"].values() for seen, right in counts)
     assert facts["sides"]["edgedec+lookup"]["drafter_bytes"]["lookup"] > 0
     again = report(bench(folder, *args, "--json"))

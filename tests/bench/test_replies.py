@@ -112,6 +112,12 @@ def test_tokens_by_probability_are_added_up(fakes: Fakes) -> None:
     assert guess["judged"] == {"guess": [(4 * 2, 4 * 1), (0, 0)]}
 
 
+def test_acceptance_by_depth_is_that_of_all_replies(fakes: Fakes) -> None:
+    overall = run(fakes, Journal(CONDITIONS), "guess").as_json()["overall"]
+    assert overall["edgedec"]["acceptance_by_depth"] == []
+    assert overall["edgedec+guess"]["acceptance_by_depth"] == [1.0, 0.5]
+
+
 def test_categories_and_the_groups_of_spec_bench(fakes: Fakes) -> None:
     report = run(fakes, Journal(CONDITIONS), "guess")
     replies = {name: sides["edgedec"]["replies"] for name, sides in report.as_json()["categories"].items()}

@@ -78,6 +78,20 @@ def test_a_process_that_was_killed_is_an_error_and_the_next_turn_starts_another(
     assert template.render(MESSAGES[2:]) == "user: \n"
 
 
+def test_a_process_that_gets_no_processor_time_is_not_called_a_broken_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    template = TemplateProcess("{{ messages[0].content }}")
+    process = template._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr("edgedec.text.template_process._BACKSTOP_S", 0.2)
+    with pytest.raises(TemplateError, match="no answer within"):
+        template.render({"messages": [{"role": "user", "content": "hello"}]}, 1000)
+    monkeypatch.undo()
+    assert template.render({"messages": [{"role": "user", "content": "hello"}]}, 1000) == "hello"
+
+
 def test_a_refusal_leaves_the_template_usable() -> None:
     template = ChatTemplate("{% if not messages %}\n{{ raise_exception('No!') }}{% endif %}x", bos="", eos="")
     for _ in range(2):

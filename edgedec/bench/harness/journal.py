@@ -26,6 +26,7 @@ class SideAnswer:
       plain decoding by them; the first passes, which show the level of old costs, are not among them.
     - ``by_drafter``: figures of each drafter, see ``control.tally.Tally.of_drafters``.
     - ``judged``: tokens of each drafter by the probability it gave, see ``control.Acceptance.counts``.
+    - ``by_depth``: [tokens drafted there, accepted] at each depth, see ``control.tally.Tally.by_depth``.
     - ``rounds``: [drafted tokens, accepted tokens] of each later pass.
     - ``drafters``: bytes that each drafter holds.
     - ``run``: number of the start of a resumed study.
@@ -51,6 +52,7 @@ class SideAnswer:
     meter: str = ""
     by_drafter: dict[str, dict[str, float]] = field(default_factory=dict)
     judged: dict[str, list[list[int]]] = field(default_factory=dict)
+    by_depth: list[list[int]] = field(default_factory=list)
     rounds: list[list[int]] = field(default_factory=list)
     drafters: dict[str, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -127,6 +129,7 @@ def _answer(fields: Mapping[str, Any]) -> SideAnswer:
         answer.tokens,
         list(answer.drafters.values()),
         *answer.rounds,
+        *answer.by_depth,
         *(pair for counts in answer.judged.values() for pair in counts),
     ]
     if not all(isinstance(number, int) for row in rows for number in row):
@@ -134,6 +137,6 @@ def _answer(fields: Mapping[str, Any]) -> SideAnswer:
     figures = [value for found in answer.by_drafter.values() for value in found.values()]
     if not all(isinstance(value, (int, float)) for value in figures):
         raise ValueError("a figure is no number")
-    if any(len(row) != 2 for row in answer.rounds):
+    if any(len(row) != 2 for row in (*answer.rounds, *answer.by_depth)):
         raise ValueError("a round has other counts")
     return answer

@@ -15,7 +15,7 @@ import numpy as np
 from edgedec.api import Model
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
-from edgedec.control.tally import Tally
+from edgedec.control.tally import Count, Tally
 from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
@@ -155,6 +155,7 @@ class Peer:
             "predicted_plain_s": after.forecast.plain_s - before.forecast.plain_s,
             "by_drafter": _difference(after.of_drafters(), before.of_drafters()),
             "judged": _more(used.judged(), judged),
+            "by_depth": _deeper(after.by_depth, before.by_depth),
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
             "drafters": used.engine.speculation.nbytes() if used.engine.speculation else {},
@@ -305,6 +306,15 @@ def _difference(
         name: {figure: value - before.get(name, {}).get(figure, 0) for figure, value in found.items()}
         for name, found in after.items()
     }
+
+
+def _deeper(after: Sequence[Count], before: Sequence[Count]) -> list[list[int]]:
+    """Return [drafted, accepted] by depth between two states of ``Tally.by_depth``."""
+    known = [*before, *(Count() for _ in after[len(before) :])]
+    return [
+        [new.drafted - old.drafted, new.accepted - old.accepted]
+        for new, old in zip(after, known, strict=True)
+    ]
 
 
 def _more(after: Judged, before: Judged) -> Judged:

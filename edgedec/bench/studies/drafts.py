@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from edgedec.bench.harness.journal import Journal, SideAnswer
@@ -105,6 +106,14 @@ class Score:
         return {name: DrafterScore.of(name, self.answers, target) for name in names}
 
     @property
+    def by_depth(self) -> list[tuple[int, int]]:
+        """Rounds with a token drafted at each depth below right ones, and those where one there was right."""
+        rows = [answer.by_depth for answer in self.answers]
+        levels = zip_longest(*rows, fillvalue=(0, 0))
+        sums = [(sum(drafted for drafted, _ in level), sum(right for _, right in level)) for level in levels]
+        return [level for level in sums if level[0]]
+
+    @property
     def judged(self) -> dict[str, list[tuple[int, int]]]:
         """Return by drafter how many tokens it gave each tenth of probability, and how many were right."""
         found: dict[str, list[tuple[int, int]]] = {}
@@ -170,6 +179,9 @@ class Score:
             "block_efficiency": rounded_or_none(self.block_efficiency),
             "drafted_tokens": self.drafted,
             "acceptance_rate": rounded_or_none(self.acceptance_rate),
+            "acceptance_by_depth": [
+                rounded_or_none(divided(right, drafted)) for drafted, right in self.by_depth
+            ],
             "predicted_speed_up": rounded_or_none(self.predicted_speed_up),
             "mbsu": rounded_or_none(found.streamed if found else None),
             "mbsu_parameters": rounded_or_none(found.parameters if found else None),
