@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SESSIONS, CHAT, PEERS = "random sessions", "a long chat", "a run with --peer"
 _RUN = ("levels", "max_tokens", "context", "threads", "kv")
 USED = {
-    SESSIONS: ("repeat", "drafts", "longest", "seed"),
+    SESSIONS: ("repeat", "drafts", "longest", "seed", "save"),
     CHAT: (*_RUN, "turns", "drafts", "file", "kill", "seed"),
     PEERS: (*_RUN, "prompt_tokens", "gguf", "peer_pythons", "peers"),
 }
@@ -64,6 +64,7 @@ class MemoryOptions(PeerOptions):
     seed: int
     turns: int
     file: Path | None
+    save: Path | None
     kill: bool
     prompt_tokens: int
 
@@ -111,6 +112,10 @@ class MemoryOptions(PeerOptions):
     "--seed", type=int, default=0, show_default=True, metavar="S",
     help="Seed of the random sessions, or of the turn of --kill.",
 )  # fmt: skip
+@click.option(
+    "--save", type=click.Path(path_type=Path), metavar="FILE",
+    help="Random sessions: append each when it ends; the same command continues from there.",
+)  # fmt: skip
 @count_option("--turns", "With --chat: turns of the user.", 200)
 @input_option("With --chat: texts of the user, repeated; one per line, or questions as for bench drafts.")
 @click.option(
@@ -146,12 +151,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _run_sessions(ctx: click.Context, options: MemoryOptions) -> None:
+    from edgedec.bench.harness.saved_lines import SavedLines
     from edgedec.bench.studies.random_sessions import SessionsStudy, random_sessions
+    from edgedec.core.manifest import Manifest
 
-    bundle = str(inputs.find_bundle(ctx, options.model))
-    study = SessionsStudy(bundle, options.drafts or _DRAFTS, options.repeat, options.seed, options.longest)
+    bundle = inputs.find_bundle(ctx, options.model)
+    drafts = options.drafts or _DRAFTS
+    study = SessionsStudy(str(bundle), drafts, options.repeat, options.seed, options.longest)
+    conditions = inputs.conditions(options, Manifest.load(bundle), None)
+    conditions |= {"drafts": list(drafts), "seed": options.seed, "longest": options.longest}
+    saved = SavedLines(conditions, options.save) if options.save else None
     with inputs.steps() as progress:
-        found = random_sessions(study, progress)
+        found = random_sessions(study, progress, saved)
     if options.as_json:
         screen.show_json(found.as_json())
     else:

@@ -1,4 +1,4 @@
-"""The draft tree, which drafters propose and verifiers walk: tokens that may follow the committed sequence."""
+"""The draft tree, which drafters propose and verifiers walk: tokens that may follow those committed."""
 
 from __future__ import annotations
 

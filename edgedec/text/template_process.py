@@ -112,9 +112,7 @@ def _line(code_line: int, lines: list[list[int]]) -> int:
     return next((line for line, first in reversed(lines) if first <= code_line), 1)
 
 
-def _exchange(
-    process: subprocess.Popen[bytes], request: dict[str, Any], stopped: threading.Event
-) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any], stopped: threading.Event) -> bytes:
     """Return one line of answer, or everything that the process wrote if it ended instead.
 
     ``stopped`` is set where it was killed, because it did neither.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from edgedec.bench.harness.saved_lines import SavedLines
 from edgedec.bench.studies import random_sessions as study
 from edgedec.bench.studies.random_sessions import RandomSession, SessionsStudy, random_sessions
 from edgedec.core.progress import silent
@@ -34,3 +37,28 @@ def test_budgets_reach_up_to_the_plan_with_the_drafters_of_each_session(
         most[draft] = max(most[draft], run.budget)
     assert most["auto"] > 150
     assert most["head,exit"] > 2500
+
+
+def test_sessions_go_on_from_a_file_where_they_were_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[int] = []
+
+    def run(model: str, budget: int, options: tuple[str, ...], *rest: object) -> RandomSession:
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        ran.append(budget)
+        return RandomSession(options, budget, 0, budget, budget - 1, 0.5, ("a shorter context",))
+
+    monkeypatch.setattr(study, "_budgets", lambda model, draft: (100.0, 10_000.0))
+    monkeypatch.setattr(study, "_run", run)
+    asked, file = SessionsStudy("tiny", ["auto"], 6), tmp_path / "sessions.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        random_sessions(asked, silent, SavedLines({"seed": 0}, file))
+    first = list(ran)
+    ran.clear()
+    found = random_sessions(asked, silent, SavedLines({"seed": 0}, file))
+    assert [one.budget for one in found.sessions] == first + ran
+    assert len(ran) == 3
+    assert found.sessions[0].given_up == ("a shorter context",)
+    assert found.sessions == random_sessions(asked, silent, SavedLines({"seed": 0}, file)).sessions

@@ -19,7 +19,7 @@ from tests.control.test_never_slower import MACHINES
 
 @dataclass(frozen=True)
 class Target:
-    """A model: shares of a pass that its layers and its trimmed head take, and how often each exit is right."""
+    """A model: shares of a pass of its layers and its trimmed head, and how often each exit is right."""
 
     layers: int
     share: float

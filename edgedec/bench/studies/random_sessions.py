@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgedec.bench.harness.control_group import ControlGroup, control_group
+from edgedec.bench.harness.saved_lines import SavedLines
 from edgedec.bench.harness.texts import PROMPTS
 from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
 from edgedec.core.progress import Progress
@@ -93,14 +94,20 @@ class SessionsStudy:
     longest: int = 1024
 
 
-def random_sessions(study: SessionsStudy, progress: Progress) -> SessionsReport:
+def random_sessions(
+    study: SessionsStudy, progress: Progress, saved: SavedLines | None = None
+) -> SessionsReport:
     """Run sessions with random budgets, contexts, prompts, drafters and sampling.
 
     Each is ``edgedec generate`` in a process of its own, in a control group with its budget where one can be
     made. Budgets lie between a little less than the smallest plan with the session's drafters and a little
-    more than the largest. Raises BackendError when the model cannot be planned for.
+    more than the largest. Each is appended to ``saved`` when it ends, and those it holds are not run again.
+    Raises BackendError when the model cannot be planned for, and the errors of ``SavedLines``.
     """
     dice = random.Random(study.seed)
+    known: list[RandomSession] = []
+    if saved:
+        saved.resume(lambda line: known.append(_read(line)))
     missing: list[str] = []
     with control_group(missing=missing.append) as group:
         report = SessionsReport(study.model, "".join(missing))
@@ -113,9 +120,23 @@ def random_sessions(study: SessionsStudy, progress: Progress) -> SessionsReport:
             draft, options = _options(dice, study.drafts, context)
             least, most = ranges[draft]
             budget = int(least + share * (most - least))
+            if number < len(known):
+                report.sessions.append(known[number])
+                continue
             report.sessions.append(_run(study.model, budget, options, prompt, group))
+            if saved:
+                saved.append(asdict(report.sessions[-1]))
         progress("sessions", study.repeat, study.repeat)
     return report
+
+
+def _read(line: dict[str, Any]) -> RandomSession:
+    """Read a saved session. Raises TypeError for fields that are missing, unknown or mistyped."""
+    session = RandomSession(**line)
+    counts = (session.budget, session.status, session.planned, session.peak, session.kills)
+    if not all(isinstance(count, int) for count in counts) or not isinstance(session.used, (int, float)):
+        raise TypeError("a figure is no number")
+    return replace(session, options=tuple(session.options), given_up=tuple(session.given_up))
 
 
 def _options(dice: random.Random, drafts: Sequence[str], context: int) -> tuple[str, tuple[str, ...]]:
