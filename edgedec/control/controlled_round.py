@@ -68,8 +68,8 @@ class ControlledRound:
         self._proposed: list[DraftTree] = []
         self._queried: list[str] = []
         self._trial: _Trial | None = None
-        self._reading_s = 0.0
-        """Time that drafters took to read, which is not charged to their drafts."""
+        self._uncharged_s = 0.0
+        """Time that drafters took to read, or were interrupted, which is not charged to their drafts."""
         self._peeked: DraftAnswer | None = None
         """The answer that computed parts of the pass."""
 
@@ -108,7 +108,7 @@ class ControlledRound:
         drafted = len(fed)
         passing = self._passing(times)
         control.since_plain = control.since_plain + 1 if drafted else 0
-        took = passing + times.drafting - self._reading_s + control.handling.slope * drafted
+        took = passing + times.drafting - self._uncharged_s + control.handling.slope * drafted
         self._account(committed, took / control.costs.plain)
         for name in self._queried:
             if name in control.records:
@@ -136,10 +136,10 @@ class ControlledRound:
             record.took(depth, answer.seconds)
         elif fresh or (name in control.costly and record.paused(control.turn)):
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
-            self._reading_s += reading
+            self._uncharged_s += reading
             self._read(name, reading / control.costs.plain, fresh)
         else:
-            record.took(depth, answer.seconds)
+            self._uncharged_s += record.took(depth, answer.seconds)
         control.classify(name)
         self._queried.append(name)
 

@@ -91,6 +91,7 @@ class Controller:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
         self.fresh = set(self.records)
         self.stop_ids = stop_ids
+        self.exploration.begin()
         for record in self.records.values():
             record.begin()
 

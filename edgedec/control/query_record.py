@@ -19,7 +19,7 @@ from edgedec.control.linear_fit import Line
 
 _CHEAP_SHARE = 0.05
 """Drafters cheaper than this fraction of a plain pass are queried so that they can be scored."""
-_OUTLIER = 4.0
+_OUTLIER = 3.0
 """A call that took more times the usual was interrupted. A drafter that slowed down shows in a few calls."""
 _VAIN_SHARE = 0.003
 """Fraction of a plain pass, on average, that a drafter may take that is queried in vain."""
@@ -39,7 +39,8 @@ _TRIES_KEPT = 0.8
 """Discount of earlier tries."""
 _FIRST_PASSES = 4.0
 _MOST_PASSES = 8.0
-_MOST_DEBT = 6.0
+_DEBT_KEPT = 2.5
+"""Most debt of exploration, in passes, that a new sequence takes over: it may be another sort of text."""
 _SHARE = 0.005
 """Fraction of all passes that exploration may lose."""
 _SHARE_OF_GAINS = 0.04
@@ -70,12 +71,17 @@ class QueryRecord:
         self._nets = 0.0
         self._depths: list[tuple[float, float]] = []
 
-    def took(self, depth: int, seconds: float) -> None:
-        """Note a call, with little to read first, that drafted ``depth`` levels."""
+    def took(self, depth: int, seconds: float) -> float:
+        """Note a call, with little to read first, that drafted ``depth`` levels.
+
+        Returns the seconds of it that look like an interruption.
+        """
         self.unknown = False
         usual = self.cost.expected(depth) if self.cost.known else seconds
-        self.cost.observe(depth, min(seconds, _OUTLIER * usual))
+        counted = min(seconds, _OUTLIER * usual)
+        self.cost.observe(depth, counted)
         self.seconds = self.cost.mean
+        return seconds - counted
 
     def paused(self, turn: int) -> bool:
         """Whether rounds went by without a query: their tokens have to be read first."""
@@ -177,6 +183,10 @@ class ExplorationBudget:
         self.rounds = 0.0
         """Rounds so far, discounted."""
 
+    def begin(self) -> None:
+        """Start a new sequence."""
+        self._left = max(self._left, -_DEBT_KEPT)
+
     def round(self, cost: float) -> None:
         """Note a round that took as long as ``cost`` plain passes."""
         self.rounds = _DISCOUNT * self.rounds + 1.0
@@ -189,7 +199,7 @@ class ExplorationBudget:
 
     def lost(self, passes: float) -> None:
         """Note what a try lost (gained, if negative)."""
-        self._left = max(min(self._left - passes, _MOST_PASSES), -_MOST_DEBT)
+        self._left = min(self._left - passes, _MOST_PASSES)
 
     def gained(self, passes: float) -> None:
         """Note what a drafter that is known to pay gained or lost."""

@@ -162,7 +162,8 @@ class ReadingGuesser(Guesser):
     _unread = True
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
-        self._unread = True
+        super().begin(tokens, kept)
+        self._unread, self._read = True, len(tokens)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self._device.now += self._reading * self._unread
@@ -176,7 +177,7 @@ def replies(device: Device, speculation: Speculation, truth: Sequence[int], leng
     found = []
     for start in range(0, len(truth), length):
         began = device.now
-        speculation.begin([], 0)
+        speculation.begin(truth[:start], 0)
         _reply(device, speculation, truth[start : start + length])
         found.append(device.now - began)
     return found
