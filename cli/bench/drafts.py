@@ -29,9 +29,8 @@ from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
+    from edgedec.bench.harness.replies import ReplySide
     from edgedec.bench.studies.drafts import DraftsReport
-    from edgedec.bench.studies.energies import Energies
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
     from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
@@ -159,6 +158,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.energies import energies_of_report
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench.drafts_tables import show
@@ -186,7 +186,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if not options.levels:
         run = _with_unnamed(ctx, bundle, run)
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
-    study = replace(study, energy=EnergyProbe())
+    probe = EnergyProbe()
+    study = replace(study, energy=probe)
     conditions = _conditions(options, manifest, longest)
     journal = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
@@ -194,7 +195,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
-    energies = _energies(report, manifest, options, study)
+    energies = energies_of_report(report, manifest, options.gguf_file, options.kv, probe)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
     if options.plot:
         _draw(report, rows, options.plot, title)
@@ -207,18 +208,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         show(report, rows, f"{title}: at most {options.max_tokens} tokens each")
         show_energies(energies)
     _judge(report, rows)
-
-
-def _energies(report: DraftsReport, manifest: Manifest, options: DraftOptions, study: ReplyStudy) -> Energies:
-    """Return the joules a token of every side; within budgets too."""
-    from edgedec.bench.studies.energies import energies_of_replies, traffics
-
-    names = set(report.processes.values())
-    known = traffics(names, manifest, options.gguf_file, options.kv)
-    by_side = {side: known[name] for side, name in report.processes.items() if name in known}
-    answers = {side: report.answers(side) for side in report.sides}
-    reason = study.energy.reason if study.energy else ""
-    return energies_of_replies(answers, by_side, manifest.spec.window, reason)
 
 
 def _with_unnamed(ctx: click.Context, bundle: Path, run: OwnRun) -> OwnRun:

@@ -104,11 +104,15 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.worker import Worker
     from edgedec.bench.studies import kernels
+    from edgedec.bench.studies.pass_energies import PassEnergies
     from edgedec.bench.studies.weights import pass_weights
+    from edgedec.core.manifest import WEIGHTS
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.drafting import OFF
+    from edgedec.runtime.measures import traffic_of
     from edgedec.telemetry.bandwidth import measure
 
     given = services(ctx)
@@ -121,19 +125,21 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     peers = inputs.peer_sides(ctx, options, loaded.manifest, names, context=context, all_rows=True)
     before = measure(given.bandwidth, [loaded.threads])
     study = kernels.PassStudy(counts, options.resident, options.repeat)
+    energies = PassEnergies(EnergyProbe())
     with ExitStack() as stack:
         progress = stack.enter_context(inputs.steps())
         workers = [stack.enter_context(Worker(peer)) for peer in peers]
         versions = {worker.side.name: worker.open()["version"] for worker in workers}
-        times = kernels.measure_passes(runner.forward, workers, study, progress)
+        times = kernels.measure_passes(runner.forward, workers, study, progress, energies.around)
     # Read twice; the better one counts, because disturbances only make a reading smaller.
     readings = before + measure(given.bandwidth, [loaded.threads])
-    ours = times[EDGEDEC]
+    ours, spec = times[EDGEDEC], loaded.manifest.spec
+    traffic = traffic_of(spec, loaded.manifest.files[WEIGHTS].bytes, options.kv)
     return kernels.KernelReport(
         loaded.manifest.name, loaded.isa, loaded.threads, options.resident,
         pass_weights(bundle).streamed, max(reading.gb_per_s for reading in readings),
         kernels.pass_costs(ours), {name: kernels.peer_costs(times[name], ours) for name in names}, versions,
-        runner.kv,
+        runner.kv, energies.found(traffic, options.resident, spec.window),
     )  # fmt: skip
 
 
@@ -141,12 +147,17 @@ def _show(report: KernelReport) -> None:
     from edgedec.cli.bench.tables import new_table, quartiles, wide_console
 
     headings = ["tokens", "ms", "quartiles", "relative", "per token"]
+    energies = report.energies.by_side if report.energies else {}
+    if energies:
+        headings.append("mJ/token")
     for name in report.peers:
         headings += [f"{name} ms", "relative", "its time by ours"]
     table = new_table(headings)
     for index, cost in enumerate(report.passes):
         cells = [str(cost.tokens), f"{cost.ms.median:.2f}", f"{cost.ms.low:.2f} - {cost.ms.high:.2f}"]
         cells += [f"{cost.relative.median:.2f}", f"{cost.relative.median / cost.tokens:.2f}"]
+        if energies:
+            cells.append(energies[str(cost.tokens)].words())
         for costs in report.peers.values():
             theirs, ratio = costs[index].cost, costs[index].ratio
             cells += [f"{theirs.ms.median:.2f}", f"{theirs.relative.median:.2f}", quartiles(ratio)]
@@ -161,5 +172,7 @@ def _show(report: KernelReport) -> None:
         f"{size(report.weight_bytes)} of weights per pass: {report.bandwidth_fraction:.0%} of"
         f" {report.bandwidth_gb_s:.1f} GB/s"
     )
+    if report.energies:
+        console.print(report.energies.heading(), soft_wrap=True)
     for name, version in report.versions.items():
         console.print(f"{name}: {version}")

@@ -109,9 +109,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str]:
+    from dataclasses import replace
+
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.journal import Journal
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.studies.drafts import DraftsReport
+    from edgedec.bench.studies.energies import energies_of_report
     from edgedec.bench.studies.trim_runs import TrimRuns
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.core.manifest import Manifest
@@ -123,6 +127,8 @@ def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str
     heads, held_out = _heads(ctx, trimmed, options.ids)
     questions = options.questions()
     study, context = reply_study(bundle, manifest, questions, options.max_tokens)
+    probe = EnergyProbe()
+    study = replace(study, energy=probe)
     conditions = inputs.conditions(options, manifest, options.file) | {
         "max_tokens": options.max_tokens, "draft": options.draft, "steps": options.steps,
     }  # fmt: skip
@@ -139,7 +145,8 @@ def _measure(ctx: click.Context, options: TrimRunOptions) -> tuple[TrimRuns, str
     report = DraftsReport(questions, sides, journal, weights)
     by_side = {side.name: head for side, head in zip(sides[1:], heads, strict=True)}
     title = f"{manifest.name}, drafts of {options.draft}, {options.steps} tokens a round"
-    return TrimRuns(options.draft, options.steps, report, by_side, held_out), title
+    energies = energies_of_report(report, manifest, None, run.kv, probe)
+    return TrimRuns(options.draft, options.steps, report, by_side, held_out, energies), title
 
 
 def _heads(ctx: click.Context, bundle: Path, sizes: tuple[int, ...]) -> tuple[list[Subset], Counts]:
@@ -195,6 +202,7 @@ def _differing(found: TrimRuns) -> dict[str, int]:
 
 
 def _show(found: TrimRuns, title: str) -> None:
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.cli.bench.tables import new_table, number, percent, wide_console
 
     many = found.groups if len(found.groups) > 1 else []
@@ -230,6 +238,8 @@ def _show(found: TrimRuns, title: str) -> None:
     console.print(f"{title}: {len(found.report.questions)} questions")
     console.print(table)
     differing = _differing(found)
+    if found.energies:
+        show_energies(found.energies)
     console.print(f"replies that differ from plain decoding: {sum(differing.values()) or 'none'}")
     for line in found.report.notices():
         console.print(line, soft_wrap=True)

@@ -31,17 +31,17 @@ _PATIENCE = 4
 _DISCOUNT = 0.995
 _WIDTH_TOKENS = 0.8
 """Scale of the confidence bound."""
-_EARLIER_PULLS = 4.0
+_EARLIER_PULLS = 8.0
 """Queries that all earlier sequences count for."""
 _TRY_QUERIES = 3
 """Queries of a try."""
-_TRIES_KEPT = 0.8
+_TRIES_KEPT = 0.9
 """Discount of earlier tries."""
 _FIRST_PASSES = 4.0
-_MOST_PASSES = 8.0
-_DEBT_KEPT = 2.5
+_MOST_PASSES = 6.0
+_DEBT_KEPT = 1.0
 """Most debt of exploration, in passes, that a new sequence takes over: it may be another sort of text."""
-_SHARE = 0.005
+_SHARE = 0.01
 """Fraction of all passes that exploration may lose."""
 _SHARE_OF_GAINS = 0.04
 """Fraction of what costly drafters gain that exploration may lose, too."""

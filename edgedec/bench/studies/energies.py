@@ -10,6 +10,7 @@ from typing import Any
 from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.pairing import spread
+from edgedec.bench.studies.drafts import DraftsReport
 from edgedec.bench.studies.speed import SpeedReport
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.memory import KvType
@@ -40,7 +41,7 @@ class Energies:
         """Return a line on the source of these figures."""
         source = next((one.source for one in self.by_side.values()), "")
         if not self.estimated:
-            return f"mJ/token: decoding above idle power, measured by {source}"
+            return f"mJ/token: above idle power, measured by {source}"
         return f"mJ/token: an estimate with its bounds, not a measurement; {source}; {self.reason}"
 
 
@@ -83,6 +84,16 @@ def energies_of_replies(
         return total, drafts
 
     return _estimated(known, decoded, work, reason or "replies were measured by no meter, or by several")
+
+
+def energies_of_report(
+    report: DraftsReport, manifest: Manifest, gguf: Path | None, kv: KvType, probe: EnergyProbe
+) -> Energies:
+    """Return the joules a token of every side of a study of replies; within budgets too."""
+    known = traffics(set(report.processes.values()), manifest, gguf, kv)
+    by_side = {side: known[name] for side, name in report.processes.items() if name in known}
+    answers = {side: report.answers(side) for side in report.sides}
+    return energies_of_replies(answers, by_side, manifest.spec.window, probe.reason)
 
 
 def energies_of_speed(

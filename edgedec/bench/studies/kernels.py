@@ -15,6 +15,7 @@ import numpy as np
 from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
 from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.worker import Worker
+from edgedec.bench.studies.energies import Energies
 from edgedec.core.errors import UsageError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress
@@ -64,8 +65,8 @@ class PeerCost:
 class KernelReport:
     """Pass costs of one model on one kernel row. Every pass reads ``weight_bytes`` once.
 
-    ``peers``: the same passes of other runtimes. ``kv``: type of the KV cache, None where another runtime
-    chooses it.
+    ``peers``: the same passes of other runtimes. ``energies``: joules a token, by tokens of a pass. ``kv``:
+    type of the KV cache, None where another runtime chooses it.
     """
 
     model: str
@@ -78,6 +79,7 @@ class KernelReport:
     peers: Mapping[str, tuple[PeerCost, ...]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     kv: str | None = "fp16"
+    energies: Energies | None = None
 
     @property
     def bandwidth_fraction(self) -> float:
@@ -98,6 +100,7 @@ class KernelReport:
             "passes": [cost.as_json() for cost in self.passes],
             "peers": {name: [cost.as_json() for cost in costs] for name, costs in self.peers.items()},
             "versions": dict(self.versions),
+            **({"energy": self.energies.as_json()} if self.energies else {}),
         }
 
 
@@ -124,7 +127,14 @@ class _Timed(Protocol):
 class _Local:
     """Passes of a ``Forward`` in this process."""
 
-    def __init__(self, forward: Forward, tokens: Sequence[int], study: PassStudy) -> None:
+    def __init__(
+        self,
+        forward: Forward,
+        tokens: Sequence[int],
+        study: PassStudy,
+        around: Callable[[int, Callable[[], float]], float],
+    ) -> None:
+        self._around = around
         self._forward, self._clock, self._resident = forward, study.clock, study.resident
         self._new = tokens[study.resident :]
         forward.rewind(0)
@@ -132,11 +142,14 @@ class _Local:
             forward.extend(tokens[start : min(start + forward.caps.max_pass, study.resident)])
 
     def run(self, size: int) -> float:
-        started = self._clock()
-        self._forward.extend(self._new[:size], rows=ALL_ROWS)
-        took = self._clock() - started
+        took = self._around(size, lambda: self._pass(size))
         self._forward.rewind(self._resident)
         return took
+
+    def _pass(self, size: int) -> float:
+        started = self._clock()
+        self._forward.extend(self._new[:size], rows=ALL_ROWS)
+        return self._clock() - started
 
 
 class _Remote:
@@ -151,19 +164,24 @@ class _Remote:
 
 
 def measure_passes(
-    forward: Forward, peers: Sequence[Worker], study: PassStudy, progress: Progress
+    forward: Forward,
+    peers: Sequence[Worker],
+    study: PassStudy,
+    progress: Progress,
+    around: Callable[[int, Callable[[], float]], float] = lambda size, run: run(),
 ) -> dict[str, PassTimes]:
     """Time passes of EdgeDec and of ``peers`` with logits of all rows, by the side's name.
 
     Every round goes through all numbers of tokens and begins with another one, so that a slow moment of the
-    machine does not fall on one of them. The sides take turns at each number. Raises UsageError when a pass
-    does not fit, and the errors of ``Worker``.
+    machine does not fall on one of them. The sides take turns at each number. ``around`` gets the tokens of
+    each pass of EdgeDec and what runs it, and returns its seconds. Raises UsageError when a pass does not
+    fit, and the errors of ``Worker``.
     """
     sizes = study.sizes
     _check(forward, study)
     count = study.resident + sizes[-1]
     tokens = np.random.default_rng(0).integers(0, forward.spec.vocab_size, count).tolist()
-    sides: dict[str, _Timed] = {EDGEDEC: _Local(forward, tokens, study)}
+    sides: dict[str, _Timed] = {EDGEDEC: _Local(forward, tokens, study, around)}
     sides |= {worker.side.name: _Remote(worker, tokens, study) for worker in peers}
     times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in sizes} for name in sides}
     for turn in range(study.repeat + 1):  # the first round warms up: buffers are made, pages touched

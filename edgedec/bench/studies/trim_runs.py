@@ -12,6 +12,7 @@ from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import PLAIN
 from edgedec.bench.studies.drafter_score import DrafterScore
 from edgedec.bench.studies.drafts import DraftsReport, Score
+from edgedec.bench.studies.energies import Energies
 from edgedec.bench.studies.trim import Subset
 from edgedec.draft.subset import Counts, coverage
 
@@ -50,6 +51,7 @@ class TrimRuns:
     report: DraftsReport
     heads: Mapping[str, Subset]
     held_out: Counts
+    energies: Energies | None = None
 
     @cached_property
     def runs(self) -> tuple[TrimRun, ...]:
@@ -87,6 +89,7 @@ class TrimRuns:
             "drafter": self.drafter,
             "steps": self.steps,
             "heads": [self._point(run) for run in self.runs],
+            **({"energy": self.energies.as_json()} if self.energies else {}),
         }
 
     def _point(self, run: TrimRun) -> dict[str, Any]:
