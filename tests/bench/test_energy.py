@@ -126,7 +126,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_bench_speed_and_drafts_print_joules_with_their_label(folder: Path) -> None:
+def test_benches_print_joules_with_their_label(folder: Path) -> None:
     args = [
         "-m",
         str(folder / "bundle"),
@@ -143,6 +143,11 @@ def test_bench_speed_and_drafts_print_joules_with_their_label(folder: Path) -> N
     roof = speed["roof"]["edgedec"]
     assert roof["bandwidth_gb_per_s"] == 10.0
     assert 0 < roof["share"] == pytest.approx(roof["gb_per_s"] / 10.0, abs=1e-3)
+    passes = report(bench(folder, "kernels", *args[:4], "--tokens", "1,4", "--repeat", "1", "--json"))[
+        "energy"
+    ]
+    one, four = (passes["sides"][tokens]["joules_per_token"] for tokens in ("1", "4"))
+    assert 0 < four < one
     drafts = bench(folder, "drafts", *args, "--draft", "lookup")
     assert drafts.exit_code == 0, drafts.output
     assert "mJ/token" in drafts.stdout
