@@ -8,6 +8,7 @@ RARE = frozenset(
     {
         "backend",
         "calibrate",
+        "draft_length",
         "draft_tokens",
         "history",
         "isa",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from random import Random
 
 from edgedec.control.acceptance import Acceptance
 from edgedec.control.controlled_round import ControlledRound, RestingRound
@@ -56,10 +57,12 @@ class Controller:
         *,
         peeking: Collection[str] = (),
         taught: Callable[[str], bool] = lambda name: False,
+        sampled_lengths: bool = False,
     ) -> None:
         """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always.
 
-        ``taught``: see ``Acceptance``.
+        ``taught``: see ``Acceptance``. ``sampled_lengths``: draft lengths of costly drafters are drawn by
+        Thompson sampling, with a seed of their own; see ``QueryRecord``.
         """
         self.costs = costs
         self.peeking = frozenset(peeking)
@@ -67,7 +70,8 @@ class Controller:
         """Times of passes behind their queries."""
         self.acceptance = Acceptance(taught)
         self.credit = Credit()
-        self.records = {name: QueryRecord() for name in names}
+        dice = Random(0) if sampled_lengths else None
+        self.records = {name: QueryRecord(dice) for name in names}
         self.exploration = ExplorationBudget()
         self.handling = Line()
         """Seconds of verification per drafted token."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from random import Random
 
 from edgedec.control.linear_fit import Line
 
@@ -45,14 +46,20 @@ _SHARE = 0.01
 """Fraction of all passes that exploration may lose."""
 _SHARE_OF_GAINS = 0.04
 """Fraction of what costly drafters gain that exploration may lose, too."""
+_LEAST = 1e-3
 _USUAL_RATE = 0.7
 """Acceptance rate assumed of a costly drafter while few of its tokens were seen."""
 
 
 class QueryRecord:
-    """The record of one drafter. Times in seconds, gains in tokens."""
+    """The record of one drafter. Times in seconds, gains in tokens.
 
-    def __init__(self) -> None:
+    ``dice``: draft lengths follow acceptance rates drawn from what is known of them (Thompson sampling, as
+    EESD, Liu et al. 2024, has it); None: their means.
+    """
+
+    def __init__(self, dice: Random | None = None) -> None:
+        self._dice = dice
         self.cost = Line()
         self.unknown = True
         """Whether no call was timed yet."""
@@ -168,7 +175,7 @@ class QueryRecord:
             hits, seen = (
                 self._depths[min(depth, len(self._depths)) - 1] if self._depths else (_USUAL_RATE, 1.0)
             )
-            reach *= hits / seen
+            reach *= self._dice.betavariate(hits, max(seen - hits, _LEAST)) if self._dice else hits / seen
             gain += reach - price(depth)
             if gain > best:
                 best, chosen = gain, depth

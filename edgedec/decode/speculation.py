@@ -32,6 +32,7 @@ class Speculation:
     - A drafter that raises is dropped, with one line to ``notice``.
     - Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not.
     - Costs that drifted during a reply go to ``keep``.
+    - With ``sampled_lengths`` costly drafters draft as far as Thompson sampling says, see ``QueryRecord``.
     - With ``EnergyCosts`` drafts are planned for the fewest joules, with others for the least time.
     - A drafter with a rule of its own (``DrafterCapabilities.rule``) decides how drafts are verified. Costs
       do not count then: a seed would not reproduce tokens that times decided.
@@ -46,6 +47,7 @@ class Speculation:
         notice: Notice | None = None,
         clock: Callable[[], float] | None = None,
         keep: Keep | None = None,
+        sampled_lengths: bool = False,
     ) -> None:
         self._drafters = list(drafters)
         self.limit = limit
@@ -59,6 +61,7 @@ class Speculation:
                 limit,
                 peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
                 taught=lambda name: any(one.taught for one in drafters if one.name == name),
+                sampled_lengths=sampled_lengths,
             )
             if self._costs
             else Uncontrolled(self.drafters)

@@ -145,6 +145,7 @@ class Runner:
             notice=self._around.notice,
             clock=self._around.clock,
             keep=costs.keep if costs else None,
+            sampled_lengths=drafting.sampled_lengths,
         )
 
     def _priced(self, costs: PassCosts) -> Costs:

@@ -187,14 +187,20 @@ Make = Callable[[Sequence[int], Device], Sequence[Drafter]]
 
 
 def speedup(
-    make: Make, device: Callable[[], Device], *, believed: CostCurve | None = None, length: int = 2000
+    make: Make,
+    device: Callable[[], Device],
+    *,
+    believed: CostCurve | None = None,
+    length: int = 2000,
+    sampled_lengths: bool = False,
 ) -> float:
     """Of decoding with control over decoding without, on two copies of a device."""
     truth = text(length)
     plain = decode(truth, device(), None)
     drafted = device()
     costs = believed or CostCurve({t: drafted.costs.seconds(t) for t in range(1, LONGEST + 1)})
-    speculation = Speculation(make(truth, drafted), costs, clock=drafted.clock)
+    drafters = make(truth, drafted)
+    speculation = Speculation(drafters, costs, clock=drafted.clock, sampled_lengths=sampled_lengths)
     return plain / decode(truth, drafted, speculation)
 
 

@@ -63,7 +63,7 @@ class Mode:
 
 class Peer:
     def __init__(self) -> None:
-        self._modes: dict[tuple[str, bool, int], Mode] = {}
+        self._modes: dict[tuple[str, bool, int, bool], Mode] = {}
         self._records: list[PassRecord] = []
         self._notices: list[str] = []
         self._prompt: list[int] = []
@@ -126,7 +126,8 @@ class Peer:
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
-        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``.
+        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``;
+        ``thompson``, draft lengths by Thompson sampling.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
@@ -249,20 +250,22 @@ class Peer:
         if not _COUNTS_UP.fullmatch(line):
             self._notices.append(line)
 
-    def _mode(self, name: str, cold: bool = False, always: int = 0) -> Mode:
+    def _mode(self, name: str, cold: bool = False, always: int = 0, thompson: bool = False) -> Mode:
         """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
         always = always or self.run.always
-        if (name, cold, always) not in self._modes:
+        key = name, cold, always, thompson
+        if key not in self._modes:
             runner = self.model.single
-            drafting = replace(self._installed(name).drafting, prepared=not cold)
+            named = self._installed(name).drafting
+            drafting = replace(named, prepared=not cold, sampled_lengths=thompson)
             if always:
                 drafting = replace(drafting, tokens=always, always=True)
             own = name != OFF and self.run.level
             engine = runner.engine if own else runner.engine_for(drafting, self._records.append)
             if engine.policy:
                 engine.policy.keep(self.run.sinks)
-            self._modes[name, cold, always] = Mode(engine)
-        return self._modes[name, cold, always]
+            self._modes[key] = Mode(engine)
+        return self._modes[key]
 
     def _installed(self, draft: str) -> RunConfig:
         """Return the settings with this way to draft, and what "auto" has for this model."""
