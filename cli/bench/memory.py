@@ -158,9 +158,11 @@ def _run_sessions(ctx: click.Context, options: MemoryOptions) -> None:
     bundle = inputs.find_bundle(ctx, options.model)
     drafts = options.drafts or _DRAFTS
     study = SessionsStudy(str(bundle), drafts, options.repeat, options.seed, options.longest)
-    conditions = inputs.conditions(options, Manifest.load(bundle), None)
-    conditions |= {"drafts": list(drafts), "seed": options.seed, "longest": options.longest}
-    saved = SavedLines(conditions, options.save) if options.save else None
+    saved = None
+    if options.save:
+        conditions = inputs.conditions(options, Manifest.load(bundle), None)
+        conditions |= {"drafts": list(drafts), "seed": options.seed, "longest": options.longest}
+        saved = SavedLines(conditions, options.save)
     with inputs.steps() as progress:
         found = random_sessions(study, progress, saved)
     if options.as_json:

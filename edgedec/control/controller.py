@@ -57,12 +57,10 @@ class Controller:
         *,
         peeking: Collection[str] = (),
         taught: Callable[[str], bool] = lambda name: False,
-        sampled_lengths: bool = False,
     ) -> None:
         """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always.
 
-        ``taught``: see ``Acceptance``. ``sampled_lengths``: draft lengths of costly drafters are drawn by
-        Thompson sampling, with a seed of their own; see ``QueryRecord``.
+        ``taught``: see ``Acceptance``.
         """
         self.costs = costs
         self.peeking = frozenset(peeking)
@@ -70,8 +68,7 @@ class Controller:
         """Times of passes behind their queries."""
         self.acceptance = Acceptance(taught)
         self.credit = Credit()
-        dice = Random(0) if sampled_lengths else None
-        self.records = {name: QueryRecord(dice) for name in names}
+        self.records = {name: QueryRecord() for name in names}
         self.exploration = ExplorationBudget()
         self.handling = Line()
         """Seconds of verification per drafted token."""
@@ -90,6 +87,12 @@ class Controller:
         self.stop_ids: Collection[int] = ()
         self._limit = min(limit, costs.longest - 1)
         self._tokens = self._passes = 0.0
+
+    def sample_lengths(self) -> None:
+        """Let Thompson sampling, with a seed of its own, decide how far costly drafters draft."""
+        dice = Random(0)
+        for record in self.records.values():
+            record.dice = dice
 
     def begin(self, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which ends with any token of ``stop_ids``."""

@@ -3,8 +3,8 @@
 Cheap drafters are queried and their drafts scored, fed or not. Only their own time must stay small: after
 queries in vain they are queried in every second round, every fourth, and so on. Costly drafters (a draft
 model) cannot be scored for nothing. They are arms of a bandit: a discounted upper confidence bound (UCB1,
-Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. What a draft
-model gains depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
+Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. The gain of a
+draft model depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
 bounds what it may cost to try costly drafters. A try has several queries, because the drafter has to read
 the prompt first. Where tries in earlier sequences paid on the whole, each new sequence has one that the
 budget does not pay for.
@@ -52,14 +52,13 @@ _USUAL_RATE = 0.7
 
 
 class QueryRecord:
-    """The record of one drafter. Times in seconds, gains in tokens.
+    """The record of one drafter. Times in seconds, gains in tokens."""
 
-    ``dice``: draft lengths follow acceptance rates drawn from what is known of them (Thompson sampling, as
-    EESD, Liu et al. 2024, has it); None: their means.
-    """
-
-    def __init__(self, dice: Random | None = None) -> None:
-        self._dice = dice
+    def __init__(self) -> None:
+        self.dice: Random | None = None
+        """Draft lengths follow acceptance rates drawn from what is known of them (Thompson sampling, as EESD,
+        Liu et al. 2024, has it); None: their means.
+        """
         self.cost = Line()
         self.unknown = True
         """Whether no call was timed yet."""
@@ -175,7 +174,7 @@ class QueryRecord:
             hits, seen = (
                 self._depths[min(depth, len(self._depths)) - 1] if self._depths else (_USUAL_RATE, 1.0)
             )
-            reach *= self._dice.betavariate(hits, max(seen - hits, _LEAST)) if self._dice else hits / seen
+            reach *= self.dice.betavariate(hits, max(seen - hits, _LEAST)) if self.dice else hits / seen
             gain += reach - price(depth)
             if gain > best:
                 best, chosen = gain, depth

@@ -32,7 +32,6 @@ class Speculation:
     - A drafter that raises is dropped, with one line to ``notice``.
     - Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not.
     - Costs that drifted during a reply go to ``keep``.
-    - With ``sampled_lengths`` costly drafters draft as far as Thompson sampling says, see ``QueryRecord``.
     - With ``EnergyCosts`` drafts are planned for the fewest joules, with others for the least time.
     - A drafter with a rule of its own (``DrafterCapabilities.rule``) decides how drafts are verified. Costs
       do not count then: a seed would not reproduce tokens that times decided.
@@ -47,7 +46,6 @@ class Speculation:
         notice: Notice | None = None,
         clock: Callable[[], float] | None = None,
         keep: Keep | None = None,
-        sampled_lengths: bool = False,
     ) -> None:
         self._drafters = list(drafters)
         self.limit = limit
@@ -61,7 +59,6 @@ class Speculation:
                 limit,
                 peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
                 taught=lambda name: any(one.taught for one in drafters if one.name == name),
-                sampled_lengths=sampled_lengths,
             )
             if self._costs
             else Uncontrolled(self.drafters)
@@ -72,6 +69,11 @@ class Speculation:
         self._kept_drift = 0.0
         self._lessons = Lessons()
         self.tally = Tally()
+
+    def sample_lengths(self) -> None:
+        """See ``Controller.sample_lengths``. Without costs lengths stay as they are."""
+        if isinstance(self._control, Controller):
+            self._control.sample_lengths()
 
     @property
     def plain_s(self) -> float | None:

@@ -138,15 +138,17 @@ class Runner:
         if not drafters:
             return None
         costs = None if drafting.always else self._known_costs()
-        return Speculation(
+        speculation = Speculation(
             drafters,
             self._priced(costs) if costs else None,
             limit=drafting.tokens,
             notice=self._around.notice,
             clock=self._around.clock,
             keep=costs.keep if costs else None,
-            sampled_lengths=drafting.sampled_lengths,
         )
+        if drafting.sampled_lengths:
+            speculation.sample_lengths()
+        return speculation
 
     def _priced(self, costs: PassCosts) -> Costs:
         """Return the costs that drafts are planned by: in seconds, or joules as ``objective`` says."""

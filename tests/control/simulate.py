@@ -200,7 +200,9 @@ def speedup(
     drafted = device()
     costs = believed or CostCurve({t: drafted.costs.seconds(t) for t in range(1, LONGEST + 1)})
     drafters = make(truth, drafted)
-    speculation = Speculation(drafters, costs, clock=drafted.clock, sampled_lengths=sampled_lengths)
+    speculation = Speculation(drafters, costs, clock=drafted.clock)
+    if sampled_lengths:
+        speculation.sample_lengths()
     return plain / decode(truth, drafted, speculation)
 
 
