@@ -15,6 +15,7 @@ from edgedec.backends.llama_cpp.probe import probe
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError
 from tests.fixtures.pretended_llama import FACTS, answers, pretend
 
+BINDING = "edgedec.backends.llama_cpp.binding"
 Worker = Callable[[str], Path]
 
 
@@ -117,11 +118,16 @@ def test_a_home_that_cannot_be_written_only_costs_time(worker: Worker, tmp_path:
         assert len((tmp_path / "runs").read_text()) == runs
 
 
+def forget_binding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next import load the binding again; the undo removes it, also where none was loaded before."""
+    monkeypatch.setitem(sys.modules, BINDING, types.ModuleType(BINDING))
+    del sys.modules[BINDING]
+    monkeypatch.setattr(BINDING, None, raising=False)
+    monkeypatch.delattr(BINDING)
+
+
 def test_the_worker_says_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    binding = "edgedec.backends.llama_cpp.binding"
-    monkeypatch.delitem(sys.modules, binding, raising=False)
-    monkeypatch.setattr("edgedec.backends.llama_cpp.binding", None, raising=False)
-    monkeypatch.delattr("edgedec.backends.llama_cpp.binding")
+    forget_binding(monkeypatch)
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     assert probe_worker.examine(tmp_path / "model.gguf") == {"missing": "llama_cpp"}
     old = types.ModuleType("llama_cpp")
@@ -129,4 +135,12 @@ def test_the_worker_says_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "llama_cpp", old)
     answer = probe_worker.examine(tmp_path / "model.gguf")
     assert answer == {"old": "0.1.0", "lacks": "llama_model_load_from_file"}
-    monkeypatch.delitem(sys.modules, binding)
+
+
+def test_a_binding_to_a_pretended_llama_cpp_does_not_outlive_its_test(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delitem(sys.modules, BINDING, raising=False)
+    with pytest.MonkeyPatch.context() as inner:
+        test_the_worker_says_what_is_missing_or_old(inner, tmp_path)
+    assert BINDING not in sys.modules
