@@ -159,6 +159,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --task sampling: ask questions under several sampling settings, each in a conversation of its own. Each
     setting has its share of repeated 4-grams, the replies that end in a loop and those that reach the limit,
     and the mean log-probability of a token under the model at temperature 1. Question n has seed n - 1.
+
+    Each task also prints the joules of a token that was decoded (faithful: that was read): measured where the
+    machine has a meter, else an estimate (~). The two are never added up.
     """
     options = AccuracyOptions(**given)
     check_task(ctx, options.task, USED)

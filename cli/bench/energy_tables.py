@@ -1,4 +1,4 @@
-"""The table of energy of ``edgedec bench drafts``."""
+"""The table of energy of ``edgedec bench drafts``, ``trim``, ``memory`` and ``accuracy``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.energies import Energies
 
 
-def show_energies(found: Energies) -> None:
-    """Print joules a token of each side, beside those of plain decoding."""
-    plain = found.by_side.get(PLAIN)
-    table = new_table(("", "mJ/token", f"of {PLAIN}"))
+def show_energies(found: Energies, base: str = PLAIN, unit: str = "mJ/token") -> None:
+    """Print joules a token of each side, beside those of the side ``base`` where there are others."""
+    plain = found.by_side.get(base)
+    compared = (f"of {base}",) if plain and len(found.by_side) > 1 else ()
+    table = new_table(("", unit, *compared))
     for side, one in found.by_side.items():
-        table.add_row(side, one.words(), number(one.joules / plain.joules if plain else None, 2))
+        ratio = (number(one.joules / plain.joules, 2),) if plain and compared else ()
+        table.add_row(side, one.words(), *ratio)
     console = wide_console()
-    console.print(f"\n{found.heading()}", soft_wrap=True)
-    console.print(table)
+    console.print(f"\n{found.heading(unit)}", soft_wrap=True)
+    if found.by_side:
+        console.print(table)

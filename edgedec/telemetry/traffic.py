@@ -78,14 +78,17 @@ class Traffic:
         return OPERATIONS_EACH * self.products * bytes_read / self.weights.streamed
 
 
-def decoding_work(prompt: int, rounds: Sequence[tuple[int, int]], window: int) -> Work:
+def decoding_work(
+    prompt: int, rounds: Sequence[tuple[int, int]], window: int, room: int | None = None
+) -> Work:
     """Return the passes of decoding behind a prompt of ``prompt`` tokens.
 
     ``rounds``: drafted and accepted tokens of each pass after the prompt's. ``window``: slots that a layer
-    with a window sees.
+    with a window sees. ``room``: slots of a KV cache that evicts tokens; None where all stay.
     """
     work, slots = Work(), prompt
     for drafted, accepted in rounds:
-        work = work.plus(1 + drafted, slots + 1 + drafted, window)
+        filled = slots + 1 + drafted
+        work = work.plus(1 + drafted, filled if room is None else min(filled, room), window)
         slots += 1 + accepted
     return work

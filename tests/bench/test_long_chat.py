@@ -51,6 +51,7 @@ def test_turns_that_do_not_fit_and_a_restart_that_forgets(
     (tmp_path / "long.txt").write_text("The cat sat.\n" + "word " * 400 + "\n", encoding="utf-8")
     given = ["--input", str(tmp_path / "long.txt"), "--turns", "3", "--context", "160"]
     told = bench(folder, *arguments(folder, *given)).stdout
+    assert "mJ/token: an estimate with its bounds, not a measurement" in told
     assert "too long for the context: 1\n" in told
     peer = (runtimes.PROGRAMS / "edgedec_peer.py").read_text(encoding="utf-8")
     forgetful = tmp_path / "edgedec_peer.py"

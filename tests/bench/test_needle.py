@@ -101,4 +101,6 @@ def test_the_sides_of_a_run(folder: Path) -> None:
     table = bench(folder, *args, "--when-full", "speckv").stdout
     assert "at 0%" in table
     assert "speckv  0 of 2" in table
+    assert "mJ/token: an estimate with its bounds, not a measurement" in table
+    assert "of full" in table
     assert_one_line(bench(folder, *args, "--tokens", "500"), 2, "more than", "was made for")

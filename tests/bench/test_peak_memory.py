@@ -61,6 +61,7 @@ def test_each_side_is_measured_alone(folder: Path, fakes: Fakes, monkeypatch: py
 def test_the_table(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name, megabytes=400))
     told = bench(folder, *arguments(folder, "--peer", "transformers")).stdout
+    assert "mJ/token: an estimate with its bounds, not a measurement" in told
     assert "1 threads: 40 + 8 tokens, a context of 48" in told
     rows = [line.split() for line in told.splitlines()]
     assert [row[0] for row in rows[2:5]] == ["edgedec", "edgedec+auto", "transformers"]

@@ -128,6 +128,7 @@ def test_a_run_goes_on_where_it_was_interrupted(
     assert int8["both_right"] + int8["neither_right"] + int8["only_this_right"] <= 3
     assert report(bench(folder, *arguments(folder, *save))) == whole
     table = bench(folder, *arguments(folder, *save[:2])).stdout
+    assert "mJ/token: an estimate with its bounds, not a measurement" in table
     assert "3 of 3 questions" in table
     assert "same reply" in table
 

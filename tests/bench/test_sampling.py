@@ -52,7 +52,11 @@ def test_settings_are_compared(home: Home, bundle: Path, tmp_path: Path) -> None
     assert 0 <= greedy["right"] <= greedy["replies"] == 3
     shown = run(real(home), *args[:-6], "--try", "greedy").stdout
     assert "repeated  loops  at limit" in shown
-    assert shown.splitlines()[-1].endswith("greedy")
+    _, _, heads, figures, _, energy, _, last = shown.splitlines()
+    assert heads.startswith("repeated")
+    assert figures.endswith("greedy")
+    assert energy.startswith("mJ/token: an estimate with its bounds, not a measurement")
+    assert last.startswith("greedy  ~")
 
 
 @pytest.mark.parametrize("wrong", ["hot", "temperature=hot", "heat=1", "temperature=-1", "top_k=1.5"])

@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.bench.harness.runtimes import WITH_LOGITS, OwnRun
+from edgedec.bench.harness.runtimes import EDGEDEC, WITH_LOGITS, OwnRun
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from edgedec.bench.harness.energy import EnergyProbe
+    from edgedec.bench.studies.energies import Energies
     from edgedec.bench.studies.faithful import FaithfulReport, TextWindow
     from edgedec.cli.bench.accuracy import AccuracyOptions
     from edgedec.core.manifest import Manifest
 
+FP16 = "fp16"
+
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Compare, and show agreement and divergence."""
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import reference_side
     from edgedec.bench.studies.faithful import compare_logits
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.memory import kv_bytes
 
@@ -38,24 +44,39 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     exact = OwnRun(options.chosen_threads, inputs.home(ctx), options.window)
     when_full = options.policies[0] if options.policies else None
     run = replace(exact, context=options.context or options.window, kv=options.kv, when_full=when_full)
-    if options.reference == "fp16":
+    if options.reference == FP16:
         reference = exact.side(bundle, options.reference)
     else:
         peers = inputs.peer_run(ctx, options, manifest, options.window)
         reference = reference_side(options.reference, peers)
     sides = [run.side(bundle)]
     sides += inputs.peer_sides(ctx, options, manifest, names, context=options.window, all_rows=True)
+    probe = EnergyProbe()
     with inputs.steps() as progress:
-        report = compare_logits(reference, sides, windows, progress)
+        report = compare_logits(reference, sides, windows, progress, probe)
+    energies = _energies(report, manifest, options, probe)
     per_token = kv_bytes(manifest.spec, 1, options.kv)
     if options.as_json:
         facts = {"model": manifest.name, "kv": options.kv, "kv_bytes_per_token": per_token}
         facts |= {"when_full": when_full, "context": options.context}
-        screen.show_json({**facts, **report.as_json()})
+        screen.show_json({**facts, **report.as_json(), "energy": energies.as_json()})
     else:
         _show(report, manifest.name)
         if manifest.kind == "edgedec":
             click.echo(f"KV cache of EdgeDec in {options.kv}: {size(per_token)} a token")
+        show_energies(energies, unit="mJ/token read")
+
+
+def _energies(
+    report: FaithfulReport, manifest: Manifest, options: AccuracyOptions, probe: EnergyProbe
+) -> Energies:
+    """Return the joules of each token read, also of the reference where it is measured or EdgeDec."""
+    from edgedec.bench.studies.energies import energies_of_windows, traffics
+
+    known = traffics(report.sides, manifest, options.gguf_file, options.kv)
+    if report.reference == FP16:
+        known |= {FP16: traffics([EDGEDEC], manifest, None, "fp16")[EDGEDEC]}
+    return energies_of_windows(report.reads, known, manifest.spec.window, probe.reason)
 
 
 def _windows(bundle: Path, manifest: Manifest, options: AccuracyOptions) -> list[TextWindow]:
@@ -89,7 +110,7 @@ def _show(report: FaithfulReport, model: str) -> None:
         positions, expected = int(facts["positions"]), facts["reference_perplexity"]
         kl = [f"{facts[key]:.2e}" for key in ("kl_mean", "kl_median", "kl_p99", "kl_max")]
         table.add_row(name, f"{facts['top1_agreement']:.2%}", *kl, f"{facts['perplexity']:.4f}")
-    kind = "KV cache in fp16" if report.reference == "fp16" else "float32"
+    kind = "KV cache in fp16" if report.reference == FP16 else "float32"
     console = wide_console()
     console.print(
         f"{model}, {positions} positions in windows of {report.window}; reference"

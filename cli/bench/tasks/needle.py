@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask for the facts, and show how many each side finds."""
     from edgedec.bench.harness.texts import read_text
-    from edgedec.bench.studies.needle import FULL, REPLY_TOKENS, find_needles, prompt_of, trials_of
+    from edgedec.bench.studies.needle import (
+        FULL,
+        REPLY_TOKENS,
+        energies_of_needles,
+        find_needles,
+        prompt_of,
+        trials_of,
+    )
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.runtime.config import RunConfig
     from edgedec.text.codec import Codec
@@ -42,14 +50,16 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
         for way in dict.fromkeys(options.policies or LOSSY):
             small = replace(exact, context=context, when_full=way)
             sides[way] = find_needles(open_model(ctx, str(bundle), small), way, trials, progress)
+    energies = energies_of_needles(sides)
     if options.as_json:
         facts = {"model": manifest.name, "kv": options.kv, "longest": longest}
         facts |= {"tokens": options.text_tokens}
         shown = {way: found.as_json(trials) for way, found in sides.items()}
-        screen.show_json({**facts, "context": context, "sides": shown})
+        screen.show_json({**facts, "context": context, "sides": shown, "energy": energies.as_json()})
     else:
         title = f"{manifest.name}: facts found by their depth; a KV cache of {context} tokens, or full"
         _show(sides, trials, title)
+        show_energies(energies, FULL)
 
 
 def _show(sides: Mapping[str, NeedleResult], trials: Sequence[NeedleTrial], title: str) -> None:

@@ -18,7 +18,9 @@ from edgedec.core.when_full import WhenFull
 from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
+    from edgedec.bench.harness.journal import SideAnswer
     from edgedec.bench.harness.replies import ReplySide, ReplyStudy
+    from edgedec.bench.studies.energies import Energies
     from edgedec.bench.studies.quality import MathProblem, SideQuality
     from edgedec.cli.bench.accuracy import AccuracyOptions
     from edgedec.core.manifest import Manifest
@@ -46,10 +48,12 @@ class QualityWay:
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask the questions, and show right answers and McNemar's test."""
+    from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.journal import Journal
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
-    from edgedec.bench.studies.quality import compared, read_problems
+    from edgedec.bench.studies.quality import answered, compared, read_problems
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
 
     options.check_context()
@@ -65,6 +69,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     sides = _sides(bundle, run, ways)
     conditions = {**inputs.conditions(options, manifest, options.files[0]), "system": options.system}
     conditions |= {"max_tokens": options.max_tokens, "base": ways[0].kv}
+    study = replace(study, energy=(probe := EnergyProbe()))
     journal, stopped = Journal.resume(conditions, options.save), False
     try:
         with inputs.steps() as progress:
@@ -75,14 +80,34 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     names = [side.name for side in sides]
     count, found = compared(problems, journal, names, decode=decode, ends=manifest.spec.eos_ids)
     report = dict(zip(ways, found.values(), strict=True))
+    said = answered(problems, journal, names)
+    answers = {
+        way: [journal.answers[one.key, 0, name] for one in said]
+        for way, name in zip(ways, names, strict=True)
+    }
+    energies = _energies(answers, manifest, probe.reason)
     if options.as_json:
         facts = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
         shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in report.items()}
-        screen.show_json({**facts, "questions": len(problems), "answered": count, "sides": shown})
+        counts = {"questions": len(problems), "answered": count}
+        screen.show_json({**facts, **counts, "sides": shown, "energy": energies.as_json()})
     else:
         _show(f"{manifest.name}, {count} of {len(problems)} questions", report, manifest)
+        show_energies(energies, ways[0].label)
     if stopped:
         raise KeyboardInterrupt
+
+
+def _energies(
+    answers: Mapping[QualityWay, Sequence[SideAnswer]], manifest: Manifest, reason: str
+) -> Energies:
+    from edgedec.bench.harness.runtimes import EDGEDEC
+    from edgedec.bench.studies.energies import energies_of_replies, traffics
+
+    known = {way.label: traffics([EDGEDEC], manifest, None, way.kv)[EDGEDEC] for way in answers}
+    room = {way.label: way.context for way in answers if way.when_full}
+    replies = {way.label: said for way, said in answers.items()}
+    return energies_of_replies(replies, known, manifest.spec.window, reason, room)
 
 
 def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:

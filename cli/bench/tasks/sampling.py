@@ -25,7 +25,8 @@ _QUESTIONS = 16
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask the questions under every setting, and show the figures of each."""
-    from edgedec.bench.studies.sampling import measure_settings
+    from edgedec.bench.studies.sampling import energies_of_settings, measure_settings
+    from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.runtime.config import RunConfig
 
     asked = _asked(options)
@@ -35,11 +36,14 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     with inputs.steps() as progress:
         step = partial(progress, "replies")
         found = list(measure_settings(model, settings, asked, options.max_tokens, step))
+    energies = energies_of_settings(found)
     if options.as_json:
-        screen.show_json({"model": model.name, "results": [one.as_json() for one in found]})
+        results = [one.as_json() for one in found]
+        screen.show_json({"model": model.name, "results": results, "energy": energies.as_json()})
     else:
         click.echo(f"{model.name}, {len(asked)} questions, at most {options.max_tokens} tokens each\n")
         _show(found)
+        show_energies(energies)
 
 
 def _setting(text: str) -> Preset | None:

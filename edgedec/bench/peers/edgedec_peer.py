@@ -166,7 +166,8 @@ class Peer:
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
         """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``.
 
-        Tokens are evicted as in a reply, where later ones are not known.
+        Tokens are evicted as in a reply, where later ones are not known. ``passes`` of the answer has
+        [tokens, filled slots after it] of each pass.
         """
         forward = self.model.single.forward
         policy = policy_for(self.run.when_full, forward, lookup_ahead)
@@ -174,16 +175,17 @@ class Peer:
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), vocab))
         step = max(1, min(forward.caps.max_pass, ROWS_BYTES // (4 * vocab)))
         forward.rewind(0)
-        start = 0
+        start, passes = 0, []
         while start < len(tokens):
             end = start + (min(step, policy.room(tokens[: start + 1])) if policy else step)
             rows[start:end] = forward.extend(tokens[start:end], rows=Rows(full=True)).logits
+            passes.append([end - start, forward.length])
             start = end
         rows.flush()
-        return {"shape": list(rows.shape)}
+        return {"shape": list(rows.shape), "passes": passes}
 
     def say(self, text: str) -> dict[str, Any]:
-        """Take one turn of the user in a chat, reply, and report the memory after it."""
+        """Take one turn of the user in a chat, reply, and report its energy and the memory after it."""
         chat, before = self._one_chat(), self._user_turns()
         found: dict[str, Any] = {}
         try:
@@ -193,13 +195,15 @@ class Peer:
             found["refused"] = error.message
         else:
             assert chat.last is not None
-            stats = chat.last.stats
+            stats, marks = chat.last.stats, chat.last.marks
+            measures = self.model.single.measures
             found |= {
                 "tokens": chat.last.tokens,
                 "prompt_tokens": stats.prompt_tokens,
                 "prefill_s": stats.prefill_s,
                 "decode_s": stats.decode_s,
                 "dropped": before + 1 - self._user_turns(),
+                "energy": measures.energy(marks, stats).as_json() if marks else None,
             }
         return {**found, "rss_bytes": rss_bytes(), "peak_rss_bytes": peak_rss_bytes()}
 

@@ -109,7 +109,10 @@ class Peer:
         return found
 
     def logits(self, tokens: list[int], path: str) -> dict[str, Any]:
-        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``."""
+        """Write the logits f32[T, V] after each of ``tokens``, from an empty cache, to the .npy ``path``.
+
+        ``passes`` of the answer has [tokens, filled slots after it] of each pass.
+        """
         rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(tokens), self._vocab))
         step = max(1, min(BATCH_TOKENS, ROWS_BYTES // (4 * self._vocab)))
         batch = llama_cpp.llama_batch_init(step, 0, 1)
@@ -124,7 +127,11 @@ class Peer:
         finally:
             llama_cpp.llama_batch_free(batch)
         rows.flush()
-        return {"shape": list(rows.shape)}
+        passes = [
+            [min(step, len(tokens) - start), min(start + step, len(tokens))]
+            for start in range(0, len(tokens), step)
+        ]
+        return {"shape": list(rows.shape), "passes": passes}
 
     def fill(self, tokens: list[int]) -> dict[str, Any]:
         """Fill the cache with ``tokens``."""

@@ -11,8 +11,9 @@ from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.pairing import spread
 from edgedec.bench.studies.drafts import DraftsReport
+from edgedec.bench.studies.faithful import WindowRead
 from edgedec.bench.studies.speed import SpeedReport
-from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.memory import KvType
 from edgedec.runtime.measures import traffic_of
 from edgedec.telemetry.roof import Roof
@@ -37,19 +38,40 @@ class Energies:
         why = {"reason": self.reason} if self.reason else {}
         return {"sides": {name: one.as_json() for name, one in self.by_side.items()}, **why}
 
-    def heading(self) -> str:
+    def heading(self, unit: str = "mJ/token") -> str:
         """Return a line on the source of these figures."""
-        source = next((one.source for one in self.by_side.values()), "")
+        sources = ", ".join(dict.fromkeys(one.source for one in self.by_side.values()))
+        why = f"; {self.reason}" if self.reason else ""
+        if not sources:
+            return f"{unit}: neither measured nor estimated{why}"
         if not self.estimated:
-            return f"mJ/token: above idle power, measured by {source}"
-        return f"mJ/token: an estimate with its bounds, not a measurement; {source}; {self.reason}"
+            return f"{unit}: above idle power, measured by {sources}"
+        if not all(one.estimated for one in self.by_side.values()):
+            return f"{unit}: measurements and estimates (~), each by itself; {sources}{why}"
+        return f"{unit}: an estimate with its bounds, not a measurement; {sources}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One request to a side, and the ``tokens`` that its joules are for.
+
+    - ``work``, ``draft_bytes``: passes of the model, and bytes that drafters read, for an estimate.
+    - ``joules``: energy above idle power, by the ``meter``; None where it was not measured.
+    """
+
+    tokens: int
+    work: Work
+    draft_bytes: float = 0.0
+    joules: float | None = None
+    meter: str = ""
 
 
 def traffics(
     processes: Iterable[str], manifest: Manifest, gguf: Path | None, kv: KvType
 ) -> dict[str, Traffic]:
     """Return the traffic of each process that is known: EdgeDec's, and those that read the GGUF file."""
-    own = traffic_of(manifest.spec, manifest.files[WEIGHTS].bytes, kv)
+    weights = next((manifest.files[name].bytes for name in (WEIGHTS, GGUF) if name in manifest.files), 0)
+    own = traffic_of(manifest.spec, weights, kv)
     found = {}
     for name in processes:
         if name.startswith("edgedec"):
@@ -59,31 +81,69 @@ def traffics(
     return found
 
 
+def energies_of_requests(
+    spent: Mapping[str, Sequence[Spent]], known: Mapping[str, Traffic], reason: str
+) -> Energies:
+    """Return the joules a token of the requests to each side: all measured by one meter, or all estimated.
+
+    ``known`` has the traffic by side. ``reason``: why there is no meter; "" with one.
+    """
+    by_side = {side: [one for one in found if one.tokens > 0] for side, found in spent.items()}
+    by_side = {side: found for side, found in by_side.items() if found}
+    tokens = {side: sum(one.tokens for one in found) for side, found in by_side.items()}
+    every = [one for found in by_side.values() for one in found]
+    meters = {one.meter for one in every}
+    if len(meters) == 1 and "" not in meters and all(one.joules is not None for one in every):
+        sums = {side: sum(one.joules or 0.0 for one in found) for side, found in by_side.items()}
+        if min(sums.values()) > 0.0:
+            return _measured(meters.pop(), sums, tokens)
+        reason = f"the counters of {meters.pop()} stand still"
+
+    def work(side: str) -> tuple[Work, float]:
+        total = Work()
+        for one in by_side[side]:
+            total = total.with_more(one.work)
+        return total, sum(one.draft_bytes for one in by_side[side])
+
+    counted = {side: traffic for side, traffic in known.items() if side in by_side and work(side)[0].passes}
+    return _estimated(counted, tokens, work, reason or "some were measured by no meter, or by several")
+
+
 def energies_of_replies(
     answers: Mapping[str, Sequence[SideAnswer]],
     known: Mapping[str, Traffic],
     window: int,
     reason: str,
+    room: Mapping[str, int] | None = None,
 ) -> Energies:
-    """Return the joules a token of replies; ``known`` has the traffic by side."""
-    decoded = {side: sum(one.decoded for one in found) for side, found in answers.items()}
-    every = [one for found in answers.values() for one in found if one.decoded > 0]
-    meters = {one.meter for one in every}
-    if len(meters) == 1 and "" not in meters and all(one.joules is not None for one in every):
-        sums = {side: sum(one.joules or 0.0 for one in found) for side, found in answers.items()}
-        if min(sums.values()) > 0.0:
-            return _measured(meters.pop(), sums, decoded)
-        reason = f"the counters of {meters.pop()} stand still"
+    """Return the joules a token of replies; ``known`` has the traffic by side.
 
-    def work(side: str) -> tuple[Work, float]:
-        total, drafts = Work(), 0.0
-        for one in answers[side]:
-            rounds = [(drafted, right) for drafted, right in one.rounds]
-            total = total.with_more(decoding_work(one.prompt_tokens, rounds, window))
-            drafts += sum(found.get("bytes_read", 0.0) for found in one.by_drafter.values())
-        return total, drafts
+    ``room``: slots of the KV cache of a side that evicts tokens, by side.
+    """
+    slots = room or {}
 
-    return _estimated(known, decoded, work, reason or "replies were measured by no meter, or by several")
+    def spent(side: str, one: SideAnswer) -> Spent:
+        rounds = [(drafted, right) for drafted, right in one.rounds]
+        work = decoding_work(one.prompt_tokens, rounds, window, slots.get(side))
+        drafts = sum(found.get("bytes_read", 0.0) for found in one.by_drafter.values())
+        return Spent(one.decoded, work, drafts, one.joules, one.meter)
+
+    requests = {side: [spent(side, one) for one in found] for side, found in answers.items()}
+    return energies_of_requests(requests, known, reason)
+
+
+def energies_of_windows(
+    reads: Mapping[str, Sequence[WindowRead]], known: Mapping[str, Traffic], window: int, reason: str
+) -> Energies:
+    """Return the joules of each token that was read. ``window``: see ``Work.plus``."""
+
+    def spent(one: WindowRead) -> Spent:
+        work = Work()
+        for tokens, slots in one.passes:
+            work = work.plus(tokens, slots, window)
+        return Spent(one.tokens, work, joules=one.joules, meter=one.meter)
+
+    return energies_of_requests({side: [*map(spent, found)] for side, found in reads.items()}, known, reason)
 
 
 def energies_of_report(

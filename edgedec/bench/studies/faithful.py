@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bench.harness.energy import EnergyProbe, MeterWatch
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.worker import Side, Worker
 from edgedec.core.errors import BackendError
@@ -105,13 +107,28 @@ class TextWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRead:
+    """How a side read one window: ``passes`` has [tokens, filled slots after it] of each, where it tells.
+
+    ``joules`` by the ``meter`` are those of the whole request above idle power, the logits' way to the file
+    included; None where that was not measured.
+    """
+
+    tokens: int
+    passes: list[list[int]] = field(default_factory=list)
+    joules: float | None = None
+    meter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FaithfulReport:
-    """Each side's divergence from the reference, over the same positions."""
+    """Each side's divergence from the reference over the same positions, and how all of them read."""
 
     reference: str
     window: int
     sides: dict[str, Divergence]
     versions: dict[str, str]
+    reads: dict[str, list[WindowRead]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -134,9 +151,17 @@ def windows_of(tokens: Sequence[int], size: int, bos: int | None) -> list[TextWi
 
 
 def compare_logits(
-    reference: Side, sides: Sequence[Side], windows: Sequence[TextWindow], progress: Progress
+    reference: Side,
+    sides: Sequence[Side],
+    windows: Sequence[TextWindow],
+    progress: Progress,
+    probe: EnergyProbe | None = None,
 ) -> FaithfulReport:
-    """Run all windows through every side. Raises the errors of ``Worker``, and StorageError."""
+    """Run all windows through every side; ``probe`` measures their joules.
+
+    Raises the errors of ``Worker``, and StorageError.
+    """
+    reads: dict[str, list[WindowRead]] = {}
     found = {side.name: Divergence() for side in sides}
     versions = {}
     everyone = [reference, *sides]
@@ -154,21 +179,28 @@ def compare_logits(
             expected = None
             for number, worker in enumerate(workers):
                 progress("comparing", index * len(everyone) + number, total)
-                rows = _logits(worker, window, scratch / f"{number}.npy")
+                rows, read = _logits(worker, window, scratch / f"{number}.npy", probe)
+                reads.setdefault(worker.side.name, []).append(read)
                 if expected is None:
                     expected = rows
                 else:
                     found[worker.side.name].add(expected, rows, window.following)
     progress("comparing", total, total)
-    return FaithfulReport(reference.name, max(len(w.tokens) for w in windows), found, versions)
+    longest = max(len(window.tokens) for window in windows)
+    return FaithfulReport(reference.name, longest, found, versions, reads)
 
 
-def _logits(worker: Worker, window: TextWindow, path: Path) -> NDArray[np.float32]:
-    worker.request("logits", tokens=list(window.tokens), path=str(path))
+def _logits(
+    worker: Worker, window: TextWindow, path: Path, probe: EnergyProbe | None
+) -> tuple[NDArray[np.float32], WindowRead]:
+    with probe.watch() if probe else nullcontext(MeterWatch()) as watch:
+        took = worker.request("logits", tokens=list(window.tokens), path=str(path))
+    joules = watch.last(inf)
+    meter = probe.meter if probe and joules is not None else ""
     rows: NDArray[np.float32] = np.load(path, mmap_mode="r")
     path.unlink()  # the mapping keeps the data
     if rows.ndim != 2 or len(rows) != len(window.tokens):
         raise BackendError(f"{worker.side.name} gave logits of shape {rows.shape}")
     if not np.isfinite(rows[-1]).all():
         raise BackendError(f"{worker.side.name} gave logits that are not numbers")
-    return rows
+    return rows, WindowRead(len(window.tokens), took.get("passes", []), joules, meter)

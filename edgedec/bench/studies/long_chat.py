@@ -11,7 +11,10 @@ from statistics import median
 from typing import Any
 
 from edgedec.bench.harness.pairing import rounded, rounded_or_none
+from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.worker import Side, Worker
+from edgedec.bench.studies.energies import Energies
+from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.progress import Progress
 
@@ -27,7 +30,7 @@ _BANDS = 8
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A reply with its memory and times. ``refused``: the reason why a turn has no reply."""
+    """A reply with its memory, times and energy. ``refused``: the reason why a turn has no reply."""
 
     rss_bytes: int
     peak_rss_bytes: int
@@ -37,6 +40,8 @@ class ChatTurn:
     decode_s: float = 0.0
     dropped: int = 0
     refused: str = ""
+    energy: dict[str, Any] | None = None
+    """As ``stats.energy`` of ``generate`` has it."""
 
     @property
     def ms_per_token(self) -> float | None:
@@ -106,6 +111,13 @@ class LongChatReport:
     def refused(self) -> int:
         return sum(bool(turn.refused) for turn in self.turns)
 
+    @property
+    def energies(self) -> Energies:
+        """Joules a token of decoding, over all replies."""
+        return energies_of_stats(
+            {EDGEDEC: [ReplyEnergy.of(one.energy, len(one.tokens)) for one in self.turns]}
+        )
+
     def bands(self) -> list[ContextBand]:
         """Return the contexts that both the first and the last quarter had, shortest first."""
         quarter = max(len(self.turns) // 4, 1)
@@ -154,6 +166,7 @@ class LongChatReport:
             ],
             "killed": killed and {"after_turn": killed.turn, "compared": killed.compared,
                                   "same": killed.same, "notices": list(killed.notices)},
+            "energy": self.energies.as_json(),
             "rss_bytes": [turn.rss_bytes for turn in self.turns],
             "ms_per_token": [rounded_or_none(turn.ms_per_token) for turn in self.turns],
             "prompt_tokens": [turn.prompt_tokens for turn in self.turns],

@@ -9,14 +9,18 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgedec.bench.studies.energies import Energies
+from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
+from edgedec.decode.records import Marks
 from edgedec.sampling import SamplingParams
 from edgedec.session.prompt import Message, Prompts
+from edgedec.telemetry.stats import ReplyStats
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -51,12 +55,16 @@ class NeedleTrial:
 
 @dataclass(frozen=True, slots=True)
 class NeedleResult:
-    """Replies of one side to the trials. ``evicted`` counts the tokens that left its KV cache."""
+    """Replies of one side to the trials, and their joules of decoding.
+
+    ``evicted`` counts the tokens that left its KV cache.
+    """
 
     right: tuple[bool, ...]
     replies: tuple[str, ...]
     evicted: int
     seconds: float
+    energies: tuple[ReplyEnergy | None, ...] = ()
 
     def as_json(self, trials: Sequence[NeedleTrial]) -> dict[str, Any]:
         depths = sorted({trial.depth for trial in trials})
@@ -110,15 +118,35 @@ def find_needles(model: Model, way: str, trials: Sequence[NeedleTrial], progress
     policy, ends = engine.policy, engine.spec.eos_ids
     before = policy.tokens if policy else 0
     replies: list[str] = []
+    energies: list[ReplyEnergy | None] = []
     began = time.perf_counter()
     for done, trial in enumerate(trials):
         progress(way, done, len(trials))
         prompt, preamble = prompt_of(trial, codec)
         if policy:
             policy.keep(preamble)
-        engine.reset()
-        steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
-        replies.append(codec.tokenizer.decode([step.token for step in steps if step.token not in ends]))
+        said, energy = _reply(model, prompt)
+        replies.append(codec.tokenizer.decode([token for token in said if token not in ends]))
+        energies.append(energy)
     right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
     evicted = policy.tokens - before if policy else 0
-    return NeedleResult(right, tuple(replies), evicted, time.perf_counter() - began)
+    return NeedleResult(right, tuple(replies), evicted, time.perf_counter() - began, tuple(energies))
+
+
+def energies_of_needles(sides: Mapping[str, NeedleResult]) -> Energies:
+    """Return the joules a token of decoding by side."""
+    return energies_of_stats({way: found.energies for way, found in sides.items()})
+
+
+def _reply(model: Model, prompt: Sequence[int]) -> tuple[list[int], ReplyEnergy | None]:
+    """Reply greedily from an empty KV cache; return the tokens and the joules of decoding."""
+    runner = model.single
+    engine = runner.engine
+    engine.reset()
+    start, ends = engine.mark(), engine.spec.eos_ids
+    steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
+    tokens, first = [next(steps).token], engine.mark()
+    tokens += [step.token for step in steps]
+    stats = ReplyStats(len(prompt), 0, len(tokens), 0.0, 0.0)
+    energy = runner.measures.energy(Marks(start, first, engine.mark()), stats)
+    return tokens, ReplyEnergy.of(energy.as_json(), len(tokens))

@@ -121,6 +121,11 @@ class SideQuality:
         }
 
 
+def answered(problems: Sequence[MathProblem], journal: Journal, sides: Sequence[str]) -> list[MathProblem]:
+    """Return the problems that all ``sides`` answered."""
+    return [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
+
+
 def compared(
     problems: Sequence[MathProblem],
     journal: Journal,
@@ -133,7 +138,7 @@ def compared(
 
     ``ends`` are the tokens that end a reply.
     """
-    asked = [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
+    asked = answered(problems, journal, sides)
     answers = {side: [journal.answers[one.key, 0, side] for one in asked] for side in sides}
     right = {
         side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, said, strict=True)]

@@ -15,8 +15,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgedec.bench.harness.control_group import ControlGroup, control_group
+from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.saved_lines import SavedLines
 from edgedec.bench.harness.texts import PROMPTS
+from edgedec.bench.studies.energies import Energies
+from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
 from edgedec.core.progress import Progress
 from edgedec.memory.plan import LEAST_CONTEXT
@@ -31,7 +34,8 @@ class RandomSession:
     """One session: its options, budget, plan and peak, in bytes.
 
     ``used`` is the share of the context that tokens took in the end; ``kills`` counts its processes that the
-    kernel ended because of the budget.
+    kernel ended because of the budget. ``energy`` is ``stats.energy`` of the reply; None where it has none,
+    as in files that were saved without it.
     """
 
     options: tuple[str, ...]
@@ -42,6 +46,13 @@ class RandomSession:
     used: float = 0.0
     given_up: tuple[str, ...] = ()
     kills: int = 0
+    completion_tokens: int = 0
+    energy: dict[str, Any] | None = None
+
+    @property
+    def reply_energy(self) -> ReplyEnergy | None:
+        """The joules of decoding; None for a session that did not tell them. Raises as ``ReplyEnergy.of``."""
+        return ReplyEnergy.of(self.energy, self.completion_tokens)
 
     @property
     def over(self) -> bool:
@@ -65,6 +76,11 @@ class SessionsReport:
         """Measured by planned peak of the sessions that filled their context, smallest first."""
         return sorted(run.peak / run.planned for run in self.sessions if run.planned and run.used >= _FILLED)
 
+    @property
+    def energies(self) -> Energies:
+        """Joules a token of decoding, over all sessions that tell them."""
+        return energies_of_stats({EDGEDEC: [run.reply_energy for run in self.sessions]})
+
     def as_json(self) -> dict[str, Any]:
         ratios = self.ratios
         return {
@@ -79,6 +95,7 @@ class SessionsReport:
             "failed": sum(run.status not in (0, _REFUSED, _TOO_LONG) for run in self.sessions),
             "filled": len(ratios),
             "measured_over_planned": [ratios[0], ratios[len(ratios) // 2], ratios[-1]] if ratios else None,
+            "energy": self.energies.as_json(),
             "sessions": [asdict(run) for run in self.sessions],
         }
 
@@ -133,9 +150,11 @@ def random_sessions(
 def _read(line: dict[str, Any]) -> RandomSession:
     """Read a saved session. Raises TypeError for fields that are missing, unknown or mistyped."""
     session = RandomSession(**line)
-    counts = (session.budget, session.status, session.planned, session.peak, session.kills)
+    sizes = (session.budget, session.planned, session.peak)
+    counts = (*sizes, session.status, session.kills, session.completion_tokens)
     if not all(isinstance(count, int) for count in counts) or not isinstance(session.used, (int, float)):
         raise TypeError("a figure is no number")
+    _ = session.reply_energy  # raises for fields that are missing or mistyped
     return replace(session, options=tuple(session.options), given_up=tuple(session.given_up))
 
 
@@ -180,7 +199,16 @@ def _run(
     if done.returncode:
         return RandomSession(options, budget, done.returncode, kills=kills)
     stats = json.loads(done.stdout)["stats"]
-    memory = stats["memory"]
-    used = (stats["prompt_tokens"] + stats["completion_tokens"]) / stats["context"]
-    planned, given_up = memory["planned_bytes"], tuple(memory["given_up"])
-    return RandomSession(options, budget, 0, planned, stats["peak_rss_bytes"], used, given_up, kills)
+    memory, said = stats["memory"], stats["completion_tokens"]
+    return RandomSession(
+        options,
+        budget,
+        0,
+        planned=memory["planned_bytes"],
+        peak=stats["peak_rss_bytes"],
+        used=(stats["prompt_tokens"] + said) / stats["context"],
+        given_up=tuple(memory["given_up"]),
+        kills=kills,
+        completion_tokens=said,
+        energy=stats.get("energy"),
+    )

@@ -16,7 +16,9 @@ from statistics import fmean
 
 from edgedec.api import Model
 from edgedec.bench.harness.pairing import rounded
+from edgedec.bench.studies.energies import Energies
 from edgedec.bench.studies.quality import last_number
+from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.sampling import SamplingParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
@@ -44,6 +46,7 @@ class Said:
     cut: bool
     logprob: float
     right: bool | None
+    energy: ReplyEnergy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,14 @@ class SettingResult:
         }
 
 
+def energies_of_settings(found: Sequence[SettingResult]) -> Energies:
+    """Return the joules a token of decoding by setting."""
+    said: dict[str, list[ReplyEnergy | None]] = {}
+    for one in found:
+        said.setdefault(one.params.in_words(), []).extend(reply.energy for reply in one.replies)
+    return energies_of_stats(said)
+
+
 def measure_settings(
     model: Model,
     settings: Sequence[SamplingParams],
@@ -85,7 +96,8 @@ def measure_settings(
         said = []
         for number, one in enumerate(asked):
             chat.adjust(params=replace(params, seed=number))
-            said.append(_said(_answer(chat, one), one))
+            reply = _answer(chat, one)
+            said.append(replace(_said(reply, one), energy=_energy(model, reply)))
             done += 1
             step(done, len(settings) * len(asked))
         yield SettingResult(params, tuple(said))
@@ -96,6 +108,13 @@ def _answer(chat: Chat, asked: Asked) -> Reply:
     reply = chat.reply(asked.text, logprobs=1, final=True)
     reply.read()
     return reply
+
+
+def _energy(model: Model, reply: Reply) -> ReplyEnergy | None:
+    if reply.marks is None:
+        return None
+    stats = reply.stats
+    return ReplyEnergy.of(model.single.measures.energy(reply.marks, stats).as_json(), stats.completion_tokens)
 
 
 def _said(reply: Reply, asked: Asked) -> Said:
