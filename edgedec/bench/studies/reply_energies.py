@@ -1,4 +1,4 @@
-"""Joules a token of replies whose own statistics have them, as ``generate --json`` does.
+"""Joules a token of replies whose own statistics have them.
 
 Each reply was measured or estimated by itself. Replies of one source are added up, and those of another are a
 line of their own: a measurement and an estimate never make one figure.
