@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 
 INTERRUPTED = 130
 OUT_OF_MEMORY = 9
-_SOON_S = 0.001
+_SOON_S = 0.02
 
 
 def main() -> None:
@@ -53,10 +54,18 @@ def raise_again() -> bool:
 
 def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:
     """Repeat a Ctrl-C that fell into a callback, of an import for example, where Python only prints it."""
-    if unraisable.exc_type is KeyboardInterrupt:
-        threading.Timer(_SOON_S, os.kill, (os.getpid(), signal.SIGINT)).start()
-    else:
+    if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
+        return
+    leaving = threading.Event()
+    threading.Thread(target=_interrupt_soon, args=(leaving,)).start()
+    leaving.set()  # last: a signal in here would only be printed, too
+
+
+def _interrupt_soon(leaving: threading.Event) -> None:
+    leaving.wait()
+    time.sleep(_SOON_S)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
