@@ -59,7 +59,7 @@ def draw_sides(results: Mapping[str, Sequence[SideResult]], path: Path, *, title
         for axes in panels:
             axes.grid(alpha=0.3)
         for axes in panels[1:]:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0.0, 1.05 * axes.dataLim.y1)
     estimated = any(one.estimated for sides in results.values() for one in sides)
     columns[0][0].set_ylabel("right answers, %")
     columns[1][0].set_ylabel("processor seconds per reply")
