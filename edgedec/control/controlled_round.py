@@ -132,14 +132,13 @@ class ControlledRound:
         fresh = name in control.fresh
         if answer.peeked:
             self._peeked = answer
-        if name in control.peeking:  # it reads nothing
-            record.took(depth, answer.seconds)
-        elif fresh or (name in control.costly and record.paused(control.turn)):
+        reads = fresh or (name in control.costly and record.paused(control.turn))
+        if reads and name not in control.peeking:
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
             self._uncharged_s += reading
             self._read(name, reading / control.costs.plain, fresh)
         else:
-            self._uncharged_s += record.took(depth, answer.seconds)
+            self._uncharged_s += record.took(depth, answer.seconds, control.costs.plain)
         control.classify(name)
         self._queried.append(name)
 

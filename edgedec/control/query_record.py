@@ -22,6 +22,8 @@ _CHEAP_SHARE = 0.05
 """Drafters cheaper than this fraction of a plain pass are queried so that they can be scored."""
 _OUTLIER = 3.0
 """A call that took more times the usual was interrupted. A drafter that slowed down shows in a few calls."""
+_DOUBTFUL_PASSES = 6.0
+"""A first call that takes more passes is not believed, once: it may have been interrupted."""
 _VAIN_SHARE = 0.003
 """Fraction of a plain pass, on average, that a drafter may take that is queried in vain."""
 _RAREST_ROUNDS = 32
@@ -64,6 +66,7 @@ class QueryRecord:
         """Whether no call was timed yet."""
         self.seconds = 0.0
         """Mean time of a call."""
+        self._doubted = False
         self._every = 1
         self._vain = 0
         self._last = 0
@@ -77,11 +80,14 @@ class QueryRecord:
         self._nets = 0.0
         self._depths: list[tuple[float, float]] = []
 
-    def took(self, depth: int, seconds: float) -> float:
+    def took(self, depth: int, seconds: float, plain: float) -> float:
         """Note a call, with little to read first, that drafted ``depth`` levels.
 
-        Returns the seconds of it that look like an interruption.
+        ``plain``: seconds of a pass over one token. Returns the seconds of it that look like an interruption.
         """
+        if self.unknown and not self._doubted and seconds > _DOUBTFUL_PASSES * plain:
+            self._doubted = True
+            return seconds
         self.unknown = False
         usual = self.cost.expected(depth) if self.cost.known else seconds
         counted = min(seconds, _OUTLIER * usual)

@@ -71,19 +71,39 @@ class Exit(Guesser):
         return tree
 
 
+class Interrupted(Exit):
+    """The process waits for 30 passes during one call."""
+
+    at_call = 1
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        tree = super().propose(limit, floor)
+        self._device.now += 30.0 * self._device.costs.plain * (self.calls == self.at_call)
+        return tree
+
+
+class InterruptedLater(Interrupted):
+    at_call = 5
+
+
 def ratio(target: Target, shape: str, exits: Sequence[int], **machine: object) -> float:
     """Speed over plain decoding."""
     return ratios(target, shape, exits, **machine)[0]
 
 
 def ratios(
-    target: Target, shape: str, exits: Sequence[int], length: int = 2000, **machine: object
+    target: Target,
+    shape: str,
+    exits: Sequence[int],
+    length: int = 2000,
+    kind: type[Exit] = Exit,
+    **machine: object,
 ) -> tuple[float, float]:
     """Speed over plain decoding, and the one that costs predict."""
     truth = text(length)
     plain = decode(truth, Device(curve(CURVES[shape]), **machine), None)  # type: ignore[arg-type]
     device = Device(curve(CURVES[shape]), **machine)  # type: ignore[arg-type]
-    drafters = {exit_name(exit): Exit(target, exit, truth, device) for exit in exits}
+    drafters = {exit_name(exit): kind(target, exit, truth, device) for exit in exits}
     costs = curve(CURVES[shape])
     speculation = Speculation(list(drafters.values()), costs, clock=device.clock)
     speculation.begin([], 0)
@@ -153,3 +173,20 @@ def test_an_interrupted_pass_is_not_charged() -> None:
         reuse.passing(costs, 4, 3, 0.006)
     assert reuse.passing(costs, 4, 3, 0.5) == pytest.approx(0.006)
     assert reuse.passing(costs, 4, 3, None) == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize("kind", [Interrupted, InterruptedLater])
+def test_an_interrupted_call_does_not_end_drafting(kind: type[Exit]) -> None:
+    """Be it the first one, of which nothing is known: 400 tokens, the interruption included."""
+    assert ratios(LARGE_HEAD, "vnni", [18], 400, kind)[0] > 1.2
+    assert ratios(LARGE_HEAD, "vnni", [18], 400)[0] > 1.3
+
+
+def test_a_drafter_that_takes_long_every_time_is_believed_the_second_time() -> None:
+    class Slow(Exit):
+        def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+            tree = super().propose(limit, floor)
+            self._device.now += 30.0 * self._device.costs.plain
+            return tree
+
+    assert ratios(LARGE_HEAD, "vnni", [18], 2000, Slow)[0] > 2000.0 / 2070.0
