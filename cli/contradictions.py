@@ -75,7 +75,6 @@ def _many_lines(options: Options) -> bool:
 _ONE = "leave one out"
 RULES = (
     Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
-    Rule("draft_length", _no_drafts, "--draft-length is that of drafts, and --draft off makes none", _ONE),
     Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
     Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),

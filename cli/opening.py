@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgedec.runtime.loaded_model import LoadedModels
 
 _RUN = (
-    "threads", "context", "kv", "memory", "draft", "draft_tokens", "draft_length", "objective", "history",
+    "threads", "context", "kv", "memory", "draft", "draft_tokens", "objective", "history",
     "template", "switch",
 )  # fmt: skip
 

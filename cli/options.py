@@ -169,13 +169,6 @@ draft_tokens_option = click.option(
     help="Most tokens drafted for one pass.",
 )  # fmt: skip
 
-draft_length_option = click.option(
-    "--draft-length", type=click.Choice(["expected", "thompson"]), default="expected", show_default=True,
-    metavar="RULE",
-    help="How far a draft model, a head or an exit drafts: by its mean acceptance rates, or by rates drawn "
-    "from what is known of them (thompson). Same reply.",
-)  # fmt: skip
-
 objective_option = click.option(
     "--objective", type=click.Choice(["time", "energy"]), default="time", show_default=True, metavar="AIM",
     help="Draft for the least time, or for the fewest joules a token (energy): measured where this machine "
@@ -198,7 +191,6 @@ _RUNTIME = (
     memory_option,
     draft_option,
     draft_tokens_option,
-    draft_length_option,
     objective_option,
     *switch_options,
     *large_options,

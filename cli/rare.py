@@ -8,7 +8,6 @@ RARE = frozenset(
     {
         "backend",
         "calibrate",
-        "draft_length",
         "draft_tokens",
         "history",
         "isa",

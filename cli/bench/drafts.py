@@ -60,7 +60,6 @@ class DraftOptions(QuestionOptions):
     save: Path | None
     plot: Path | None
     cold: bool
-    thompson: bool
     fill: int | None
     isa: str | None
 
@@ -87,7 +86,7 @@ class DraftOptions(QuestionOptions):
             check_plot(self.plot)
         if self.context and not self.levels:
             raise UsageError("--context goes with --memory", hint="add --memory full, for example")
-        added = (("--cold", self.cold), ("--thompson", self.thompson), ("--fill", self.fill))
+        added = (("--cold", self.cold), ("--fill", self.fill))
         for flag, given in added:
             if given and self.levels:
                 raise UsageError(f"{flag} does not go with --memory", hint="leave one out")
@@ -129,10 +128,6 @@ class DraftOptions(QuestionOptions):
 @click.option(
     "--cold", is_flag=True,
     help="Add each way once more, its drafters without the tables prepared for the model.",
-)  # fmt: skip
-@click.option(
-    "--thompson", is_flag=True,
-    help="Add each way once more, with --draft-length thompson of generate.",
 )  # fmt: skip
 @click.option(
     "--fill", type=click.IntRange(1, 15), metavar="N",
@@ -242,8 +237,6 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySi
     if not options.levels:
         sides += [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
         more: dict[str, dict[str, Any]] = {"cold": {"cold": True}} if options.cold else {}
-        if options.thompson:
-            more["thompson"] = {"thompson": True}
         if options.fill:
             more[f"filled to {options.fill}"] = {"always": options.fill}
         return sides + [

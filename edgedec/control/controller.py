@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from random import Random
 
 from edgedec.control.acceptance import Acceptance
 from edgedec.control.controlled_round import ControlledRound, RestingRound
@@ -87,12 +86,6 @@ class Controller:
         self.stop_ids: Collection[int] = ()
         self._limit = min(limit, costs.longest - 1)
         self._tokens = self._passes = 0.0
-
-    def sample_lengths(self) -> None:
-        """Let Thompson sampling, with a seed of its own, decide how far costly drafters draft."""
-        dice = Random(0)
-        for record in self.records.values():
-            record.dice = dice
 
     def begin(self, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which ends with any token of ``stop_ids``."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from random import Random
 
 from edgedec.control.linear_fit import Line
 
@@ -48,7 +47,6 @@ _SHARE = 0.01
 """Fraction of all passes that exploration may lose."""
 _SHARE_OF_GAINS = 0.04
 """Fraction of what costly drafters gain that exploration may lose, too."""
-_LEAST = 1e-3
 _USUAL_RATE = 0.7
 """Acceptance rate assumed of a costly drafter while few of its tokens were seen."""
 
@@ -57,10 +55,6 @@ class QueryRecord:
     """The record of one drafter. Times in seconds, gains in tokens."""
 
     def __init__(self) -> None:
-        self.dice: Random | None = None
-        """Draft lengths follow acceptance rates drawn from what is known of them (Thompson sampling, as EESD,
-        Liu et al. 2024, has it); None: their means.
-        """
         self.cost = Line()
         self.unknown = True
         """Whether no call was timed yet."""
@@ -180,7 +174,7 @@ class QueryRecord:
             hits, seen = (
                 self._depths[min(depth, len(self._depths)) - 1] if self._depths else (_USUAL_RATE, 1.0)
             )
-            reach *= self.dice.betavariate(hits, max(seen - hits, _LEAST)) if self.dice else hits / seen
+            reach *= hits / seen
             gain += reach - price(depth)
             if gain > best:
                 best, chosen = gain, depth

@@ -70,11 +70,6 @@ class Speculation:
         self._lessons = Lessons()
         self.tally = Tally()
 
-    def sample_lengths(self) -> None:
-        """See ``Controller.sample_lengths``. Without costs lengths stay as they are."""
-        if isinstance(self._control, Controller):
-            self._control.sample_lengths()
-
     @property
     def plain_s(self) -> float | None:
         """Seconds of a pass over one token, as measured; None where costs are not."""

@@ -18,7 +18,6 @@ from edgedec.sampling import SamplingParams
 from edgedec.telemetry import cores
 
 Objective = Literal["time", "energy"]
-DraftLength = Literal["expected", "thompson"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
 SamplingRule = Callable[[Preset], SamplingParams]
@@ -54,10 +53,6 @@ class RunConfig:
     """
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""
-    draft_length: DraftLength = "expected"
-    """How far a draft model, a head or an exit drafts: as far as its mean acceptance rates promise most, or
-    as rates do that are drawn from what is known of them ("thompson", EESD).
-    """
     objective: Objective = "time"
     """The aim of drafting: "time", or "energy" for the fewest joules a token, measured where the machine has
     a meter and estimated otherwise.
@@ -96,10 +91,6 @@ class RunConfig:
             )
         if self.kv not in ("fp16", "int8"):
             raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
-        if self.draft_length not in get_args(DraftLength):
-            raise UsageError(
-                f"there is no draft length {self.draft_length!r:.40}", hint="there are expected and thompson"
-            )
         if self.objective not in get_args(Objective):
             raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
         if self.objective == "energy" and self.conversations is not None:
@@ -124,8 +115,7 @@ class RunConfig:
     @property
     def drafting(self) -> Drafting:
         """The drafters that ``draft`` names. Raises UsageError."""
-        sampled = self.draft_length == "thompson"
-        return Drafting(self.draft, self.draft_tokens, self.history, sampled_lengths=sampled)
+        return Drafting(self.draft, self.draft_tokens, self.history)
 
     @property
     def switch_model(self) -> str | None:

@@ -43,7 +43,6 @@ class Drafting:
     ``history``: drafters may keep on disk what they learned. ``prepared``: without a history they begin with
     tables that were prepared for the model, where there are some. ``tables``: bytes that all drafters without
     a model may learn; None for as many as are of use. ``always``: drafts are fed whether they pay or not.
-    ``sampled_lengths``: draft lengths are drawn by Thompson sampling, see ``control.QueryRecord``.
     """
 
     names: str = AUTO
@@ -52,7 +51,6 @@ class Drafting:
     prepared: bool = True
     always: bool = False
     tables: int | None = None
-    sampled_lengths: bool = False
 
     def __post_init__(self) -> None:
         """Raises UsageError for an empty name, and for "off" beside others."""

@@ -138,7 +138,7 @@ class Runner:
         if not drafters:
             return None
         costs = None if drafting.always else self._known_costs()
-        speculation = Speculation(
+        return Speculation(
             drafters,
             self._priced(costs) if costs else None,
             limit=drafting.tokens,
@@ -146,9 +146,6 @@ class Runner:
             clock=self._around.clock,
             keep=costs.keep if costs else None,
         )
-        if drafting.sampled_lengths:
-            speculation.sample_lengths()
-        return speculation
 
     def _priced(self, costs: PassCosts) -> Costs:
         """Return the costs that drafts are planned by: in seconds, or joules as ``objective`` says."""

@@ -131,10 +131,10 @@ def test_auto_has_the_drafters_that_belong_to_the_model(
     add_head(folder / "bundle", tmp_path / "home")
     small = Path(shutil.copytree(folder / "bundle", tmp_path / "small"))
     monkeypatch.setattr("edgedec.api.installed_drafter", lambda target, store: small)
-    one = ["--limit", "1", "--turns", "1", "--isa", "scalar", "--cold", "--thompson", "--plot", str(picture)]
+    one = ["--limit", "1", "--turns", "1", "--isa", "scalar", "--cold", "--plot", str(picture)]
     facts = report(bench(tmp_path, *arguments(folder, *one, "--json")))
     assert facts["conditions"]["isa"] == "scalar"
-    for name in ("edgedec+auto", "edgedec+auto cold", "edgedec+auto thompson"):
+    for name in ("edgedec+auto", "edgedec+auto cold"):
         assert {"head", "small"} <= set(facts["overall"][name]["by_drafter"])
         assert facts["differing_replies"][name]["replies"] == 0
     drawn = re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))

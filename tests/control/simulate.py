@@ -192,7 +192,6 @@ def speedup(
     *,
     believed: CostCurve | None = None,
     length: int = 2000,
-    sampled_lengths: bool = False,
 ) -> float:
     """Of decoding with control over decoding without, on two copies of a device."""
     truth = text(length)
@@ -200,10 +199,7 @@ def speedup(
     drafted = device()
     costs = believed or CostCurve({t: drafted.costs.seconds(t) for t in range(1, LONGEST + 1)})
     drafters = make(truth, drafted)
-    speculation = Speculation(drafters, costs, clock=drafted.clock)
-    if sampled_lengths:
-        speculation.sample_lengths()
-    return plain / decode(truth, drafted, speculation)
+    return plain / decode(truth, drafted, Speculation(drafters, costs, clock=drafted.clock))
 
 
 class Fixed(Speculation):

@@ -126,8 +126,7 @@ class Peer:
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
-        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``;
-        ``thompson``, draft lengths by Thompson sampling.
+        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
@@ -254,14 +253,14 @@ class Peer:
         if not _COUNTS_UP.fullmatch(line):
             self._notices.append(line)
 
-    def _mode(self, name: str, cold: bool = False, always: int = 0, thompson: bool = False) -> Mode:
+    def _mode(self, name: str, cold: bool = False, always: int = 0) -> Mode:
         """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
         always = always or self.run.always
-        key = name, cold, always, thompson
+        key = name, cold, always
         if key not in self._modes:
             runner = self.model.single
             named = self._installed(name).drafting
-            drafting = replace(named, prepared=not cold, sampled_lengths=thompson)
+            drafting = replace(named, prepared=not cold)
             if always:
                 drafting = replace(drafting, tokens=always, always=True)
             own = name != OFF and self.run.level
