@@ -58,7 +58,7 @@ def tools() -> Path:
 
 def build_source(python: Path) -> Path:
     run(python, "-m", "build", "--sdist", "--outdir", DIST, ROOT)
-    return max(DIST.glob("edgedec-*.tar.gz"), key=lambda file: file.stat().st_mtime)
+    return max(DIST.glob("edgedec_runtime-*.tar.gz"), key=lambda file: file.stat().st_mtime)
 
 
 def build_wheel(python: Path, architecture: str) -> Path:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from edgedec.cli.doctor_report import Findings
 
 PROBLEMS_FOUND = 1
-_NO_LLAMA_CPP = "not installed; it runs GGUF files of other architectures: pip install 'edgedec[gguf]'"
-_NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec[optimum]'"
+_NO_LLAMA_CPP = "not installed; it runs other GGUF architectures: pip install 'edgedec-runtime[gguf]'"
+_NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec-runtime[optimum]'"
 
 
 @click.command(

@@ -63,8 +63,8 @@ def command(
     llama, qwen2, qwen3, gemma2, gemma3, phi3.
 
     Other architectures run without EdgeDec's kernels. A directory is exported with optimum in float32, and
-    ONNX Runtime runs it (pip install 'edgedec[optimum]'). A GGUF file is kept as it is, and llama.cpp runs it
-    (pip install 'edgedec[gguf]').
+    ONNX Runtime runs it (pip install 'edgedec-runtime[optimum]'). A GGUF file is kept as it is, and llama.cpp
+    runs it (pip install 'edgedec-runtime[gguf]').
 
     An interrupted export leaves DIR as it was.
     """

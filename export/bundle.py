@@ -12,6 +12,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, 
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Progress
+from edgedec.core.version import __version__
 from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import HEAD_K, build_graph
 from edgedec.export.hyperparameters import Hyperparameters
@@ -74,7 +75,7 @@ def write_bundle(
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
         if contents.template is not None:
             writer.bytes(CHAT_TEMPLATE, contents.template.encode())
-        made_by = versions("edgedec", "onnx", "gguf", "numpy")
+        made_by = versions("onnx", "gguf", "numpy")
         preset = contents.about.preset
         manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by, preset=preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
@@ -110,8 +111,8 @@ def _spec(contents: Contents, table: int) -> ModelSpec:
 
 
 def versions(*packages: str) -> dict[str, Scalar]:
-    """Return the installed version of each package, or "unknown"."""
-    found: dict[str, Scalar] = {}
+    """Return the version of EdgeDec and the installed one of each package, or "unknown"."""
+    found: dict[str, Scalar] = {"edgedec": __version__}
     for package in packages:
         try:
             found[package] = metadata.version(package)

@@ -45,7 +45,7 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
         writer.bytes(TOKENIZER, text.encode())
         if info.chat_template:
             writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
-        made_by = versions("edgedec", "gguf", "llama-cpp-python")
+        made_by = versions("gguf", "llama-cpp-python")
         manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf", about.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)

@@ -38,7 +38,7 @@ def library_path() -> Path:
     if path is None:
         raise BackendError(
             "the compiled kernel library is missing",
-            hint="install EdgeDec again: pip install --force-reinstall edgedec",
+            hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
         )
     return path
 

@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     Ctrl-C saves and ends; a kill costs at most a minute. The same command finishes a run that was stopped,
     and otherwise goes on from the last checkpoint with another run. At the end the head is quantised, and
-    drafts for the model from the next start on. Needs torch: pip install 'edgedec[train]'.
+    drafts for the model from the next start on. Needs torch: pip install 'edgedec-runtime[train]'.
 
     --kind exit needs no torch: a low-rank correction of the rows after each early exit is fitted to those
     after all layers, over at most --tokens of replies. Exits that agree no better than before are left out.

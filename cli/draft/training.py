@@ -44,7 +44,7 @@ def check(options: dict[str, Any]) -> None:
     if options["kind"] == "exit":
         return
     if find_spec("torch") is None:
-        raise UsageError("training needs torch", hint="install it with `pip install 'edgedec[train]'`")
+        raise UsageError("training needs torch", hint="`pip install 'edgedec-runtime[train]'`")
     if options["plot"]:
         from edgedec.bench.plots.figure import check_plot
 

@@ -71,7 +71,7 @@ def export_with_optimum(
             writer.bytes(CHAT_TEMPLATE, texts.template.encode())
         spec = _spec(title, kind, facts, cache, texts.info.bos_id, texts.info.eos_ids)
         origin: dict[str, Scalar] = dict(origin_of(source, report))
-        made = versions("edgedec", *_LIBRARIES)
+        made = versions(*_LIBRARIES)
         manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum", texts.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
@@ -87,7 +87,8 @@ def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
     except metadata.PackageNotFoundError:
         raise UnsupportedError(
             f"model type {kind[:40]!r} is not one that EdgeDec builds",
-            hint=f"it builds {', '.join(FAMILIES)}; optimum exports others: pip install 'edgedec[optimum]'",
+            hint=f"it builds {', '.join(FAMILIES)}; optimum exports others:"
+            " pip install 'edgedec-runtime[optimum]'",
         ) from None
     if quant is not None:
         raise UsageError(

@@ -64,7 +64,7 @@ def test_one_that_ends_without_an_answer(worker: Worker) -> None:
 
 
 def test_one_that_lacks_a_module(worker: Worker) -> None:
-    refused(worker(answers(missing="diskcache")), UnsupportedError, "no module diskcache", "edgedec[gguf]")
+    refused(worker(answers(missing="diskcache")), UnsupportedError, "no module diskcache", "runtime[gguf]")
 
 
 def test_one_that_is_too_old(worker: Worker) -> None:
@@ -84,7 +84,7 @@ def test_a_model_that_it_refuses(worker: Worker) -> None:
 def test_none_installed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     model = worker(answers(facts=FACTS))
     monkeypatch.setattr("edgedec.backends.llama_cpp.probe.MODULE", "no_such_llama")
-    refused(model, UnsupportedError, "takes llama-cpp-python", "pip install 'edgedec[gguf]'")
+    refused(model, UnsupportedError, "takes llama-cpp-python", "pip install 'edgedec-runtime[gguf]'")
 
 
 def test_what_works_is_kept_until_something_changes(worker: Worker, tmp_path: Path) -> None:

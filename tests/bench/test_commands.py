@@ -73,7 +73,7 @@ def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Pat
         assert result.exit_code == 0, result.output
         assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
     else:
-        assert_one_line(result, 2, "plots need matplotlib", "edgedec[plot]")
+        assert_one_line(result, 2, "plots need matplotlib", "edgedec-runtime[plot]")
     assert [path.name for path in tmp_path.iterdir()] == (["curve.svg"] if result.exit_code == 0 else [])
 
 

@@ -110,7 +110,7 @@ def test_a_few_disturbed_measurements_do_not_move_the_median() -> None:
 
 def test_the_bars_show_every_side(fakes: Fakes, tmp_path: Path) -> None:
     if find_spec("matplotlib") is None:
-        with pytest.raises(UsageError, match=r"plots need matplotlib .*edgedec\[plot\]"):
+        with pytest.raises(UsageError, match=r"plots need matplotlib .*edgedec-runtime\[plot\]"):
             check_plot(tmp_path / "bars.svg")
         return
     report = run(fakes, ("ours", 1.0), ("theirs", 2.0))

@@ -51,9 +51,9 @@ def test_doctor_reports_for_people_and_machines(home: Home) -> None:
     text = " ".join(run(services, "doctor").stdout.split())
     assert "amx (not on this CPU), avx2 (runs), scalar" in text
     known = document["versions"]["optimum-onnx"]
-    assert (f"optimum {known}" if known else "pip install 'edgedec[optimum]'") in text
+    assert (f"optimum {known}" if known else "pip install 'edgedec-runtime[optimum]'") in text
     known = document["versions"]["llama-cpp-python"]
-    assert (f"llama.cpp {known}" if known else "pip install 'edgedec[gguf]'") in text
+    assert (f"llama.cpp {known}" if known else "pip install 'edgedec-runtime[gguf]'") in text
     assert re.search(r"gemma3-270m, 1.0 MB, about \d+ tok/s", text)
 
 

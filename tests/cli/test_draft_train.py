@@ -42,7 +42,7 @@ def test_without_torch_one_line_names_the_extra(
         "edgedec.cli.draft.training.find_spec", lambda name: None if name == "torch" else found(name)
     )
     result = run(real(home), "draft", "train", "-m", str(bundle))
-    assert_one_line(result, 2, "training needs torch", "pip install 'edgedec[train]'")
+    assert_one_line(result, 2, "training needs torch", "pip install 'edgedec-runtime[train]'")
 
 
 @pytest.mark.parametrize("other", ["--steps", "--epochs"])

@@ -87,7 +87,7 @@ def test_where_files_cannot_have_two_names_it_is_copied(
 @pytest.mark.usefixtures("absent")
 def test_without_llama_cpp_the_refusal_says_what_would_help(tmp_path: Path) -> None:
     gguf = write_foreign(tmp_path / "tiny.gguf", "gpt2")
-    help = "llama.cpp may run it: pip install 'edgedec[gguf]'"
+    help = "llama.cpp may run it: pip install 'edgedec-runtime[gguf]'"
     refused(gguf, UnsupportedError, "architecture 'gpt2' is not supported", "supported are llama", help)
     refused(gguf, UnsupportedError, "llama-cpp-python is not installed", backend="llama.cpp")
     partial = write_tiny(tmp_path / "partial.gguf", extra={"llama.rope.dimension_count": 8})

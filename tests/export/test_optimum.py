@@ -103,7 +103,7 @@ def test_without_optimum(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(metadata, "version", missing)
-    refused(source, UnsupportedError, r"'mpt' is not one .* llama, qwen2.* pip install 'edgedec\[optimum\]'")
+    refused(source, UnsupportedError, r"'mpt' is not one .* llama, qwen2.* 'edgedec-runtime\[optimum\]'")
 
 
 def test_what_stands_in_the_way(source: Path) -> None:

@@ -112,7 +112,7 @@ EXAMPLES = (
         guide("switching"), "--switch exit-24", left_out="its model's layers; tests/switch has tiny models"
     ),
     Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
-    Example(guide("training"), "pip install 'edgedec[train]'", left_out="it takes an hour"),
+    Example(guide("training"), "pip install 'edgedec-runtime[train]'", left_out="it takes an hour"),
     Example(guide("training"), "--kind small", left_out="it takes hours"),
     Example(guide("training"), "edgedec draft exits", left_out="it takes minutes and needs replies"),
     Example(
@@ -124,9 +124,9 @@ EXAMPLES = (
     Example(guide("exporting"), "[optimum]", left_out="installs torch; tests/export/test_optimum.py does it"),
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),
-    Example(guide("installing"), "pip install edgedec\n", left_out="EdgeDec is not on PyPI yet"),
+    Example(guide("installing"), "pip install edgedec-runtime\n", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
-    Example(guide("installing"), "edgedec[plot]", left_out="EdgeDec is not on PyPI yet"),
+    Example(guide("installing"), "edgedec-runtime[plot]", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
     Example(guide("long-chats"), "bench memory", left_out=STUDY),

@@ -11,7 +11,6 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
-from importlib.metadata import requires
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +25,8 @@ from tests.project.sources import documents, modules
 with (ROOT / "pyproject.toml").open("rb") as file:
     PROJECT: dict[str, Any] = tomllib.load(file)
 METADATA = PROJECT["project"]
-EXTRA = re.compile(r"(?:edgedec|'\.)\[([a-z,]+)\]")
+INFO = f"edgedec_runtime-{__version__}.dist-info"
+EXTRA = re.compile(r"(?:edgedec-runtime|'\.)\[([a-z,]+)\]")
 NOT_IN_LIBRARIES = ("torch", "matplotlib", "transformers")
 """Large packages that only extras bring."""
 
@@ -45,22 +45,22 @@ wheels = script("wheels")
 
 
 def a_wheel(folder: Path, names: Iterable[str], tag: str = "py3-none-manylinux_2_28_x86_64") -> Path:
-    path = folder / f"edgedec-{__version__}-{tag}.whl"
+    path = folder / f"edgedec_runtime-{__version__}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name in (*names, "edgedec/__init__.py"):
             archive.writestr(name, "")
-        archive.writestr(f"edgedec-{__version__}.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+        archive.writestr(f"{INFO}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
     return path
 
 
-LICENCE = f"edgedec-{__version__}.dist-info/licenses/LICENSE"
+LICENCE = f"{INFO}/licenses/LICENSE"
 
 
 def a_source(folder: Path, names: Iterable[str]) -> Path:
-    path = folder / f"edgedec-{__version__}.tar.gz"
+    path = folder / f"edgedec_runtime-{__version__}.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name in names:
-            archive.addfile(tarfile.TarInfo(f"edgedec-{__version__}/{name}"), io.BytesIO())
+            archive.addfile(tarfile.TarInfo(f"edgedec_runtime-{__version__}/{name}"), io.BytesIO())
     return path
 
 
@@ -105,7 +105,7 @@ def test_extras_are_told_on_the_page_of_installing() -> None:
 
 
 def test_the_base_install_is_light() -> None:
-    base = [name for name in requires("edgedec") or [] if "extra ==" not in name]
+    base = METADATA["dependencies"]
     assert base
     assert [name for name in base if name.startswith(NOT_IN_LIBRARIES)] == []
 

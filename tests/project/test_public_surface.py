@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import edgedec
 from edgedec.core import errors
 from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
@@ -133,18 +132,11 @@ def test_exit_codes_are_documented() -> None:
     assert documented == raised | {0, cli.INTERRUPTED, cli.BROKEN_PIPE, cli.TERMINATED, cli.INTERNAL}
 
 
-def test_version() -> None:
-    from importlib.metadata import version
-
-    assert edgedec.__version__ == version("edgedec")
-
-
 IN_A_CLONE = """
 import sys
 from importlib import machinery
 sys.meta_path[:] = [machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder]
 sys.path.insert(0, sys.argv[1])
-import edgedec
 try:
     edgedec.open
 except ImportError as error:

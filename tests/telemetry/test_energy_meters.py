@@ -269,4 +269,4 @@ def test_the_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     found = open_meter(gpu=True)
     assert isinstance(found, NoMeter)
-    assert "edgedec[nvidia]" in found.reason
+    assert "edgedec-runtime[nvidia]" in found.reason

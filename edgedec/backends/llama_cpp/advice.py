@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-INSTALL = "pip install 'edgedec[gguf]'"
+INSTALL = "pip install 'edgedec-runtime[gguf]'"
 REBUILD = (
     "GCC breaks its AMX code, so if it crashes, build it with"
     " CMAKE_ARGS=\"-DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'\""

@@ -36,8 +36,8 @@ LLAMA_ADVICE = f"install it with `{INSTALL}`, {_OR_ANOTHER}; {REBUILD}"
 _ADVICE = {
     "llama.cpp": LLAMA_ADVICE,
     "onnxruntime-genai": "install it and the needs of its model builder with `pip install onnxruntime-genai"
-    f" onnx_ir gguf 'edgedec[bench]'`, {_OR_ANOTHER}",
-    "transformers": f"install it with `pip install 'edgedec[bench]'`, {_OR_ANOTHER}",
+    f" onnx_ir gguf 'edgedec-runtime[bench]'`, {_OR_ANOTHER}",
+    "transformers": f"install it with `pip install 'edgedec-runtime[bench]'`, {_OR_ANOTHER}",
     "openvino-genai": f"install it with `pip install openvino-genai`, {_OR_ANOTHER}",
 }
 

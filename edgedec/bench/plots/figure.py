@@ -19,7 +19,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw {path.name}", hint=f"end its name with one of: {', '.join(FORMATS)}")
     if find_spec("matplotlib") is None:
-        raise UsageError("plots need matplotlib", hint="install it with `pip install 'edgedec[plot]'`")
+        raise UsageError("plots need matplotlib", hint="`pip install 'edgedec-runtime[plot]'`")
 
 
 def doubling(axes: Any) -> None:

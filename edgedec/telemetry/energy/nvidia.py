@@ -61,4 +61,4 @@ def _library() -> Any:
     try:
         return importlib.import_module("pynvml")
     except ImportError as error:
-        raise Refused("NVIDIA: nvidia-ml-py is not installed; pip install 'edgedec[nvidia]'") from error
+        raise Refused("NVIDIA: no nvidia-ml-py; pip install 'edgedec-runtime[nvidia]'") from error
