@@ -28,7 +28,6 @@ COMMANDS = {
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "check": "Say whether one model can draft for another.",
     "draft": "Make drafters for a model out of its own replies.",
-    "switch": "Prepare a pair of models that take turns.",
     "plan": "Say what fits into how much memory.",
     "doctor": "Examine this machine, its kernels and the installed models.",
     "bench": "Measure speed, memory and accuracy.",

@@ -144,12 +144,12 @@ switch_options = (
     click.option(
         "--switch", metavar="SMALL",
         help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
-        "the rest; exit-24, skip-4-14: the model without some of its layers. See edgedec switch calibrate.",
+        "the rest.",
     ),
     click.option(
         "--switch-at", callback=read_thresholds, metavar="LOW,HIGH",
         help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the "
-        "large one hands back below LOW. Default: as calibrated, or else 0.5,1.",
+        "large one hands back below LOW. Default: 0.5,1.",
     ),
 )  # fmt: skip
 

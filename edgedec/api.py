@@ -126,7 +126,7 @@ def with_unnamed(
 
 
 def _opened(config: RunConfig, bundles: Bundles, home: Path, notice: Notice, load: Loader) -> Model:
-    drafting = bool(config.drafting.of_target) or config.switch != config.switch_model
+    drafting = bool(config.drafting.of_target)
     models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
     opened: list[Model] = []
 
@@ -148,7 +148,7 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
     Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist.
     """
     drafts: dict[str, Path] = {}
-    names = (*config.drafting.models, *([config.switch_model] if config.switch_model else ()))
+    names = (*config.drafting.models, *([config.switch] if config.switch else ()))
     for name in dict.fromkeys(names):
         try:
             drafts[name] = store.ensure(name, progress=progress)
@@ -371,8 +371,8 @@ class Model:
 
         For the chats and completions that begin from now on. The conversation is sent to ``side``.
         """
+        from edgedec.control.switching import DEFAULT_RULE
         from edgedec.switch.assembly import with_side
-        from edgedec.switch.thresholds import DEFAULT_RULE
 
         rule = rule or self.config.switch_rule or DEFAULT_RULE
         self._engine = with_side(self.single, side, rule, self._around)

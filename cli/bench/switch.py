@@ -42,9 +42,7 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     ),
 )
 @opt.model_option
-@click.option(
-    "--switch", required=True, metavar="SMALL", help="The small model: name, path, exit-N or skip-A-B."
-)
+@click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
 @click.option(
     "--tasks", default="code", show_default=True, metavar="NAMES",
     help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",
@@ -134,11 +132,11 @@ def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
     from edgedec.core.manifest import WEIGHTS
 
     shared = StudyOptions(model=options["model"], threads=options["threads"], as_json=options["as_json"])
-    small = model.single.models.drafts.get(model.config.switch_model or "")
+    small = model.single.models.drafts[options["switch"]]
     return {
         **inputs.conditions(shared, model.loaded.manifest, None),
-        "small": small.name if small else options["switch"],
-        "small_weights": small.manifest.files[WEIGHTS].sha256[:16] if small else "",
+        "small": small.name,
+        "small_weights": small.manifest.files[WEIGHTS].sha256[:16],
         "max_tokens": options["max_tokens"],
         "draft": options["draft"],
     }

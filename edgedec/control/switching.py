@@ -58,6 +58,9 @@ class SwitchRule:
             )
 
 
+DEFAULT_RULE = SwitchRule(low_bits=0.5, high_bits=1.0)
+
+
 class Switching(Protocol):
     """Decides token by token. One object decides for one reply."""
 
@@ -149,23 +152,3 @@ class RandomSwitching:
 
     def _drawn(self) -> bool:
         return bool(self._random.random() < self._share)
-
-
-def share_of_large(rule: SwitchRule, small_bits: list[float], large_bits: list[float]) -> float:
-    """Share of tokens that the large model would write, 0 to 1, where both models' entropies are known.
-
-    ``small_bits`` and ``large_bits`` have the entropies at the same tokens.
-    """
-    chosen = chosen_models(rule, small_bits, large_bits)
-    return sum(chosen) / max(len(chosen), 1)
-
-
-def chosen_models(rule: SwitchRule, small_bits: list[float], large_bits: list[float]) -> list[bool]:
-    """For each token whether the large model would write it; see ``share_of_large``."""
-    switching = EntropySwitching(rule)
-    chosen = []
-    for small, large in zip(small_bits, large_bits, strict=True):
-        chosen.append(switching.large)
-        if switching.add(large if switching.large else small):
-            switching.switch()
-    return chosen

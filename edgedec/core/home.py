@@ -18,8 +18,6 @@ ROLLOUTS = "rollouts"
 """The folder with models' own replies to given prompts, in the home; see ``training.rollouts``."""
 TRAINING = "training"
 """The folder with features and checkpoints of drafters in training, in the home; see ``training``."""
-SWITCH = "switch"
-"""The folder with calibrated thresholds of pairs of models, in the home; see ``switch.thresholds``."""
 HISTORY_LOCK = "history.lock"
 """The lock of both, in the home: a process that keeps them has a share of it."""
 

@@ -15,7 +15,6 @@ from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_newest, check_request, common_prefix
-from edgedec.decode.early import EarlyWay
 from edgedec.decode.passes import LONGEST_PASS, Passes, Read
 from edgedec.decode.records import FinishReason, Mark, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
@@ -51,8 +50,6 @@ class Engine(CachedSequence):
         self._meter = meter
         self.measures_entropy = False
         """Whether steps of replies to come have the entropy of the law they were drawn from."""
-        self.way: EarlyWay | None = None
-        """The layers that tokens of replies to come are drawn after; None: all."""
 
     def mark(self) -> Mark:
         """Return the counts of passes, drafters and energy up to now."""
@@ -60,7 +57,7 @@ class Engine(CachedSequence):
         # A copy: a batch asks from another thread than that of the reply.
         efforts = tuple(self.speculation.tally.by_drafter.values()) if self.speculation else ()
         read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
-        return Mark(self._passes.work, read + int(self._passes.early_bytes), tables, reading)
+        return Mark(self._passes.work, read, tables, reading)
 
     def begin(self, turns: Turns, start: int) -> None:
         """Do nothing: a model here reads tokens."""
@@ -90,7 +87,7 @@ class Engine(CachedSequence):
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=logprobs or 0
         )
         found = self.reusable(prompt)
-        if self.way or found != self._forward.length:  # or else a pass goes on from tokens drawn early
+        if found != self._forward.length:
             self._forward.rewind(found)
         if self.speculation:
             kept = common_prefix(self._committed, prompt)
@@ -109,7 +106,6 @@ class Engine(CachedSequence):
             logprobs or 0,
             occurred,
             self.measures_entropy,
-            self.way,
         )
         return self._run(reply, progress)
 
@@ -117,8 +113,7 @@ class Engine(CachedSequence):
         try:
             while True:
                 check_newest(reply.number, self._replies)
-                draw = self._round if reply.way is None else self._early_round
-                for step in draw(reply, progress):
+                for step in self._round(reply, progress):
                     check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
                     reply.commit(step.token)
@@ -162,19 +157,6 @@ class Engine(CachedSequence):
         self._passes.record(
             PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
         )
-        return steps
-
-    def _early_round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
-        """Draw a token after some of the layers; returns the step to commit. Nothing is drafted for it."""
-        assert reply.way is not None
-        position = len(self._committed)
-        rows = reply.rows(0, 0)
-        head = self._passes.early(self._committed, reply.way, rows, progress, self._reader())
-        with self._forward.ledger.lease("rows", reply.drawing_bytes):
-            verdict = reply.verdict(EMPTY, head, position, KEYED)
-            steps = reply.steps(verdict, EMPTY, head, position)
-        if self.speculation:
-            self.speculation.note(None, verdict.tokens)
         return steps
 
     def _reader(self) -> Read | None:

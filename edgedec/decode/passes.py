@@ -8,7 +8,6 @@ from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
 from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.decode.early import EarlyWay
 from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
 from edgedec.telemetry.traffic import Work
@@ -39,8 +38,6 @@ class Passes:
         self._clock = clock
         self.work = Work()
         """Counts of all passes so far."""
-        self.early_bytes = 0.0
-        """Bytes that tokens read which were drawn after some of the layers."""
 
     def catch_up(
         self, committed: Sequence[int], progress: Steps | None, read: Read | None = None
@@ -68,31 +65,6 @@ class Passes:
         slots = forward.resident if forward.caps.evicts else forward.length
         self.work = self.work.plus(len(tokens) + len(tree), slots, forward.spec.window)
         return head, seconds
-
-    def early(
-        self,
-        committed: Sequence[int],
-        way: EarlyWay,
-        rows: Rows,
-        progress: Steps | None = None,
-        read: Read | None = None,
-    ) -> HeadRows:
-        """Run ``way`` over the last committed token, and return its rows.
-
-        Tokens that went this way go on to the other layers in a pass to come, all together. Where they get
-        too many for a pass, and for tokens that did not go this way, there are passes first.
-        """
-        forward = self._forward
-        waiting = list(committed[forward.length :])
-        if list(forward.peeked) != waiting[:-1] or len(waiting) > self._longest(committed):
-            rest, _ = self.catch_up(committed[:-1], progress, read)
-            if rest:
-                self._feed(committed, len(rest), read)
-            self.report(progress, committed)
-            forward.rewind(forward.length)  # drafts of the last token that no pass followed
-        head = forward.peek([committed[-1]], exit=way.exit, rows=rows, bypass=way.bypass)
-        self.early_bytes += way.step_bytes
-        return head
 
     def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree, Laws
-from edgedec.decode.early import EarlyWay
 from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step
@@ -43,8 +42,6 @@ class ReplyPlan:
     """Ids of the committed tokens, if a repetition penalty reads them."""
     entropy: bool = False
     """Whether each step has its entropy."""
-    way: EarlyWay | None = None
-    """The layers that tokens are drawn after; None: all."""
 
     @property
     def drawing_bytes(self) -> int:

@@ -108,8 +108,6 @@ class MemoryFacts:
     """The trained head that drafts, if there is one."""
     small: ModelMemory | None = None
     """The small model that takes turns with the target, if there is one."""
-    early: bool = False
-    """Whether layers of the target take turns with it, so that as many tokens are peeked as a pass has."""
     kinds: tuple[KvType, ...] = ("fp16", "int8")
     """Formats that the KV cache can have."""
     sequences: int = 1
@@ -134,7 +132,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": _scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
         "rows": rows_bytes(facts, choice.drafted),
-        "hidden": hidden_bytes(facts.target, longest_pass(choice), _peeked(facts, choice)),
+        "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
         "drafter": _drafter_bytes(facts.drafter, choice) if facts.drafter and choice.model_drafts else 0,
@@ -143,11 +141,6 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
     }
     return {name: nbytes for name, nbytes in parts.items() if nbytes}
-
-
-def _peeked(facts: MemoryFacts, choice: MemoryChoice) -> int:
-    """Return the most tokens that are peeked behind the last committed one."""
-    return longest_pass(choice) if facts.early else choice.drafted
 
 
 def rows_bytes(facts: MemoryFacts, drafted: int) -> int:

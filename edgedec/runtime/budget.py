@@ -149,7 +149,7 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
     draft = next((models.drafts[name] for name in config.drafting.models), None)
-    small = models.drafts[config.switch_model] if config.switch_model else None
+    small = models.drafts[config.switch] if config.switch else None
     drafter = _model_memory(draft) if draft else None
     if drafter and draft is small:
         drafter = replace(drafter, weights=0)  # they are the small model's
@@ -161,7 +161,6 @@ def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
         ),
         drafter=drafter,
         small=_model_memory(small) if small else None,
-        early=config.switch is not None and small is None,
         head=_head_memory(models.head) if models.head else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
         sequences=config.sequences,

@@ -13,7 +13,7 @@ from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
-from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting, is_way
+from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
 from edgedec.sampling import SamplingParams
 from edgedec.telemetry import cores
 
@@ -62,11 +62,9 @@ class RunConfig:
     when_full: WhenFull | None = None
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     switch: str | None = None
-    """A smaller model that writes where it is sure: its name or path, or "exit-12" or "skip-8-16" for the
-    model's own layers but some. The model itself writes the rest. This is lossy.
-    """
+    """A smaller model that writes where it is sure, by name or path; the model itself the rest. Lossy."""
     switch_rule: SwitchRule | None = None
-    """Thresholds of ``switch``. None: the calibrated ones of the pair, or else those of any pair."""
+    """Thresholds of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     template: str | None = None
@@ -116,11 +114,6 @@ class RunConfig:
     def drafting(self) -> Drafting:
         """The drafters that ``draft`` names. Raises UsageError."""
         return Drafting(self.draft, self.draft_tokens, self.history)
-
-    @property
-    def switch_model(self) -> str | None:
-        """The model that ``switch`` names; None where it names none, or layers of the model itself."""
-        return None if self.switch is None or is_way(self.switch) else self.switch
 
     @property
     def memory_bytes(self) -> int | MemoryRule | None:

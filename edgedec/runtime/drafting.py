@@ -94,11 +94,6 @@ class Drafting:
         return tuple(dict.fromkeys(name for some in names for name in some))
 
 
-def is_way(name: str) -> bool:
-    """Whether ``name`` is a way through some of a target's layers: "exit-12" or "skip-8-16"."""
-    return bool(_OF_TARGET.fullmatch(name)) and name not in OF_TARGET
-
-
 def no_drafter(name: str) -> UsageError:
     """Return the error for a name that neither a drafter nor a model has."""
     known = ", ".join((AUTO, OFF, *DRAFTERS, *OF_TARGET))

@@ -11,9 +11,8 @@ from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Notice
-from edgedec.decode.early import EarlyWay
 from edgedec.draft import Drafter
-from edgedec.draft.exit import ExitDrafter, Way, read_bytes
+from edgedec.draft.exit import ExitDrafter, Way
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.memory.ledger import SLACK
 from edgedec.runtime.drafting import EXIT, SKIP, Drafting
@@ -82,17 +81,6 @@ def target_drafters(
             way = _named(name, model.name, forward.caps)
             ways[way.name] = way
     return [ExitDrafter(forward, way.exit, trimmed, ends, trained.bypass(way)) for way in ways.values()]
-
-
-def early_way(name: str, model: LoadedModel, forward: Forward, home: Path | None, notice: Notice) -> EarlyWay:
-    """Return the way that is called ``name`` for tokens that are drawn after some layers of ``model``.
-
-    Raises the errors of ``check_target_drafting``.
-    """
-    check_target_drafting(Drafting(name), model)
-    way = _named(name, model.name, forward.caps)
-    bypass = _Trained(model, forward, home, notice).bypass(way)
-    return EarlyWay(way.exit, bypass, sum(read_bytes(forward, way.layers(forward.caps.exits[-1]))))
 
 
 def exits_of(caps: Capabilities) -> list[Way]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgedec.control.switching import EntropySwitching, SwitchRule
+from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule
 from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
 from edgedec.runtime.drafting import OFF
@@ -14,11 +14,9 @@ from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 from edgedec.runtime.pairing import bridge, paired, same_tokenizer
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.runtime.target_drafters import early_way
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.spelling import ForeignReading, ends_whole
-from edgedec.switch.thresholds import DEFAULT_RULE, known_rule
 from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
 
 if TYPE_CHECKING:
@@ -29,15 +27,13 @@ if TYPE_CHECKING:
 def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
     """Let the target of ``runner`` take turns with the small model that its config names.
 
-    The rule is the config's, or else the calibrated one of the pair, or else the default. A line to
-    ``around.notice`` announces it. Raises the errors of ``Runner``.
+    The rule is the config's, or else the default. A line to ``around.notice`` announces it. Raises the errors
+    of ``Runner``.
     """
     name = runner.config.switch
     assert name is not None, "no small model was named"
-    if runner.config.switch_model is None:
-        return _with_early(runner, name, around)
     small = runner.models.drafts[name]
-    rule = runner.config.switch_rule or known_rule(around.home, runner.model, small) or DEFAULT_RULE
+    rule = runner.config.switch_rule or DEFAULT_RULE
     beside = small_runner(runner, small, around)
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
@@ -47,16 +43,6 @@ def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
     runner.measures = replace(runner.measures, small=beside.measures.traffic)
     if isinstance(writers[0], HomeWriter):
         engine.most_tokens = min(engine.most_tokens, beside.engine.capacity)
-    return _announced(engine, runner, rule, around)
-
-
-def _with_early(runner: Runner, name: str, around: Surroundings) -> SwitchedEngine:
-    """Let the target of ``runner`` take turns with some of its own layers, over one KV cache."""
-    way = early_way(name, runner.model, runner.forward, around.home, around.notice)
-    rule = runner.config.switch_rule or known_rule(around.home, runner.model, name) or DEFAULT_RULE
-    small = HomeWriter(name, runner.engine, way=way)
-    large = HomeWriter(runner.model.name, runner.engine)
-    engine = SwitchedEngine(runner.engine, small, large, lambda: EntropySwitching(rule), around.clock)
     return _announced(engine, runner, rule, around)
 
 

@@ -10,7 +10,6 @@ from typing import Protocol
 from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage, Turns
 from edgedec.core.progress import Notice, Steps
-from edgedec.decode.early import EarlyWay
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step
 from edgedec.draft.bridge import Vocabulary
@@ -88,7 +87,7 @@ class HomeWriter:
     """The reply's own model, or another one of the same vocabulary.
 
     ``agrees`` says whether the other model reads the end of the committed tokens as this one does; ``own`` is
-    the prompt of another template; ``way`` the layers of a model that is part of another one.
+    the prompt of another template.
     """
 
     dropped = 0
@@ -100,14 +99,11 @@ class HomeWriter:
         engine: Engine,
         agrees: Callable[[Sequence[int]], bool] | None = None,
         own: OwnPrompt | None = None,
-        way: EarlyWay | None = None,
     ) -> None:
         self.name = name
         self.engine = engine
         self._agrees = agrees
         self._own = own
-        self.way = way
-        """The layers that this model consists of; None: all of the engine's."""
         engine.measures_entropy = True
 
     def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
@@ -131,7 +127,6 @@ class HomeWriter:
         if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
             return
         before = len(committed) - len(ids)
-        self.engine.way = self.way
         steps = self.engine.generate(
             ids,
             terms.params,

@@ -10,14 +10,13 @@ from click.testing import Result
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.sandbox import code_of, passes
-from edgedec.bench.plots.switching import draw_calibration, draw_sides
+from edgedec.bench.plots.switching import draw_sides
 from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems, in_turn
 from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchJournal, SwitchStudy, wilson
 from edgedec.cli.services import Services
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.models import Store
-from edgedec.switch.traces import CalibrationPoint
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
@@ -175,14 +174,3 @@ def test_problems_of_two_tasks_come_in_turn():
                      ((CODE, 3), (GSM8K, 1))])  # fmt: skip
     assert [(one.task, one.prompt) for one in found] == [(CODE, "0"), (GSM8K, "0"), (CODE, "1"), (CODE, "2")]
     assert len({one.key for one in found}) == 4
-
-
-def test_a_calibration_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    points = [
-        CalibrationPoint(SwitchRule(-1.0, -1.0), 1.0, 1.0),
-        CalibrationPoint(SwitchRule(0.5, 1.0), 0.4, 0.9),
-        CalibrationPoint(SwitchRule(0.0, float("inf")), 0.0, 0.7),
-    ]
-    draw_calibration(points, points[1], tmp_path / "quality.svg", title="two")
-    assert "<svg" in (tmp_path / "quality.svg").read_text()

@@ -13,8 +13,6 @@ from edgedec.control.switching import (
     RandomSwitching,
     Switching,
     SwitchRule,
-    chosen_models,
-    share_of_large,
 )
 from edgedec.core.errors import UsageError
 
@@ -31,6 +29,16 @@ def run(switching: Switching, bits: list[float | None]) -> str:
 
 def rising(rule: SwitchRule, bits: list[float]) -> str:
     return run(EntropySwitching(rule), [*bits])
+
+
+def share_of_large(rule: SwitchRule, small_bits: list[float], large_bits: list[float]) -> float:
+    """Share of the tokens that the large model writes where both models' entropies are known at each."""
+    switching, large = EntropySwitching(rule), 0
+    for small_one, large_one in zip(small_bits, large_bits, strict=True):
+        large += switching.large
+        if switching.add(large_one if switching.large else small_one):
+            switching.switch()
+    return large / len(small_bits)
 
 
 def test_an_infinite_threshold_leaves_everything_to_the_small_model():
@@ -96,11 +104,6 @@ def test_usage_falls_with_the_threshold_also_with_least_runs():
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.95
     assert shares[-1] < 0.05
-
-
-def test_the_chosen_models_are_those_of_the_rule_token_by_token():
-    rule = SwitchRule(1.0, 1.0, window=1, least_run=1)
-    assert chosen_models(rule, [0.0, 2.0, 9.0, 9.0], [0.0, 0.0, 2.0, 0.0]) == [False, False, True, True]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])

@@ -105,12 +105,9 @@ EXAMPLES = (
     ),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
+    Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
-    Example(guide("switching"), "switch calibrate", left_out="takes minutes; tests/switch has tiny models"),
     Example(guide("switching"), "bench switch", left_out=STUDY),
-    Example(
-        guide("switching"), "--switch exit-24", left_out="its model's layers; tests/switch has tiny models"
-    ),
     Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
     Example(guide("training"), "pip install 'edgedec-runtime[train]'", left_out="it takes an hour"),
     Example(guide("training"), "--kind small", left_out="it takes hours"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from edgedec.control.switching import SwitchRule
 from edgedec.models import Store
 from edgedec.sampling import SamplingParams
 from edgedec.switch.own_prompt import OwnPrompt
-from edgedec.switch.thresholds import keep_rule, known_rule
 from edgedec.text.template import ChatTemplate
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE, fresh_logits, next_logits
@@ -169,25 +167,6 @@ def test_a_switched_chat_can_be_saved_and_goes_on(folder, tmp_path):
         assert again.messages[-1].content == text
         again.settings = chat.settings
         assert again.reply("and the world").read() == chat.reply("and the world").read()
-
-
-def test_calibrated_thresholds_are_those_of_both_bundles_contents_and_a_broken_file_is_as_none(folder):
-    with opened(folder, "llama", switch_rule=SMALL_ALONE, draft="off") as model:
-        large, small = model.loaded, model.single.models.drafts["small"]
-    home, rule = folder / "kept", SwitchRule(0.25, 0.75)
-    assert known_rule(home, large, small) is None
-    path = keep_rule(home, large, small, rule)
-    assert known_rule(home, large, small) == rule
-    assert json.loads(path.read_text())["small"] == small.name
-    manifest = replace(
-        small.manifest, files={**small.manifest.files, "weights.bin": large.manifest.files["tokenizer.json"]}
-    )
-    assert known_rule(home, large, replace(small, manifest=manifest)) is None
-    manifest = replace(small.manifest, name="another name")
-    assert known_rule(home, large, replace(small, manifest=manifest)) == rule
-    for broken in ("", "[]", '{"rule": {"low_bits": 2, "high_bits": 1}}', '{"rule": {"low_bits": 2}}'):
-        path.write_text(broken)
-        assert known_rule(home, large, small) is None
 
 
 @pytest.mark.parametrize("settings", [{"conversations": 2}, {"when_full": "slide"}])

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.plots.figure import BLUE, GREY, ORANGE, save_figure
+from edgedec.bench.plots.figure import BLUE, GREY, save_figure
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.switching import SideResult
-    from edgedec.switch.traces import CalibrationPoint
-
-
-def draw_calibration(
-    points: Sequence[CalibrationPoint], chosen: CalibrationPoint, path: Path, *, title: str
-) -> None:
-    """Draw the agreement with the large model over its share of tokens, beside random switching."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    ordered = sorted(points, key=lambda point: point.share)
-    shares, found = ([100 * getattr(point, name) for point in ordered] for name in ("share", "agreement"))
-    axes.plot(shares, found, marker="o", markersize=4, color=BLUE, label="by entropy")
-    alone = min(points, key=lambda point: point.share)
-    if alone.share < 1.0:
-        axes.plot([100 * alone.share, 100], [100 * alone.agreement, 100], ":", color=GREY, label="at random")
-    at = "small model alone" if math.isinf(chosen.rule.high_bits) else f"{chosen.rule.high_bits:g} bits"
-    axes.plot([100 * chosen.share], [100 * chosen.agreement], "D", color=ORANGE, label=f"chosen: above {at}")
-    axes.set_xlabel("tokens that the large model writes, %")
-    axes.set_ylabel("tokens as the large model's, %")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    figure.suptitle(title)
-    save_figure(figure, path)
 
 
 def draw_sides(results: Mapping[str, Sequence[SideResult]], path: Path, *, title: str) -> None:
