@@ -15,7 +15,6 @@ from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
-from edgedec.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
@@ -41,10 +40,9 @@ def run_config(
     chosen = {name: options[name] for name in _RUN if name in options}
     if options.get("switch_at"):
         chosen["switch_rule"] = SwitchRule(*options["switch_at"])
-    named = sampling_named(options)
     return RunConfig(
         **chosen,
-        sampling=lambda preset: named(SamplingParams.of(preset)),
+        sampling=sampling_named(options),
         when_full=when_full,
         conversations=conversations,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ import click
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
-from edgedec.sampling import SamplingParams
+from edgedec.sampling.named import SamplingParams
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -227,10 +226,10 @@ def plan_options(command: F) -> F:
     return command
 
 
-def sampling_named(options: dict[str, Any]) -> Callable[[SamplingParams], SamplingParams]:
-    """Return the rule by which a command's options change values that they do not name.
+def sampling_named(options: dict[str, Any]) -> SamplingParams:
+    """Return the sampling values that a command's options name; greedy decoding is temperature 0.
 
-    Greedy decoding turns all of them off. Raises UsageError for options that contradict each other.
+    Raises UsageError for options that contradict each other.
     """
     named = {
         name: options[name] for name in SamplingParams.__dataclass_fields__ if options.get(name) is not None
@@ -239,14 +238,7 @@ def sampling_named(options: dict[str, Any]) -> Callable[[SamplingParams], Sampli
         raise UsageError(
             f"--greedy contradicts --temperature {named['temperature']:g}", hint="leave one of them out"
         )
-    SamplingParams(**named)  # a value out of range shows before a model is opened
-
-    def chosen(given: SamplingParams) -> SamplingParams:
-        if options.get("greedy") or named.get("temperature") == 0.0:
-            given = SamplingParams(seed=given.seed)
-        return replace(given, **named)
-
-    return chosen
+    return SamplingParams(**(named | {"temperature": 0.0} if options.get("greedy") else named))
 
 
 def examples(*lines: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from edgedec.session.saved_session import document_of, restore_session, save_ses
 from edgedec.session.session_file import remove_leftovers
 
 if TYPE_CHECKING:
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
 
 
@@ -36,11 +36,11 @@ class SessionFile:
         self._saved: dict[str, Any] | None = None
         """The document in the file; None before there is one."""
 
-    def restore(self, choose: Callable[[SamplingParams], SamplingParams]) -> None:
+    def restore(self, named: SamplingParams) -> None:
         """Continue the conversation in the file, if there is one.
 
-        ``choose`` gets the sampling parameters in the file and returns those to use. Raises the errors of
-        ``restore_session``, and UsageError if the command line asks for another system message.
+        ``named`` counts more than the sampling values in the file. Raises the errors of ``restore_session``,
+        and UsageError if the command line asks for another system message.
         """
         remove_leftovers(self.path)
         if not self.path.exists():
@@ -50,7 +50,7 @@ class SessionFile:
         if system is not None and system != session.system:
             hint = "leave out --system, or give another file"
             raise UsageError(f"the conversation in {self.path} has another system message", hint=hint)
-        session.adjust(params=choose(saved.params))
+        session.adjust(params=named.over(saved.params))
         self._saved = document_of(session, self._model)
 
     def save(self) -> None:

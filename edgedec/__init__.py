@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from edgedec.runtime.config import RunConfig
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
     from edgedec.session.reply import Reply
@@ -43,7 +43,7 @@ _HOMES = {
     "Conversations": "edgedec.session.conversations",
     "Reply": "edgedec.session.reply",
     "RunConfig": "edgedec.runtime.config",
-    "SamplingParams": "edgedec.sampling",
+    "SamplingParams": "edgedec.sampling.named",
     **dict.fromkeys(
         (
             "BackendError",

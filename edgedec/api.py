@@ -27,7 +27,8 @@ from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
+from edgedec.sampling.named import SamplingParams, chosen
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Reply, Settings
@@ -63,7 +64,7 @@ def open(
     the errors of ``fetch``, ``RunConfig`` and ``Model``.
 
     >>> import edgedec
-    >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams())
+    >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams.greedy())
     >>> with edgedec.open("smollm2-135m", greedy) as model, model.chat() as chat:
     ...     for piece in chat.reply("What is 2+2?"):
     ...         print(piece, end="")
@@ -198,8 +199,8 @@ class Model:
         return self.loaded.manifest.preset
 
     @property
-    def sampling(self) -> SamplingParams:
-        """How replies are drawn unless a call says otherwise."""
+    def sampling(self) -> DrawParams:
+        """How replies are drawn unless a call says otherwise: every value of it."""
         return self.config.sampling_for(self.preset)
 
     @property
@@ -216,14 +217,15 @@ class Model:
         self,
         *,
         system: str | None = None,
-        sampling: SamplingParams | None = None,
+        sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Chat:
         """Begin a conversation.
 
         - ``system`` is the system message; None for that of the model's preset, "" for none.
-        - ``sampling`` says how replies are drawn, by default as ``config.sampling``.
+        - ``sampling`` says how replies are drawn. Values that it does not name are those of
+          ``Model.sampling``.
         - ``max_tokens`` bounds a reply in tokens. None: it goes on as far as the context reaches, less room
           for the next turn.
         - ``stop`` strings end a reply, beside those of the model's preset.
@@ -257,7 +259,7 @@ class Model:
         self,
         text: str,
         *,
-        sampling: SamplingParams | None = None,
+        sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
@@ -285,7 +287,7 @@ class Model:
         self,
         *,
         system: str | None = None,
-        sampling: SamplingParams | None = None,
+        sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Conversations:
@@ -293,7 +295,7 @@ class Model:
 
         The arguments are those of ``chat``. Raises UsageError unless the model was opened for this.
 
-        >>> greedy = edgedec.SamplingParams()
+        >>> greedy = edgedec.SamplingParams.greedy()
         >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
         >>> with edgedec.open("smollm2-135m", config) as two, two.conversations(max_tokens=4) as several:
         ...     texts = ["One, two, three,", "def add(a, b):\\n    return"]
@@ -325,7 +327,10 @@ class Model:
             speculation.drop(name)
 
     def settings(
-        self, sampling: SamplingParams | None = None, max_tokens: int | None = None, stop: Sequence[str] = ()
+        self,
+        sampling: SamplingParams | DrawParams | None = None,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
     ) -> Settings:
         """Return the settings of a reply, with the model's own where none are given.
 
@@ -334,7 +339,7 @@ class Model:
         if self._verified:
             self._verified.check()
         when_full = self.config.when_full or DROP
-        return Settings(sampling or self.sampling, max_tokens, (*self.preset.stops, *stop), when_full)
+        return Settings(chosen(sampling, self.sampling), max_tokens, (*self.preset.stops, *stop), when_full)
 
     def _system(self, given: str | None) -> str | None:
         """Return the system message of a chat; the preset's has no place where there is no template."""

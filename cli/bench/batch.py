@@ -16,7 +16,7 @@ from edgedec.cli.bench.options import StudyOptions, count_option, input_option, 
 from edgedec.cli.rare import Command
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.batch import BatchRow, BatchStudy
@@ -137,7 +137,7 @@ def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Seque
         context=options.context or (None if level else _CONTEXT_TOKENS),
         kv=options.kv,
         level=level,
-        sampling=SamplingParams(temperature=options.temperature, seed=options.seed),
+        sampling=DrawParams(temperature=options.temperature, seed=options.seed),
         max_tokens=options.max_tokens,
     )
     return BatchStudy(bundle, texts, run, options.sizes, options.drafts)

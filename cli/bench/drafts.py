@@ -26,7 +26,7 @@ from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_st
 from edgedec.cli.rare import Command
 from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.replies import ReplySide
@@ -64,8 +64,8 @@ class DraftOptions(QuestionOptions):
     isa: str | None
 
     @property
-    def sampling(self) -> SamplingParams:
-        return SamplingParams(temperature=self.temperature, top_p=self.top_p, seed=self.seed)
+    def sampling(self) -> DrawParams:
+        return DrawParams(temperature=self.temperature, top_p=self.top_p, seed=self.seed)
 
     @property
     def ways(self) -> list[str]:

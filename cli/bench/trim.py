@@ -18,7 +18,7 @@ from edgedec.cli.bench.options import isa_option, last_options, save_option, use
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.rare import Command
 from edgedec.core.errors import EdgeDecError, UsageError
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.replies import ReplySide
@@ -184,7 +184,7 @@ def _sides(run: OwnRun, bundle: Path, trimmed: Path, heads: list[Subset], folder
     from edgedec.runtime.trim import SAVED, save_trim
 
     weights = pass_weights(trimmed)
-    arguments = {"sampling": asdict(SamplingParams())}
+    arguments = {"sampling": asdict(DrawParams())}
     (draft,) = run.modes
     plain = replace(run, modes={}, draft_models={}, always=0)
     sides = [ReplySide(PLAIN, plain.side(bundle), OFF, arguments)]

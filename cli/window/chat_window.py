@@ -26,7 +26,7 @@ from edgedec.text.thinking import BEGIN
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
@@ -69,10 +69,10 @@ class ChatWindow:
         """Close the model."""
         self.model.runner.close()  # the context waits for the verification
 
-    def keep(self, path: Path, choose: Callable[[SamplingParams], SamplingParams]) -> None:
+    def keep(self, path: Path, named: SamplingParams) -> None:
         """Continue the conversation in a file, if there is one, and keep it there; see ``SessionFile``."""
         self.kept = SessionFile(path, self.chat)
-        self.kept.restore(choose)
+        self.kept.restore(named)
         self.model.single.make_room_for(self.chat.settings.params)
 
     def saved_at_the_end(self) -> AbstractContextManager[None]:

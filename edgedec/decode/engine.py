@@ -20,7 +20,7 @@ from edgedec.decode.records import FinishReason, Mark, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
-from edgedec.sampling import Occurred, SamplingParams
+from edgedec.sampling import DrawParams, Occurred
 from edgedec.telemetry.energy.meter import Meter, Reading
 from edgedec.verify import KEYED
 
@@ -65,7 +65,7 @@ class Engine(CachedSequence):
     def generate(
         self,
         prompt_ids: Sequence[int],
-        params: SamplingParams,
+        params: DrawParams,
         *,
         max_tokens: int,
         stop_ids: Collection[int],

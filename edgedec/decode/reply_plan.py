@@ -14,8 +14,8 @@ from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step
 from edgedec.sampling import (
+    DrawParams,
     Occurred,
-    SamplingParams,
     draw,
     drawing_bytes,
     head_temperature,
@@ -32,7 +32,7 @@ class ReplyPlan:
     number: int
     """Replies of one engine are counted; only the newest may run."""
     spec: ModelSpec
-    params: SamplingParams
+    params: DrawParams
     end: int
     """Most tokens of the whole sequence."""
     stop_ids: frozenset[int]

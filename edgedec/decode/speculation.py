@@ -14,7 +14,7 @@ from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.lessons import Lesson, Lessons
 from edgedec.draft import Drafter, lookup_ahead
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.verify import KEYED, Verdict, fitted
 
 __all__ = ["Speculation", "SpeculationRound", "Tally"]
@@ -104,7 +104,7 @@ class Speculation:
         tokens: Sequence[int],
         kept: int,
         *,
-        params: SamplingParams | None = None,
+        params: DrawParams | None = None,
         stop_ids: Collection[int] = (),
     ) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import SamplingParams, noise, portable, warpers
+from edgedec.sampling import DrawParams, noise, portable, warpers
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -27,7 +27,7 @@ FEW = 4
 
 
 def choices(
-    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Container[int], alike: Alike
+    rows: HeadRows, row: int, params: DrawParams, position: int, history: Container[int], alike: Alike
 ) -> list[tuple[int, float]]:
     """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
 
@@ -49,9 +49,7 @@ def choices(
     return _keyed(values, ids, params, position, alike)
 
 
-def _keyed(
-    values: F64, ids: Ids, params: SamplingParams, position: int, alike: Alike
-) -> list[tuple[int, float]]:
+def _keyed(values: F64, ids: Ids, params: DrawParams, position: int, alike: Alike) -> list[tuple[int, float]]:
     weights = portable.exp((values - values[0]) / params.temperature)
     kept = _survivors(weights, params)
     theirs = alike(ids[:kept])
@@ -66,7 +64,7 @@ def _keyed(
     return list(zip(ids[order[:FEW]].tolist(), probs.tolist(), strict=True))
 
 
-def _survivors(weights: F64, params: SamplingParams) -> int:
+def _survivors(weights: F64, params: DrawParams) -> int:
     """How many of the head's best the warpers leave; top-n-sigma would need the whole row and is left out."""
     count = min(params.top_k, weights.size) if params.top_k else weights.size
     if params.top_p < 1.0:

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Drafter(ABC):
         """
         return
 
-    def sampled(self, params: SamplingParams) -> None:
+    def sampled(self, params: DrawParams) -> None:
         """Note how the replies that follow are drawn; called before ``begin``. Default: ignore it."""
         return
 

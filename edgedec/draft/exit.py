@@ -33,7 +33,7 @@ from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.memory.ledger import SLACK
-from edgedec.sampling import Occurred, SamplingParams
+from edgedec.sampling import DrawParams, Occurred
 
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
@@ -115,7 +115,7 @@ class ExitDrafter(Drafter):
         self._bypass = bypass
         self._trimmed = trimmed
         self._ends = frozenset(ends)
-        self._params = SamplingParams()
+        self._params = DrawParams()
         self._text: list[int] = []
         self._occurred = Occurred()
         """Ids of the committed tokens, if a repetition penalty needs them."""
@@ -137,7 +137,7 @@ class ExitDrafter(Drafter):
         """See ``Drafter.peeked``."""
         return self._peeked
 
-    def sampled(self, params: SamplingParams) -> None:
+    def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
         self._params = params
 

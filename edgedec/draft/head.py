@@ -26,7 +26,7 @@ from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
 from edgedec.memory.footprint import HEAD_WAITING
-from edgedec.sampling import Occurred, SamplingParams
+from edgedec.sampling import DrawParams, Occurred
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
@@ -57,7 +57,7 @@ class HeadDrafter(Drafter):
 
     def __init__(self, head: HeadForward, width: int) -> None:
         self._head = head
-        self._params = SamplingParams()
+        self._params = DrawParams()
         self._tokens: list[int] = []
         self._cached: list[int] = []
         """Positions whose hidden states the cache has read, ascending."""
@@ -74,7 +74,7 @@ class HeadDrafter(Drafter):
         head.ledger.hold(self, "taps", self._taps.nbytes)
         head.ledger.hold(self, "biases", self._adapted.nbytes())
 
-    def sampled(self, params: SamplingParams) -> None:
+    def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
         self._params = params
 
@@ -187,7 +187,7 @@ class _Growth:
         self,
         head: HeadForward,
         tokens: Sequence[int],
-        params: SamplingParams,
+        params: DrawParams,
         answer: tuple[HeadRows, FloatArray],
         adapted: Adapted,
     ) -> None:

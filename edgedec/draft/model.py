@@ -22,7 +22,7 @@ from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import Occurred, SamplingParams
+from edgedec.sampling import DrawParams, Occurred
 
 _MOST_READ_TOKENS = 128
 """Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began
@@ -53,7 +53,7 @@ class ModelDrafter(Drafter):
         self._forward = forward
         self._bridge = bridge
         self._trimmed = trimmed
-        self._params = SamplingParams()
+        self._params = DrawParams()
         self._position = 0
         self._cached: list[int] = []
         self._occurred = Occurred()
@@ -67,7 +67,7 @@ class ModelDrafter(Drafter):
         self._passes = 0
         forward.rewind(0)
 
-    def sampled(self, params: SamplingParams) -> None:
+    def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
         self._params = params
 

@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import Any, Self
 
 from edgedec.core.passage import Passage
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 DONE = "[DONE]"
 """The data of the event after the last one."""
@@ -92,7 +92,7 @@ class Endpoint:
     def path(self) -> str:
         return "/chat/completions" if self.chat else "/completions"
 
-    def body(self, question: AskedPassage, most_tokens: int, sampling: SamplingParams) -> bytes:
+    def body(self, question: AskedPassage, most_tokens: int, sampling: DrawParams) -> bytes:
         """Return the request for a streamed answer to ``question``."""
         asked = dict(question.fields)
         asked |= {"model": self.model, "stream": True, "max_tokens": most_tokens, "seed": sampling.seed}

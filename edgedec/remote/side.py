@@ -15,7 +15,7 @@ from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, 
 from edgedec.remote.continuing import NoEcho, Repeats
 from edgedec.remote.events import events
 from edgedec.remote.transfer import WAITING, NotOffered, RemoteRequest, ServerRefusal, Transfer
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
 """Bytes of an answer: the most for each token, and for all else."""
@@ -57,7 +57,7 @@ class RemoteSide:
         """Requests and bytes so far."""
         return self._transfer.allowance.use
 
-    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Generator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Generator[str]:
         """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.
 
         It is told the temperature, top-p and seed of ``params``, and draws tokens in its own way.
@@ -80,7 +80,7 @@ class RemoteSide:
             yield from self._answer(AskedPassage.of(as_text, "", chat=False), self.model, most_tokens, params)
 
     def _answer(
-        self, question: AskedPassage, model: str, most_tokens: int, params: SamplingParams
+        self, question: AskedPassage, model: str, most_tokens: int, params: DrawParams
     ) -> Generator[str]:
         endpoint = Endpoint(model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens

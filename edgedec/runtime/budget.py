@@ -25,7 +25,7 @@ from edgedec.memory.release import release_freed
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import OFF, Drafting
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
-from edgedec.sampling import SamplingParams, drawing_bytes
+from edgedec.sampling import DrawParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Budget:
         """
         return replace(self, ledger=self.ledger.under("small", shared=("rows",)), held=())
 
-    def drawing_as(self, params: SamplingParams, *, logprobs: bool = False) -> Budget:
+    def drawing_as(self, params: DrawParams, *, logprobs: bool = False) -> Budget:
         """Return the budget with room for replies that are drawn with ``params``.
 
         Everything but whole rows of logits keeps its bytes; fewer tokens may be drafted for a pass. Raises

@@ -14,14 +14,13 @@ from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.runtime.drafting import AUTO, MOST_DRAFTED, Drafting
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
+from edgedec.sampling.named import SamplingParams, chosen
 from edgedec.telemetry import cores
 
 Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
-SamplingRule = Callable[[Preset], SamplingParams]
-"""Chooses how replies are drawn, given the preset of the model."""
 MOST_CONVERSATIONS = 16
 """Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
 NO_TEMPLATE = ""
@@ -69,9 +68,9 @@ class RunConfig:
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     template: str | None = None
     """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
-    sampling: SamplingParams | SamplingRule | None = None
-    """How replies are drawn unless a call says otherwise; the memory plan has room for it. None: as the
-    model's preset says, with seed 0.
+    sampling: SamplingParams | DrawParams | None = None
+    """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
+    preset has the values that it does not name.
     """
 
     def __post_init__(self) -> None:
@@ -125,11 +124,9 @@ class RunConfig:
         """Sequences that share the KV cache."""
         return self.conversations or 1
 
-    def sampling_for(self, preset: Preset) -> SamplingParams:
+    def sampling_for(self, preset: Preset) -> DrawParams:
         """Return how the replies of a model with this preset are drawn."""
-        if self.sampling is None:
-            return SamplingParams.of(preset)
-        return self.sampling if isinstance(self.sampling, SamplingParams) else self.sampling(preset)
+        return chosen(self.sampling, DrawParams.of(preset))
 
 
 def with_small(config: RunConfig) -> RunConfig:

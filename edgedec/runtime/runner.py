@@ -31,7 +31,7 @@ from edgedec.runtime.prepared import prepare
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.target_drafters import check_target_drafting, target_drafters
 from edgedec.runtime.trim import trimmed_head
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.control import Costs
@@ -98,7 +98,7 @@ class Runner:
             meter=self.measures.meter,
         )
 
-    def make_room_for(self, params: SamplingParams, *, logprobs: bool = False) -> None:
+    def make_room_for(self, params: DrawParams, *, logprobs: bool = False) -> None:
         """Plan for replies that are drawn with ``params``; a notice says what that costs.
 
         Raises MemoryBudgetError when the memory budget has no room for them.

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from edgedec.sampling.draw import MOST_DRAWING, draw, drawing_bytes, head_temperature, law, needs_logits
 from edgedec.sampling.occurred import Occurred
-from edgedec.sampling.params import SamplingParams
+from edgedec.sampling.params import DrawParams
 
 __all__ = [
-    "MOST_DRAWING", "Occurred", "SamplingParams", "draw", "drawing_bytes", "head_temperature", "law",
+    "MOST_DRAWING",
+    "DrawParams",
+    "Occurred",
+    "draw",
+    "drawing_bytes",
+    "head_temperature",
+    "law",
     "needs_logits",
 ]  # fmt: skip

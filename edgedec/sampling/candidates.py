@@ -13,7 +13,7 @@ from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
 from edgedec.sampling.occurred import Occurred
-from edgedec.sampling.params import SamplingParams
+from edgedec.sampling.params import DrawParams
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -48,7 +48,7 @@ class Row:
     """
 
     def __init__(
-        self, rows: HeadRows, row: int, params: SamplingParams, history: Occurred | Sequence[int]
+        self, rows: HeadRows, row: int, params: DrawParams, history: Occurred | Sequence[int]
     ) -> None:
         self._rows = rows
         self._row = row

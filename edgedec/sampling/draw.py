@@ -18,7 +18,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.sampling import noise, portable, short_list, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.occurred import Occurred
-from edgedec.sampling.params import SamplingParams
+from edgedec.sampling.params import DrawParams
 
 _LEADERS = 64
 MOST_DRAWING = 120
@@ -29,7 +29,7 @@ _TEMPERATURES = 0.1, 10.0
 """Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
 
-def needs_logits(params: SamplingParams, head_k: int = 64, *, logprobs: bool = False) -> bool:
+def needs_logits(params: DrawParams, head_k: int = 64, *, logprobs: bool = False) -> bool:
     """Whether ``draw`` may need whole logits rows, so that ``extend`` must return them.
 
     False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
@@ -45,7 +45,7 @@ def needs_logits(params: SamplingParams, head_k: int = 64, *, logprobs: bool = F
     return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
 
 
-def drawing_bytes(params: SamplingParams, head_k: int = 64, *, logprobs: bool = False) -> int:
+def drawing_bytes(params: DrawParams, head_k: int = 64, *, logprobs: bool = False) -> int:
     """Bytes per entry of a whole row that ``draw`` takes beside the row, at most, as measured.
 
     0 where it needs none. ``logprobs``: with log-probabilities.
@@ -56,7 +56,7 @@ def drawing_bytes(params: SamplingParams, head_k: int = 64, *, logprobs: bool = 
     return max(8 if _uncut(params) else MOST_DRAWING, least)
 
 
-def head_temperature(params: SamplingParams) -> float:
+def head_temperature(params: DrawParams) -> float:
     """At which temperature ``extend`` should sum up the logits: then a list that has the mass of top-p
     suffices. 1 where that is no use.
     """
@@ -65,7 +65,7 @@ def head_temperature(params: SamplingParams) -> float:
 
 
 def draw(
-    rows: HeadRows, row: int, params: SamplingParams, position: int, history: Occurred | Sequence[int]
+    rows: HeadRows, row: int, params: DrawParams, position: int, history: Occurred | Sequence[int]
 ) -> int:
     """The token for absolute position ``position``, from the head results at index ``row`` of ``rows``.
 
@@ -92,7 +92,7 @@ def draw(
 
 
 def law(
-    rows: HeadRows, row: int, params: SamplingParams, history: Occurred | Sequence[int], vocabulary: int
+    rows: HeadRows, row: int, params: DrawParams, history: Occurred | Sequence[int], vocabulary: int
 ) -> warpers.F64:
     """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
     kept = survivors(Row(rows, row, params, history), params)
@@ -107,14 +107,14 @@ def law(
     return out
 
 
-def survivors(row: Row, params: SamplingParams) -> Candidates | None:
+def survivors(row: Row, params: DrawParams) -> Candidates | None:
     """The tokens that survive every warper, or None when only a whole row could tell."""
     if _uncut(params):
         return row.unsorted()
     return _cut(row.prefixes(), row, params)
 
 
-def _cut(prefixes: Iterable[Candidates], row: Row, params: SamplingParams) -> Candidates | None:
+def _cut(prefixes: Iterable[Candidates], row: Row, params: DrawParams) -> Candidates | None:
     for candidates in prefixes:
         count = _count(candidates, row, params)
         if count:
@@ -126,12 +126,12 @@ def _no_rows() -> BackendError:
     return BackendError("these sampling settings need whole logits rows and the pass returned none")
 
 
-def _uncut(params: SamplingParams) -> bool:
+def _uncut(params: DrawParams) -> bool:
     cuts = params.top_k or params.top_p < 1.0 or params.min_p or params.top_n_sigma
     return not (params.greedy or cuts)
 
 
-def _count(candidates: Candidates, row: Row, params: SamplingParams) -> int | None:
+def _count(candidates: Candidates, row: Row, params: DrawParams) -> int | None:
     """How many of ``candidates`` survive the warpers; None when the list is too short to tell."""
     values, complete = candidates.values, candidates.complete
     if values.size == 0 or params.greedy:
@@ -152,7 +152,7 @@ def _count(candidates: Candidates, row: Row, params: SamplingParams) -> int | No
     return _nucleus(values, complete, row, params)
 
 
-def _nucleus(values: warpers.F64, complete: bool, row: Row, params: SamplingParams) -> int | None:
+def _nucleus(values: warpers.F64, complete: bool, row: Row, params: DrawParams) -> int | None:
     highest = float(values[0])
     weights = portable.exp((values - highest) / params.temperature)
     if params.top_p < 1.0:
@@ -165,7 +165,7 @@ def _nucleus(values: warpers.F64, complete: bool, row: Row, params: SamplingPara
 
 
 def _top_p(
-    weights: warpers.F64, complete: bool, row: Row, params: SamplingParams, highest: float | None
+    weights: warpers.F64, complete: bool, row: Row, params: DrawParams, highest: float | None
 ) -> int | None:
     """How many tokens top-p leaves; ``highest`` is None when ``weights`` are all that earlier cuts left."""
     if highest is None:
@@ -180,7 +180,7 @@ def _top_p(
     return warpers.top_p_count(weights, total, params.top_p, complete=complete)
 
 
-def _choose(kept: Candidates, params: SamplingParams, position: int) -> int:
+def _choose(kept: Candidates, params: DrawParams, position: int) -> int:
     """argmin of noise / weight (the lowest id on a tie); weights need no normalising."""
     if kept.ids.size == 1 or params.greedy:
         return int(kept.ids[0])
@@ -192,7 +192,7 @@ def _choose(kept: Candidates, params: SamplingParams, position: int) -> int:
     return int(ids[times == times.min()].min())
 
 
-def _likely(row: Row, params: SamplingParams, position: int) -> Candidates | None:
+def _likely(row: Row, params: DrawParams, position: int) -> Candidates | None:
     """The leaders of a whole row and all others that can win, in no order; None without logits.
 
     Most of the vocabulary is then neither widened nor given a weight.

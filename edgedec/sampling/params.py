@@ -9,8 +9,8 @@ from edgedec.core.preset import Preset, SamplingValues, whole
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingParams(SamplingValues):
-    """Validated sampling settings; every default is "off", so ``SamplingParams()`` is greedy decoding.
+class DrawParams(SamplingValues):
+    """How the tokens of a reply are drawn: every value of the sampler. Each default is "off".
 
     They apply in this order: repetition penalty, top-n-sigma, temperature, top-k, top-p, min-p.
     Raises UsageError for a value outside its range.
@@ -25,7 +25,7 @@ class SamplingParams(SamplingValues):
             raise UsageError(f"seed cannot be {self.seed}", hint="it must be from 0 to 2^64 - 1")
 
     @classmethod
-    def of(cls, preset: Preset, seed: int = 0) -> SamplingParams:
+    def of(cls, preset: Preset, seed: int = 0) -> DrawParams:
         """Return the settings of a model's preset."""
         return cls(**preset.drawing(), seed=seed)
 

@@ -13,11 +13,11 @@ from itertools import takewhile
 
 from edgedec.sampling import noise
 from edgedec.sampling.candidates import Row
-from edgedec.sampling.params import SamplingParams
+from edgedec.sampling.params import DrawParams
 from edgedec.sampling.portable import exp_one
 
 
-def draw(row: Row, params: SamplingParams, position: int) -> int | None:
+def draw(row: Row, params: DrawParams, position: int) -> int | None:
     """The token for ``position``, or None when the head's list is too short to tell.
 
     For settings that leave part of the vocabulary out, or are greedy.
@@ -29,7 +29,7 @@ def draw(row: Row, params: SamplingParams, position: int) -> int | None:
     return None if weights is None else _first(weights, ids[: len(weights)], params.seed, position)
 
 
-def surviving(values: list[float], row: Row, params: SamplingParams) -> list[float] | None:
+def surviving(values: list[float], row: Row, params: DrawParams) -> list[float] | None:
     """Weights exp((logit - highest) / T) of the tokens that every warper leaves, best first."""
     filtered = bool(params.top_n_sigma or params.top_k)
     if filtered:
@@ -63,9 +63,7 @@ def surviving(values: list[float], row: Row, params: SamplingParams) -> list[flo
     return kept if whole else None
 
 
-def _enough(
-    values: list[float], filtered: bool, row: Row, params: SamplingParams
-) -> tuple[float, float] | None:
+def _enough(values: list[float], filtered: bool, row: Row, params: DrawParams) -> tuple[float, float] | None:
     """Bounds of the mass that top-p keeps, of all that ``values`` stand for; None when it cannot be had."""
     if params.top_p == 1.0:
         return math.inf, math.inf
@@ -80,7 +78,7 @@ def _enough(
     return params.top_p * bounds[0], params.top_p * bounds[1]
 
 
-def _filtered(values: list[float], row: Row, params: SamplingParams) -> list[float]:
+def _filtered(values: list[float], row: Row, params: DrawParams) -> list[float]:
     """Values that top-n-sigma and top-k leave; nothing when the list is too short to tell."""
     if params.top_n_sigma:
         cut = row.sigma_cut()

@@ -1,7 +1,7 @@
 """The warpers: pure functions that say which part of a sorted list of logits stays.
 
 Canonical order everywhere: value descending, id ascending among equal values. The steps run as listed in
-``SamplingParams``. Each keeps a prefix of that order, so it returns only how long the prefix is; a list that
+``DrawParams``. Each keeps a prefix of that order, so it returns only how long the prefix is; a list that
 is itself just a prefix of the vocabulary (``complete=False``) may be too short to tell, and then the answer
 is None. All arithmetic is float64 in a fixed order, so a cut does not depend on how much of the vocabulary
 was at hand when it was decided.

@@ -50,7 +50,7 @@ class Conversations:
 
     Close it, or use it as a context manager.
 
-    >>> greedy = edgedec.SamplingParams()
+    >>> greedy = edgedec.SamplingParams.greedy()
     >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
     >>> with edgedec.open("smollm2-135m", config) as two:
     ...     with two.conversations(max_tokens=20) as several:

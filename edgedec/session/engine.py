@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgedec.decode.records import Mark, Step
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling import DrawParams
     from edgedec.telemetry.switched import SwitchRecord
 
 
@@ -65,7 +65,7 @@ class ReplyEngine(Protocol):
     def generate(
         self,
         prompt_ids: Sequence[int],
-        params: SamplingParams,
+        params: DrawParams,
         *,
         max_tokens: int,
         stop_ids: Collection[int],

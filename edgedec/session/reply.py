@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.when_full import DROP, WhenFull
 from edgedec.decode.records import Marks
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.loops import loops
 from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
@@ -32,7 +32,7 @@ class Settings:
     alternatives to report per token; None reports nothing.
     """
 
-    params: SamplingParams = field(default_factory=SamplingParams)
+    params: DrawParams = field(default_factory=DrawParams)
     max_tokens: int | None = None
     stops: tuple[str, ...] = ()
     when_full: WhenFull = DROP

@@ -15,7 +15,7 @@ from edgedec.core.forward import Sink
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.prompt import ROLES, Message, Prompt, Unfinished
 from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
 from edgedec.text.tokenizer import valid_text
@@ -39,7 +39,7 @@ class SavedSession:
     """A conversation as stored. The model has seen ``text`` as ``tokens``; see ``Prompts.seen``."""
 
     model: ModelId
-    params: SamplingParams
+    params: DrawParams
     messages: tuple[Message, ...]
     text: str
     tokens: tuple[int, ...]
@@ -165,7 +165,7 @@ def _read(path: Path, document: dict[str, Any]) -> SavedSession:
 
 def _parse(document: dict[str, Any]) -> SavedSession:
     model, params = document["model"], document["params"]
-    known = {field.name for field in fields(SamplingParams)}
+    known = {field.name for field in fields(DrawParams)}
     if unknown := sorted(set(params) - known):
         raise ValueError(f"unknown parameter {unknown[0]!r}")
     cache, unfinished = document.get("cache"), document.get("unfinished")
@@ -174,7 +174,7 @@ def _parse(document: dict[str, Any]) -> SavedSession:
         raise ValueError("the reply to continue is no part of it")
     return SavedSession(
         model=ModelId(_text(model["name"]), _text(model["sha256"])),
-        params=SamplingParams(**params),
+        params=DrawParams(**params),
         messages=messages,
         text=_text(document["text"]),
         tokens=_tokens(document["tokens"]),

@@ -23,7 +23,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import Mark, Step
 from edgedec.decode.speculation import Speculation
 from edgedec.eviction.policy import Policy
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.writers import Terms, Writer
 from edgedec.telemetry.switched import SwitchRecord
 
@@ -152,7 +152,7 @@ class SwitchedEngine:
     def generate(
         self,
         prompt_ids: Sequence[int],
-        params: SamplingParams,
+        params: DrawParams,
         *,
         max_tokens: int,
         stop_ids: Collection[int],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from edgedec.core.passage import Passage
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 
 class TextSide(Protocol):
@@ -22,7 +22,7 @@ class TextSide(Protocol):
         """Whether the latest continuation ended where the model ended its turn."""
         ...
 
-    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Iterator[str]:
         """Go on behind ``passage`` by at most ``most_tokens`` tokens of the model; yields pieces.
 
         ``params``: how the user wants tokens to be drawn, as far as the side can do that.

@@ -13,7 +13,7 @@ from edgedec.core.progress import Notice, Steps
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step
 from edgedec.draft.bridge import Vocabulary
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.side import TextSide
 from edgedec.switch.spelling import ForeignReading, Hearing
@@ -26,7 +26,7 @@ class Terms:
     ``turns``: the messages before it, where it is one of a conversation; ``start``: tokens before it.
     """
 
-    params: SamplingParams
+    params: DrawParams
     end: int
     stop_ids: frozenset[int]
     progress: Steps | None = None

@@ -13,6 +13,7 @@ import pytest
 import edgedec
 from edgedec.api import Bundles, Model
 from edgedec.models import Store
+from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
 TEXT = "Once upon a time, once upon a"
@@ -45,7 +46,7 @@ def test_a_completion_is_what_the_engine_generates(bundle: Path, tmp_path: Path)
         text = reply.read()
     plain = run_tiny(bundle)
     steps = plain.runner.engine.generate(
-        plain.tokenizer.encode(TEXT), edgedec.SamplingParams(), max_tokens=12, stop_ids=()
+        plain.tokenizer.encode(TEXT), DrawParams(), max_tokens=12, stop_ids=()
     )
     assert reply.tokens == [step.token for step in steps]
     assert text == plain.tokenizer.decode(reply.tokens)

@@ -34,7 +34,7 @@ def test_examples_run_with_the_real_model(module: str, tmp_path: Path) -> None:
         Store().path("smollm2-135m")
     except NotFoundError:
         pytest.skip("the real model is not installed: edgedec pull smollm2-135m")
-    config = edgedec.RunConfig(context=1024, sampling=edgedec.SamplingParams())
+    config = edgedec.RunConfig(context=1024, sampling=edgedec.SamplingParams.greedy())
     with edgedec.open("smollm2-135m", config) as model:
         given = {"edgedec": edgedec, "model": model, "chat": model.chat(max_tokens=60), "folder": tmp_path}
         results = doctest.testmod(import_module(module), extraglobs=given)

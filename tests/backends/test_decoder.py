@@ -18,7 +18,7 @@ from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.runtime.loaded_model import load_model
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import decoder_forward
 from tests.fixtures.tiny_decoder import VOCAB, random_weights, reference_logits, write_decoder_bundle
 
@@ -41,7 +41,7 @@ def test_logits_are_those_of_numpy(decoder_bundle: Path, pieces: tuple[int, ...]
 
 
 def test_greedy_tokens_are_those_of_numpy(decoder_bundle: Path) -> None:
-    steps = Engine(opened(decoder_bundle)).generate(PROMPT, SamplingParams(), max_tokens=20, stop_ids=())
+    steps = Engine(opened(decoder_bundle)).generate(PROMPT, DrawParams(), max_tokens=20, stop_ids=())
     got = [step.token for step in steps]
     text = list(PROMPT)
     for _ in range(20):

@@ -24,23 +24,21 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.kernels import library
 from edgedec.memory import KvType
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import run_tiny
 
 Bundles = Callable[[str], Path]
 KV_TYPES: tuple[KvType, ...] = ("fp16", "int8")
 PROMPT = [5, 17, 3, 3, 42, 8, 5, 17, 3, 3, 42]
-SAMPLED = SamplingParams(temperature=0.8, top_k=20, seed=3)
+SAMPLED = DrawParams(temperature=0.8, top_k=20, seed=3)
 
 
 def opened(bundle: Path, kv: KvType = "int8", manifest: Manifest | None = None) -> OnnxForward:
     return onnx_forward(bundle, manifest or Manifest.load(bundle), threads=2, capacity=250, spin=False, kv=kv)
 
 
-def reply(
-    forward: OnnxForward, params: SamplingParams, *drafters: Lookup | Recycling
-) -> tuple[list[int], int]:
+def reply(forward: OnnxForward, params: DrawParams, *drafters: Lookup | Recycling) -> tuple[list[int], int]:
     """Tokens, and the passes that they took."""
     passes: list[PassRecord] = []
     speculation = Speculation(list(drafters)) if drafters else None
@@ -48,10 +46,10 @@ def reply(
     return [step.token for step in engine.generate(PROMPT, params, max_tokens=60, stop_ids=())], len(passes)
 
 
-@pytest.mark.parametrize("params", [SamplingParams(), SAMPLED])
+@pytest.mark.parametrize("params", [DrawParams(), SAMPLED])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_replies_with_drafts_are_those_without(
-    architecture: str, params: SamplingParams, tiny_bundle: Bundles
+    architecture: str, params: DrawParams, tiny_bundle: Bundles
 ) -> None:
     bundle = tiny_bundle(architecture)
     plain, passes = reply(opened(bundle), params)

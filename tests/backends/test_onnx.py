@@ -25,7 +25,7 @@ from edgedec.core.errors import BackendError, BadFileError, UsageError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]
@@ -62,7 +62,7 @@ def test_sums_can_be_had_at_a_temperature(tiny_bundle: Bundles) -> None:
 
 
 def test_generation_does_not_depend_on_the_pass_size(tiny_bundle: Bundles) -> None:
-    params = SamplingParams(temperature=0.9, seed=2)
+    params = DrawParams(temperature=0.9, seed=2)
     replies = []
     for most in (512, 7, 1):
         forward = opened(tiny_bundle("gemma3"))

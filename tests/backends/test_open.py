@@ -15,7 +15,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
 from edgedec.memory.ledger import Ledger
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 Bundles = Callable[[str], Path]
 
@@ -33,9 +33,7 @@ def test_a_new_backend_is_a_file_and_a_line(toy: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(BACKENDS, "toy", "tests.backends.toy_backend:ToyModel")
     backend = open_backend(toy, manifest, threads=1)
     assert (backend.runtime, runtime_of(manifest), backend.threads) == ("toy", "toy", 1)
-    steps = Engine(backend.forward(CacheConfig(20))).generate(
-        [5, 6], SamplingParams(), max_tokens=4, stop_ids=()
-    )
+    steps = Engine(backend.forward(CacheConfig(20))).generate([5, 6], DrawParams(), max_tokens=4, stop_ids=())
     assert [step.token for step in steps] == [7, 8, 9, 10]
     with pytest.raises(UnsupportedError, match="cache in int8"):
         backend.forward(CacheConfig(kv="int8"))

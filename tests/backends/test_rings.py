@@ -15,7 +15,7 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.memory import KvType, sizes
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.backends.ring_models import (
     FULL,
     KINDS,
@@ -155,9 +155,9 @@ def test_a_pass_that_fails_midway_leaves_what_was_there(
     assert feed(ring, text(20, 2)) == feed(whole, text(20, 2))
 
 
-@pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=0.8, top_k=20, seed=3)])
+@pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=0.8, top_k=20, seed=3)])
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
-def test_replies_with_drafts_are_those_without(kv: KvType, params: SamplingParams, bundles: Bundles) -> None:
+def test_replies_with_drafts_are_those_without(kv: KvType, params: DrawParams, bundles: Bundles) -> None:
     prompt = [5, 17, 3, 3, 42, 8, 5, 17, 3, 3, 42]
     found: list[list[int]] = []
     passes: list[list[PassRecord]] = [[], [], []]
@@ -182,12 +182,10 @@ def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -
         engine = Engine(opened(bundle), observe=records.append)
         for tokens in (prompt, [*prompt, 7], [*prompt[:20], 9]):  # regenerated otherwise; begun otherwise
             reusable, before = engine.reusable(tokens), len(records)
-            reply = engine.generate(tokens, SamplingParams(), max_tokens=30, stop_ids=())
+            reply = engine.generate(tokens, DrawParams(), max_tokens=30, stop_ids=())
             replies.append([step.token for step in reply])
             fed.append((reusable, records[before].start))
-        short = engine.generate(
-            [*prompt[:20], 9, *replies[-1], 3], SamplingParams(), max_tokens=3, stop_ids=()
-        )
+        short = engine.generate([*prompt[:20], 9, *replies[-1], 3], DrawParams(), max_tokens=3, stop_ids=())
         replies.append([step.token for step in short])
         fed.append((0, len(engine.committed) - 4))
     assert replies[:4] == replies[4:]

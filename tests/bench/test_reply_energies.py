@@ -33,7 +33,7 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.progress import silent
 from edgedec.export import export_gguf
 from edgedec.runtime.measures import Energy
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy import NoMeter, estimate
 from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.mbsu import Weights
@@ -119,7 +119,7 @@ def test_sessions_a_chat_and_settings_add_up_their_replies() -> None:
         Said(count, 0.0, False, False, -1.0, None, read(measured(joules), count))
         for count, joules in ((3, 3.0), (9, 1.0))
     ]
-    greedy, hot = SamplingParams(), SamplingParams(temperature=1.0)
+    greedy, hot = DrawParams(), DrawParams(temperature=1.0)
     settings = [SettingResult(greedy, tuple(said[:1])), SettingResult(hot, tuple(said))]
     by_setting = energies_of_settings([*settings, SettingResult(greedy, tuple(said[1:]))]).by_side
     assert {name: one.joules for name, one in by_setting.items()} == pytest.approx(

@@ -19,7 +19,7 @@ from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.skips import save_skip
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
@@ -108,7 +108,7 @@ def test_a_set_that_was_searched_drafts_and_changes_no_token(
 ) -> None:
     monkeypatch.setattr("edgedec.draft.exit._UNSURE_NATS", 100.0)
     model = load_models(deep, {}, 1, True)
-    drawn = SamplingParams() if params == "greedy" else SamplingParams(temperature=0.8, seed=3)
+    drawn = DrawParams() if params == "greedy" else DrawParams(temperature=0.8, seed=3)
 
     def reply(draft: str) -> tuple[list[int], list[str], tuple[str, ...]]:
         said: list[str] = []

@@ -14,7 +14,8 @@ from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.preset import OFF, Preset
 from edgedec.runtime.config import RunConfig
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
+from edgedec.sampling.named import SamplingParams
 from tests.core.hostile import edit
 from tests.core.test_manifest import make_bundle
 
@@ -81,14 +82,14 @@ def test_a_preset_in_words(preset: Preset, words: str) -> None:
 
 
 def test_a_run_takes_the_preset_unless_it_says_otherwise() -> None:
-    taken = SamplingParams(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05)
+    taken = DrawParams(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05)
     assert RunConfig().sampling_for(QWEN) == taken
-    assert RunConfig().sampling_for(OFF) == SamplingParams()
-    chosen = SamplingParams(temperature=1.0, seed=4)
+    assert RunConfig().sampling_for(OFF) == DrawParams()
+    chosen = DrawParams(temperature=1.0, seed=4)
     assert RunConfig(sampling=chosen).sampling_for(QWEN) == chosen
-    rule = RunConfig(sampling=lambda preset: replace(SamplingParams.of(preset), seed=9))
-    assert rule.sampling_for(QWEN) == replace(taken, seed=9)
+    seeded = RunConfig(sampling=SamplingParams(seed=9))
+    assert seeded.sampling_for(QWEN) == replace(taken, seed=9)
     assert replace(taken, seed=9).summary() == (
         "temperature 0.7, top-k 20, top-p 0.8, repetition penalty 1.05, seed 9"
     )
-    assert SamplingParams(seed=3).summary() == "greedy"
+    assert DrawParams(seed=3).summary() == "greedy"

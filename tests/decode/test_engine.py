@@ -10,25 +10,25 @@ from edgedec.backends.fake import Expect, FakeForward, MarkovForward, ScriptErro
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
-from edgedec.sampling import SamplingParams, draw
+from edgedec.sampling import DrawParams, draw
 
-GREEDY = SamplingParams()
-SAMPLED = SamplingParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)
+GREEDY = DrawParams()
+SAMPLED = DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)
 EVERY_KIND = [
     GREEDY,
     SAMPLED,
-    SamplingParams(temperature=1.0, seed=4),
-    SamplingParams(temperature=0.7, top_k=5, repetition_penalty=1.2, seed=5),
-    SamplingParams(repetition_penalty=1.5),
+    DrawParams(temperature=1.0, seed=4),
+    DrawParams(temperature=0.7, top_k=5, repetition_penalty=1.2, seed=5),
+    DrawParams(repetition_penalty=1.5),
 ]
 PROMPTS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
 
-def tokens(engine: Engine, prompt: Sequence[int], params: SamplingParams = GREEDY, n: int = 12) -> list[int]:
+def tokens(engine: Engine, prompt: Sequence[int], params: DrawParams = GREEDY, n: int = 12) -> list[int]:
     return [step.token for step in engine.generate(prompt, params, max_tokens=n, stop_ids=())]
 
 
-def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
+def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     """The definition: for each token a fresh model reads everything in one pass, and one token is drawn."""
     sequence = list(prompt)
     for _ in range(n):
@@ -78,7 +78,7 @@ def test_a_stop_token_ends_it_and_is_committed() -> None:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("max_pass", [1, 3, 64])
-def test_the_tokens_are_those_of_the_definition(params: SamplingParams, max_pass: int) -> None:
+def test_the_tokens_are_those_of_the_definition(params: DrawParams, max_pass: int) -> None:
     prompt = [5, 1, 4, 1, 5, 9, 2, 6]
     assert tokens(Engine(MarkovForward(max_pass=max_pass)), prompt, params, 20) == plainly(prompt, params, 20)
 
@@ -127,7 +127,7 @@ def test_a_shared_prefix_is_not_computed_again() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(PROMPTS, st.integers(0, 4), st.sampled_from(EVERY_KIND)), min_size=1, max_size=6))
-def test_reuse_and_closing_never_change_a_token(turns: list[tuple[list[int], int, SamplingParams]]) -> None:
+def test_reuse_and_closing_never_change_a_token(turns: list[tuple[list[int], int, DrawParams]]) -> None:
     """Prompts in any order on one engine, each read for a while and closed: as with a fresh engine each."""
     forward = MarkovForward(max_pass=4)
     engine = Engine(forward)

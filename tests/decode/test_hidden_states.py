@@ -16,7 +16,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import DrafterCapabilities
 from edgedec.eviction.sliding import Sliding
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, plainly, tokens
 from tests.decode.test_speculation import VOCAB, Drafting, every_second_right, random_trees
 
@@ -51,14 +51,14 @@ class Hearing(Drafting):
             np.testing.assert_array_equal(state, right[place])
 
 
-def hearing(seed: int, params: SamplingParams) -> Hearing:
+def hearing(seed: int, params: DrawParams) -> Hearing:
     return Hearing(random_trees(seed) if seed % 2 else every_second_right(params))
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 1000), st.sampled_from(EVERY_KIND), st.integers(2, 9))
 def test_hidden_states_are_right_after_pieces_of_a_prompt_and_after_trees(
-    seed: int, params: SamplingParams, max_pass: int
+    seed: int, params: DrawParams, max_pass: int
 ) -> None:
     generator = random.Random(seed)
     prompt = [generator.randrange(VOCAB) for _ in range(generator.randint(1, 30))]
@@ -88,7 +88,7 @@ def test_hidden_states_are_right_over_turns_that_keep_change_and_leave_off(seed:
 
 def test_after_another_took_the_cache_over_hidden_states_begin_later() -> None:
     forward = MarkovForward(max_pass=8)
-    drafter = hearing(0, SamplingParams())
+    drafter = hearing(0, DrawParams())
     engine = Engine(forward, speculation=Speculation([drafter], limit=6))
     text = [1, 2, 3, 4, 5]
     forward.extend(text, rows=ALL_ROWS)
@@ -131,14 +131,14 @@ def test_a_drafter_that_fails_at_hidden_states_is_dropped_and_not_told_any_more(
     forward = Asked(max_pass=4)
     engine = Engine(forward, speculation=Speculation([Failing(random_trees(1))], notice=lines.append))
     prompt = [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert tokens(engine, prompt) == plainly(prompt, SamplingParams(), 12)
+    assert tokens(engine, prompt) == plainly(prompt, DrawParams(), 12)
     assert lines == ["drafter hearing failed and is off: no room"]
     assert forward.asked == 3 < forward.passes
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2])
 def test_nothing_is_told_behind_the_token_that_ends_a_reply(stop: int) -> None:
-    params = SamplingParams()
+    params = DrawParams()
     text = plainly([1, 2], params, 9)
     drafter = Hearing(every_second_right(params))
     engine = Engine(MarkovForward(), speculation=Speculation([drafter], limit=6))

@@ -15,7 +15,7 @@ from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.engine import Engine, Step
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.speculation import Speculation
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY
 from tests.decode.test_speculation import Drafting
 
@@ -27,7 +27,7 @@ def model() -> MarkovForward:
     return MarkovForward(vocab_size=90)
 
 
-def steps(engine: Engine, params: SamplingParams, logprobs: int | None) -> list[Step]:
+def steps(engine: Engine, params: DrawParams, logprobs: int | None) -> list[Step]:
     return list(engine.generate(PROMPT, params, max_tokens=20, stop_ids=(), logprobs=logprobs))
 
 
@@ -38,8 +38,8 @@ def truth(sequence: Sequence[int]) -> np.ndarray:
     return exact - math.log(np.exp(exact).sum())
 
 
-@pytest.mark.parametrize("params", [*EVERY_KIND, SamplingParams(temperature=3.0, seed=1)])
-def test_they_are_those_of_the_model_at_temperature_1(params: SamplingParams) -> None:
+@pytest.mark.parametrize("params", [*EVERY_KIND, DrawParams(temperature=3.0, seed=1)])
+def test_they_are_those_of_the_model_at_temperature_1(params: DrawParams) -> None:
     sequence = list(PROMPT)
     for step in steps(Engine(model()), params, 3):
         expected = truth(sequence)
@@ -51,7 +51,7 @@ def test_they_are_those_of_the_model_at_temperature_1(params: SamplingParams) ->
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_drafts_change_none_of_them(params: SamplingParams) -> None:
+def test_drafts_change_none_of_them(params: DrawParams) -> None:
     plain = steps(Engine(model()), params, 2)
     said = [step.token for step in plain]
 
@@ -68,7 +68,7 @@ def test_drafts_change_none_of_them(params: SamplingParams) -> None:
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_asking_for_them_changes_no_token(params: SamplingParams) -> None:
+def test_asking_for_them_changes_no_token(params: DrawParams) -> None:
     asked = [step.token for step in steps(Engine(model()), params, 5)]
     assert asked == [step.token for step in steps(Engine(model()), params, None)]
 
@@ -81,7 +81,7 @@ def test_nobody_pays_who_does_not_ask() -> None:
             seen.append(rows)
             return super().extend(tokens, parents=parents, rows=rows)
 
-    params = SamplingParams(temperature=0.7, top_k=5)
+    params = DrawParams(temperature=0.7, top_k=5)
     found = steps(Engine(Recording()), params, 0)
     assert all(step.logprob is None and step.top == () for step in found)
     assert not any(rows.full for rows in seen)

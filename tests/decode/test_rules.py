@@ -16,7 +16,7 @@ from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities, Recycling
-from edgedec.sampling import SamplingParams, law
+from edgedec.sampling import DrawParams, law
 from edgedec.verify import KEYED, RULES, Chance, SeededChance, fitted
 from tests.decode.test_engine import GREEDY, tokens
 from tests.sampling import support as sampling
@@ -33,7 +33,7 @@ from tests.verify.support import (
 )
 
 VOCAB, PROMPT, REJECT, RUNS = 4, (1, 2), 1e-4, 400
-WARM = SamplingParams(temperature=0.8, top_p=0.97)
+WARM = DrawParams(temperature=0.8, top_p=0.97)
 DRAFTS: dict[str, Callable[[Model, Chance], DraftTree]] = {
     "rejection": lambda q, chance: draft_chain(q, 2, chance),
     "recursive": lambda q, chance: draft_without_replacement(q, (2, 2), chance),
@@ -96,7 +96,7 @@ def reply(drafter: Drafter, seed: int, passes: list[PassRecord] | None = None) -
     forward = MarkovForward(vocab_size=VOCAB, sharpness=1.5, seed=1)
     speculation = Speculation([drafter])
     engine = Engine(forward, speculation=speculation, observe=passes.append if passes is not None else None)
-    params = SamplingParams(temperature=WARM.temperature, top_p=WARM.top_p, seed=seed)
+    params = DrawParams(temperature=WARM.temperature, top_p=WARM.top_p, seed=seed)
     return tuple(step.token for step in engine.generate(PROMPT, params, max_tokens=3, stop_ids=()))
 
 

@@ -17,7 +17,7 @@ from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 
 VOCAB = 24
@@ -45,7 +45,7 @@ class Drafting(Drafter):
         return self._guess(self._seen, limit)
 
 
-def oracle(params: SamplingParams, depth: int) -> Drafting:
+def oracle(params: DrawParams, depth: int) -> Drafting:
     """Knows the future, because it runs the model."""
 
     def guess(seen: list[int], limit: int) -> DraftTree:
@@ -67,7 +67,7 @@ def random_trees(seed: int) -> Drafting:
     return Drafting(guess, "random")
 
 
-def every_second_right(params: SamplingParams) -> Drafting:
+def every_second_right(params: DrawParams) -> Drafting:
     """The right token beside wrong ones, two levels deep."""
 
     def guess(seen: list[int], limit: int) -> DraftTree:
@@ -81,7 +81,7 @@ def every_second_right(params: SamplingParams) -> Drafting:
     return Drafting(guess, "half")
 
 
-DRAFTERS: dict[str, Callable[[SamplingParams], list[Drafter]]] = {
+DRAFTERS: dict[str, Callable[[DrawParams], list[Drafter]]] = {
     "oracle": lambda params: [oracle(params, 5)],
     "random": lambda params: [random_trees(1)],
     "half": lambda params: [every_second_right(params)],
@@ -93,7 +93,7 @@ DRAFTERS: dict[str, Callable[[SamplingParams], list[Drafter]]] = {
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_tokens_are_those_of_plain_decoding(name: str, params: SamplingParams) -> None:
+def test_tokens_are_those_of_plain_decoding(name: str, params: DrawParams) -> None:
     engine = Engine(MarkovForward(), speculation=Speculation(DRAFTERS[name](params)))
     for prompt in ([1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 7], [0, 1, 2] * 12):
         assert tokens(engine, prompt, params, 20) == tokens(Engine(MarkovForward()), prompt, params, 20)
@@ -108,7 +108,7 @@ def test_tokens_are_those_of_plain_decoding(name: str, params: SamplingParams) -
 )
 def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
     """Each turn reads some of a reply, drops the iterator, and goes on from what it read."""
-    params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
+    params = DrawParams(temperature=0.6, top_k=4, seed=seed)
     drafters: list[Drafter] = [random_trees(seed), Lookup(), Recycling(memory=1 << 16), oracle(params, 3)]
     engine = Engine(MarkovForward(), speculation=Speculation(drafters, limit=limit))
     sequence: list[int] = []
@@ -162,7 +162,7 @@ def test_a_stop_token_inside_a_draft_ends_the_reply_there() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_as_many_tokens_as_asked_for_with_every_seed(count: int, seed: int) -> None:
-    params = SamplingParams(temperature=0.9, seed=seed)
+    params = DrawParams(temperature=0.9, seed=seed)
     engine = Engine(MarkovForward(), speculation=Speculation([oracle(params, 5), random_trees(seed)]))
     for prompt in ([1, 2, 3], [1, 2, 3, 4]):
         steps = list(engine.generate(prompt, params, max_tokens=count, stop_ids=()))

@@ -15,7 +15,7 @@ from edgedec.memory.ledger import Ledger
 from edgedec.runtime import drafting
 from edgedec.runtime.draft_history import with_history
 from edgedec.runtime.drafting import Drafting
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
 from tests.fixtures.ready import chat_of
 from tests.runtime.test_drafting import markov
@@ -30,7 +30,7 @@ class Repeater(Drafter):
 
     def __init__(self) -> None:
         self.count = self.lessons = 0
-        self.params: SamplingParams | None = None
+        self.params: DrawParams | None = None
         self._last = 0
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
@@ -46,7 +46,7 @@ class Repeater(Drafter):
     def learn(self, tree: DraftTree, rows: HeadRows) -> None:
         self.lessons += 1
 
-    def sampled(self, params: SamplingParams) -> None:
+    def sampled(self, params: DrawParams) -> None:
         self.params = params
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
@@ -78,7 +78,7 @@ def test_it_drafts_learns_and_is_kept(tmp_path: Path) -> None:
     assert Drafting().chosen == ("lookup", "recycling", "repeater")
     assert Drafting("repeater").most_tables == 8
     model = markov(tmp_path / "markov")
-    params = SamplingParams(temperature=0.9, seed=3)
+    params = DrawParams(temperature=0.9, seed=3)
     plain = chat_of(model, Settings(params, max_tokens=40))
     expected = "".join(plain.reply("Hi"))
     speculation, toy = speculation_of(Drafting("repeater"))

@@ -15,7 +15,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft.adapted import Adapted
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, tokens
 from tests.draft.test_exit import kept
 
@@ -140,7 +140,7 @@ def test_ids_beyond_the_table_share_its_entries() -> None:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 def test_replies_are_those_of_plain_decoding_while_it_corrects(
-    params: SamplingParams, monkeypatch: pytest.MonkeyPatch
+    params: DrawParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Adapted, "helps", property(lambda one: True))
     forward = MarkovForward()

@@ -8,7 +8,7 @@ import pytest
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
 from edgedec.draft.choices import FEW, Ids, choices
-from edgedec.sampling import SamplingParams, draw
+from edgedec.sampling import DrawParams, draw
 
 VOCAB = 50
 
@@ -24,7 +24,7 @@ def same(ids: Ids) -> Ids:
 
 def test_greedy_choices_have_the_models_probabilities() -> None:
     head = rows()
-    found = choices(head, 0, SamplingParams(), 3, (), same)
+    found = choices(head, 0, DrawParams(), 3, (), same)
     assert [token for token, _ in found] == head.ids[0, :FEW].tolist()
     total = np.exp(head.values[0].astype(np.float64)).sum()
     for rank, (_, prob) in enumerate(found):
@@ -34,15 +34,15 @@ def test_greedy_choices_have_the_models_probabilities() -> None:
 @pytest.mark.parametrize(
     "params",
     [
-        SamplingParams(temperature=0.8, seed=1),
-        SamplingParams(temperature=1.4, top_k=7, seed=2),
-        SamplingParams(temperature=0.9, top_p=0.8, seed=3),
-        SamplingParams(temperature=0.9, min_p=0.1, seed=4),
-        SamplingParams(temperature=0.9, repetition_penalty=1.5, seed=5),
-        SamplingParams(repetition_penalty=1.5),
+        DrawParams(temperature=0.8, seed=1),
+        DrawParams(temperature=1.4, top_k=7, seed=2),
+        DrawParams(temperature=0.9, top_p=0.8, seed=3),
+        DrawParams(temperature=0.9, min_p=0.1, seed=4),
+        DrawParams(temperature=0.9, repetition_penalty=1.5, seed=5),
+        DrawParams(repetition_penalty=1.5),
     ],
 )
-def test_the_first_choice_is_what_would_be_drawn(params: SamplingParams) -> None:
+def test_the_first_choice_is_what_would_be_drawn(params: DrawParams) -> None:
     for seed in range(40):
         head = rows(seed)
         history = head.ids[0, :3].tolist()
@@ -56,7 +56,7 @@ def test_the_first_choice_is_what_would_be_drawn(params: SamplingParams) -> None
 
 def test_the_noise_is_that_of_the_targets_ids() -> None:
     """The drafter calls a token 49 - v that the target calls v."""
-    params = SamplingParams(temperature=1.0, seed=7)
+    params = DrawParams(temperature=1.0, seed=7)
     for seed in range(20):
         logits = np.random.default_rng(seed).normal(0.0, 2.0, (1, VOCAB)).astype(np.float32)
         theirs = head_rows(logits, VOCAB, full=True)
@@ -68,7 +68,7 @@ def test_the_noise_is_that_of_the_targets_ids() -> None:
 def test_what_the_target_cannot_say_is_left_out_when_sampling() -> None:
     head = rows()
     best = int(head.ids[0, 0])
-    params = SamplingParams(temperature=0.01)
+    params = DrawParams(temperature=0.01)
     found = choices(head, 0, params, 0, (), lambda ids: np.where(ids == best, -1, ids))
     assert found[0][0] == int(head.ids[0, 1])
     assert choices(head, 0, params, 0, (), lambda ids: np.full_like(ids, -1)) == []
@@ -77,7 +77,7 @@ def test_what_the_target_cannot_say_is_left_out_when_sampling() -> None:
 def test_sampling_at_a_low_temperature_is_as_sure_as_greedy() -> None:
     for seed in range(10):
         head = rows(seed)
-        greedy = choices(head, 0, SamplingParams(), 0, (), same)
-        cold = dict(choices(head, 0, SamplingParams(temperature=0.02, seed=seed), 0, (), same))
+        greedy = choices(head, 0, DrawParams(), 0, (), same)
+        cold = dict(choices(head, 0, DrawParams(temperature=0.02, seed=seed), 0, (), same))
         for token, prob in greedy[:2]:
             assert cold[token] == pytest.approx(prob, abs=0.1)

@@ -27,7 +27,7 @@ from edgedec.runtime.batch import check_batch_drafting
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.runner import Runner
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.fixtures.ready import ready_of
 from tests.session.parrot import load_parrot
@@ -47,7 +47,7 @@ def kept(seed: int, count: int) -> Keep:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("exit", [1, 2, 4])
-def test_tokens_and_cache_are_those_of_plain_decoding(exit: int, params: SamplingParams) -> None:
+def test_tokens_and_cache_are_those_of_plain_decoding(exit: int, params: DrawParams) -> None:
     for keep in (None, kept(exit, 3), kept(exit, 17)):
         forward, plain = MarkovForward(), MarkovForward()
         engine = Engine(forward, speculation=Speculation(exits(forward, exit, keep=keep)))
@@ -70,7 +70,7 @@ def test_over_turns_that_are_cut_short(
     turns: list[list[int]], seed: int, taken: int, limit: int, trimmed: int, controlled: bool
 ) -> None:
     """With all exits and others, each turn goes on from a part of the last reply."""
-    params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
+    params = DrawParams(temperature=0.6, top_k=4, seed=seed)
     forward = MarkovForward()
     drafters = [*exits(forward, keep=kept(seed, trimmed)), Lookup(), Recycling(memory=1 << 16)]
     costs = CostCurve(CHEAP) if controlled else None

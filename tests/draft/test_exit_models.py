@@ -24,15 +24,15 @@ from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.trim import SAVED, save_trim
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import tiny_bundle
 
 CAPACITY = 96
 KINDS = [
-    SamplingParams(),
-    SamplingParams(temperature=0.8, top_k=10, top_p=0.9, seed=3),
-    SamplingParams(temperature=1.2, repetition_penalty=1.3, seed=4),
+    DrawParams(),
+    DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3),
+    DrawParams(temperature=1.2, repetition_penalty=1.3, seed=4),
 ]
 
 
@@ -47,7 +47,7 @@ def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.draft.exit._UNSURE_NATS", 100.0)
 
 
-def replies(engine: Engine, turns: list[list[int]], params: SamplingParams) -> list[int]:
+def replies(engine: Engine, turns: list[list[int]], params: DrawParams) -> list[int]:
     """Each turn goes on from a part of the last reply, and a third one goes back to the beginning."""
     found: list[int] = []
     text: list[int] = []
@@ -69,9 +69,7 @@ def cache(forward: OnnxForward, length: int) -> bytes:
 
 @pytest.mark.parametrize("params", KINDS, ids=["greedy", "sampled", "penalty"])
 @pytest.mark.parametrize("exit", ["first", "last", "all", "all and others"])
-def test_tokens_and_cache_are_those_of_plain_decoding(
-    bundle: Path, exit: str, params: SamplingParams
-) -> None:
+def test_tokens_and_cache_are_those_of_plain_decoding(bundle: Path, exit: str, params: DrawParams) -> None:
     plain = onnx_forward(bundle, threads=1, capacity=CAPACITY)
     forward = onnx_forward(bundle, threads=1, capacity=CAPACITY, drafting=True)
     vocab, dice = forward.spec.vocab_size, random.Random(exit)
@@ -95,7 +93,7 @@ def test_the_exit_after_all_layers_is_always_right(bundle: Path) -> None:
     forward = onnx_forward(bundle, threads=1, capacity=CAPACITY, drafting=True)
     speculation = Speculation([ExitDrafter(forward, forward.caps.exits[-1])], limit=4)
     engine = Engine(forward, speculation=speculation)
-    list(engine.generate([5, 6, 7], SamplingParams(), max_tokens=40, stop_ids=()))
+    list(engine.generate([5, 6, 7], DrawParams(), max_tokens=40, stop_ids=()))
     assert speculation.tally.acceptance_rate == 1.0
 
 
@@ -117,6 +115,6 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
     runner.forward.peek = watched  # type: ignore[method-assign, assignment]
     always = replace(Drafting(f"exit-{manifest.spec.n_layers}"), tokens=3, always=True)
     engine = runner.engine_for(always, lambda record: None)
-    list(engine.generate([5, 6, 7], SamplingParams(), max_tokens=40, stop_ids=()))
+    list(engine.generate([5, 6, 7], DrawParams(), max_tokens=40, stop_ids=()))
     assert kept
     assert np.array_equal(kept[0], ids)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft.head import MOST_WAITING, HeadDrafter
 from edgedec.memory.footprint import ADAPTED_BYTES
 from edgedec.memory.ledger import Ledger
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 
 VOCAB = 24
@@ -129,19 +129,19 @@ class Setting:
         speculation = Speculation([self.drafter], limit=limit, notice=self.failures.append)
         self.engine = Engine(self.target, speculation=speculation, observe=self.passes.append)
 
-    def reply(self, prompt: Sequence[int], params: SamplingParams = GREEDY, n: int = 12) -> list[int]:
+    def reply(self, prompt: Sequence[int], params: DrawParams = GREEDY, n: int = 12) -> list[int]:
         found = tokens(self.engine, prompt, params, n)
         assert self.failures == []
         return found
 
 
-def plain(prompt: Sequence[int], params: SamplingParams, n: int, **model: float) -> list[int]:
+def plain(prompt: Sequence[int], params: DrawParams, n: int, **model: float) -> list[int]:
     return tokens(Engine(MarkovForward(**model)), prompt, params, n)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("sharpness", [4.0, SHARP])
-def test_replies_are_those_without_drafts(params: SamplingParams, sharpness: float) -> None:
+def test_replies_are_those_without_drafts(params: DrawParams, sharpness: float) -> None:
     prompt = [1, 2, 3, 4, 5]
     setting = Setting(sharpness=sharpness)
     assert setting.reply(prompt, params, 30) == plain(prompt, params, 30, sharpness=sharpness)
@@ -181,7 +181,7 @@ class StubbornHead(KnowingHead):
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_an_error_that_repeats_is_corrected_and_no_token_changes(params: SamplingParams) -> None:
+def test_an_error_that_repeats_is_corrected_and_no_token_changes(params: DrawParams) -> None:
     setting = Setting(sharpness=6.0, limit=3)
     setting.drafter = HeadDrafter(StubbornHead(setting.target, sharpness=6.0), 3)  # type: ignore[arg-type]
     speculation = Speculation([setting.drafter], limit=3, notice=setting.failures.append)

@@ -13,18 +13,18 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.model import common_length
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 VOCAB = 24
-GREEDY = SamplingParams()
-SAMPLED = SamplingParams(temperature=0.8, seed=5)
+GREEDY = DrawParams()
+SAMPLED = DrawParams(temperature=0.8, seed=5)
 EVERY_KIND = [
     GREEDY,
     SAMPLED,
-    SamplingParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
-    SamplingParams(temperature=1.3, top_n_sigma=1.5, seed=3),
-    SamplingParams(temperature=0.7, repetition_penalty=1.3, seed=4),
-    SamplingParams(repetition_penalty=1.3),
+    DrawParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
+    DrawParams(temperature=1.3, top_n_sigma=1.5, seed=3),
+    DrawParams(temperature=0.7, repetition_penalty=1.3, seed=4),
+    DrawParams(repetition_penalty=1.3),
 ]
 
 
@@ -32,11 +32,11 @@ def drafter(**model: float) -> ModelDrafter:
     return ModelDrafter("small", MarkovForward(**{"capacity": 256, **model}), SameVocabulary(VOCAB))  # type: ignore[arg-type]
 
 
-def tokens(engine: Engine, prompt: Sequence[int], params: SamplingParams, count: int) -> list[int]:
+def tokens(engine: Engine, prompt: Sequence[int], params: DrawParams, count: int) -> list[int]:
     return [step.token for step in engine.generate(prompt, params, max_tokens=count, stop_ids=())]
 
 
-def plain(prompt: Sequence[int], params: SamplingParams, count: int) -> list[int]:
+def plain(prompt: Sequence[int], params: DrawParams, count: int) -> list[int]:
     return tokens(Engine(MarkovForward()), prompt, params, count)
 
 
@@ -45,11 +45,11 @@ def plain(prompt: Sequence[int], params: SamplingParams, count: int) -> list[int
     [
         GREEDY,
         SAMPLED,
-        SamplingParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
-        SamplingParams(temperature=0.7, repetition_penalty=1.3, seed=4),
+        DrawParams(temperature=0.8, top_k=5, top_p=0.9, min_p=0.02, seed=2),
+        DrawParams(temperature=0.7, repetition_penalty=1.3, seed=4),
     ],
 )
-def test_the_same_model_is_always_right(params: SamplingParams) -> None:
+def test_the_same_model_is_always_right(params: DrawParams) -> None:
     """At temperature 0.8, too: the noise is the target's."""
     small = drafter(sharpness=9.0)
     small.sampled(params)
@@ -66,7 +66,7 @@ def test_the_same_model_is_always_right(params: SamplingParams) -> None:
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED])
-def test_a_chain_of_the_same_model_is_accepted_whole(params: SamplingParams) -> None:
+def test_a_chain_of_the_same_model_is_accepted_whole(params: DrawParams) -> None:
     spoken = Speculation([drafter(sharpness=20.0)], limit=4)
     engine = Engine(MarkovForward(sharpness=20.0), speculation=spoken)
     expected = tokens(Engine(MarkovForward(sharpness=20.0)), [1, 2, 3], params, 60)
@@ -77,7 +77,7 @@ def test_a_chain_of_the_same_model_is_accepted_whole(params: SamplingParams) -> 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_tokens_are_those_of_plain_decoding(params: SamplingParams, seed: int) -> None:
+def test_tokens_are_those_of_plain_decoding(params: DrawParams, seed: int) -> None:
     said: list[str] = []
     spoken = Speculation([drafter(seed=seed, sharpness=6.0)], notice=said.append)
     engine = Engine(MarkovForward(), speculation=spoken)
@@ -96,7 +96,7 @@ def test_tokens_are_those_of_plain_decoding(params: SamplingParams, seed: int) -
 )
 def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
     """The small model answers by a hash of all that it was fed: after any wrong token it would be lost."""
-    params = SamplingParams(temperature=0.6, seed=seed)
+    params = DrawParams(temperature=0.6, seed=seed)
     small, said = drafter(sharpness=9.0), list[str]()
     engine = Engine(
         MarkovForward(sharpness=9.0), speculation=Speculation([small], limit=limit, notice=said.append)
@@ -205,7 +205,7 @@ def test_a_close_runner_up_shares_a_pass() -> None:
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED])
-def test_what_follows_each_node_is_what_the_model_draws_there(params: SamplingParams) -> None:
+def test_what_follows_each_node_is_what_the_model_draws_there(params: DrawParams) -> None:
     """Whichever of two siblings stayed in the cache; and the noise is that of the node's position."""
     small = drafter(sharpness=4.0)
     small.sampled(params)
@@ -325,7 +325,7 @@ def test_common_length(first: list[int], second: list[int], block: int) -> None:
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_what_it_sees_ahead_is_a_function_of_the_text(params: SamplingParams) -> None:
+def test_what_it_sees_ahead_is_a_function_of_the_text(params: DrawParams) -> None:
     """Its greedy continuation of the text's end, whatever it has read and drafted; then it drafts on."""
     text = [n * n % VOCAB for n in range(200)]
     expected = drafter(max_pass=8).ahead(text, 16)

@@ -12,11 +12,11 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 VOCAB = 24
 EVEN = np.arange(0, VOCAB, 2, dtype=np.int64)
-GREEDY, SAMPLED = SamplingParams(), SamplingParams(temperature=0.8, top_k=5, seed=2)
+GREEDY, SAMPLED = DrawParams(), DrawParams(temperature=0.8, top_k=5, seed=2)
 
 
 def drafter(head: TrimmedHead | None = None) -> ModelDrafter:
@@ -24,13 +24,13 @@ def drafter(head: TrimmedHead | None = None) -> ModelDrafter:
     return ModelDrafter("small", model, SameVocabulary(VOCAB), head)
 
 
-def reply(prompt: Sequence[int], params: SamplingParams, speculation: Speculation | None = None) -> list[int]:
+def reply(prompt: Sequence[int], params: DrawParams, speculation: Speculation | None = None) -> list[int]:
     engine = Engine(MarkovForward(sharpness=6.0), speculation=speculation)
     return [step.token for step in engine.generate(prompt, params, max_tokens=60, stop_ids=())]
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED])
-def test_with_the_whole_vocabulary_kept_its_drafts_are_the_same_bit_for_bit(params: SamplingParams) -> None:
+def test_with_the_whole_vocabulary_kept_its_drafts_are_the_same_bit_for_bit(params: DrawParams) -> None:
     whole, plain = drafter(TrimmedHead(np.arange(VOCAB), 0.1)), drafter()
     text = [1, 2, 3]
     for one in (whole, plain):
@@ -74,7 +74,7 @@ def test_when_the_text_leaves_the_subset_all_ids_are_drafted_until_it_returns() 
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED])
-def test_replies_are_those_of_plain_decoding(params: SamplingParams) -> None:
+def test_replies_are_those_of_plain_decoding(params: DrawParams) -> None:
     said: list[str] = []
     spoken = Speculation([drafter(TrimmedHead(EVEN, 0.4))], notice=said.append)
     for prompt in ([1, 2, 3], [7] * 9):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from edgedec.decode.engine import Engine
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import tokens
 
 Turn = tuple[list[int], int, int]
@@ -22,7 +22,7 @@ def turns(more: int, back: int, count: int) -> st.SearchStrategy[list[Turn]]:
 
 def check_over_turns(plain: Engine, drafting: Engine, turns: Sequence[Turn], seed: int) -> None:
     """Some of what was said is taken back, some tokens come on top: with drafts and without, the same."""
-    params = SamplingParams(temperature=0.6, top_k=4, seed=seed)
+    params = DrawParams(temperature=0.6, top_k=4, seed=seed)
     said: list[int] = []
     for more, back, count in turns:
         said = [*said[: max(len(said) - back, 0)], *more]

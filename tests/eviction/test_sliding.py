@@ -17,7 +17,7 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.eviction.sliding import Sliding
-from edgedec.sampling import SamplingParams, draw
+from edgedec.sampling import DrawParams, draw
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import Drafting, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
@@ -39,7 +39,7 @@ def missing(position: int, capacity: int = CAPACITY) -> int:
     return max(-(-(position + 1 - capacity) // BLOCK), 0) * BLOCK
 
 
-def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
+def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     """The definition, for tokens that were never taken back: each is fed alone, and when there is no slot for
     it, the oldest four behind the sinks leave first.
     """
@@ -56,7 +56,7 @@ def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("prompt", [[5, 1, 4], list(range(16)), [*range(20)] * 3])
-def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: SamplingParams) -> None:
+def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: DrawParams) -> None:
     expected = plainly(prompt, params, 60)
     for max_pass in (1, 3, 64):
         assert tokens(sliding(max_pass=max_pass), prompt, params, 60) == expected
@@ -67,7 +67,7 @@ def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: Sampl
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_drafts_change_no_token(params: SamplingParams) -> None:
+def test_drafts_change_no_token(params: DrawParams) -> None:
     prompt = [1, 2, 1, 2, 1]
     expected = plainly(prompt, params, 80)
     told = [*prompt, *expected]

@@ -19,7 +19,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary, lookup_ahead
 from edgedec.eviction.speckv import NEIGHBOURS, SpecKV
-from edgedec.sampling import SamplingParams, draw
+from edgedec.sampling import DrawParams, draw
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import VOCAB, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
@@ -76,7 +76,7 @@ def make_room(forward: MarkovForward, sequence: Sequence[int]) -> None:
     forward.select(zone.start, zone.stop, np.array(kept, dtype=np.intp).reshape(1, 1, -1))
 
 
-def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
+def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     """Each token is fed alone; when a quarter of the cache is all that is free, room is made first."""
     forward = MarkovForward(capacity=CAPACITY, context=CONTEXT)
     sequence = list(prompt)
@@ -91,7 +91,7 @@ def plainly(prompt: Sequence[int], params: SamplingParams, n: int) -> list[int]:
 
 @pytest.mark.parametrize("params", EVERY_KIND)
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: SamplingParams) -> None:
+def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: DrawParams) -> None:
     expected = plainly(prompt, params, 120)
     for max_pass in (1, 3, 64):
         engine = speckv(max_pass=max_pass)
@@ -104,7 +104,7 @@ def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: Sampl
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_drafts_change_no_token(params: SamplingParams) -> None:
+def test_drafts_change_no_token(params: DrawParams) -> None:
     prompt = [1, 2, 1, 2, 1]
     expected = plainly(prompt, params, 130)
     for drafters in ([random_trees(1)], [Lookup()], [Recycling(memory=1 << 16)], [random_trees(2), Lookup()]):
@@ -128,7 +128,7 @@ def small(kind: type[ModelDrafter] = ModelDrafter) -> ModelDrafter:
 
 
 @pytest.mark.parametrize("params", EVERY_KIND)
-def test_with_a_model_that_drafts_the_lookahead_is_its_own(params: SamplingParams) -> None:
+def test_with_a_model_that_drafts_the_lookahead_is_its_own(params: DrawParams) -> None:
     """Whoever drafts beside it, however much, and however often it is asked for drafts."""
     prompt = [1, 2, 1, 2, 1]
     expected = tokens(speckv(small()), prompt, params, 130)

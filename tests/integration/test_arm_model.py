@@ -24,7 +24,7 @@ from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.decode.engine import Engine
 from edgedec.models import Store
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
 from tests.conftest import ROOT
 from tests.integration.test_instruction_sets import bundle, check_tree
@@ -188,7 +188,7 @@ class Recorder(OnnxForward):
 def replies(folder: Path, prompt: list[int], tokens: int) -> list[tuple[list[int], list[bytes]]]:
     """A greedy and a sampled reply, and the bits of the passes that they took."""
     found = []
-    for params in (SamplingParams(), SamplingParams(temperature=0.9, top_k=40, seed=11)):
+    for params in (DrawParams(), DrawParams(temperature=0.9, top_k=40, seed=11)):
         forward = Recorder.of(folder, len(prompt) + tokens)
         steps = Engine(forward).generate(prompt, params, max_tokens=tokens, stop_ids=())
         found.append(([step.token for step in steps], forward.seen))

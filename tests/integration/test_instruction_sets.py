@@ -14,7 +14,7 @@ from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.models import CATALOGUE, Store
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
@@ -48,7 +48,7 @@ def load(bundle: Path, capacity: int = 250) -> OnnxForward:
     return onnx_forward(bundle, Manifest.load(bundle), threads=2, capacity=capacity)
 
 
-def generate(bundle: Path, prompt: list[int], params: SamplingParams, tokens: int) -> list[int]:
+def generate(bundle: Path, prompt: list[int], params: DrawParams, tokens: int) -> list[int]:
     engine = Engine(load(bundle))
     return [step.token for step in engine.generate(prompt, params, max_tokens=tokens, stop_ids=())]
 
@@ -59,7 +59,7 @@ def same_bits(a: HeadRows, row_a: int, b: HeadRows, row_b: int) -> bool:
 
 
 def check_every_row(bundle: Path, monkeypatch: pytest.MonkeyPatch, prompt: list[int], tokens: int) -> None:
-    greedy, sampled = SamplingParams(), SamplingParams(temperature=0.9, top_k=40, seed=11)
+    greedy, sampled = DrawParams(), DrawParams(temperature=0.9, top_k=40, seed=11)
     seen = {}
     for isa in library.available():
         monkeypatch.setenv("EDGEDEC_ISA", isa)
@@ -102,7 +102,7 @@ def test_generations_under_modelled_rows(bundle: Path, isa: str, monkeypatch: py
     emulated = library.emulated_path()
     if emulated is None:
         pytest.skip("the modelled rows were not built: install SIMDe's headers and install again")
-    prompt, params = list(range(5, 60)), SamplingParams(temperature=0.9, top_k=40, seed=3)
+    prompt, params = list(range(5, 60)), DrawParams(temperature=0.9, top_k=40, seed=3)
     native = generate(bundle, prompt, params, 64)
     monkeypatch.setenv("EDGEDEC_ISA", isa)
     monkeypatch.setattr(library, "library_path", lambda: emulated)

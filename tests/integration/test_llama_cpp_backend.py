@@ -21,7 +21,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Rows
 from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
 from tests.cli.support import run
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
@@ -68,7 +68,7 @@ def encoded(bundle: Path, text: str) -> list[int]:
 
 def greedy(forward: Forward, prompt: list[int], tokens: int) -> list[int]:
     engine = Engine(forward)
-    steps = engine.generate(prompt, SamplingParams(), max_tokens=tokens, stop_ids=())
+    steps = engine.generate(prompt, DrawParams(), max_tokens=tokens, stop_ids=())
     return [step.token for step in steps]
 
 

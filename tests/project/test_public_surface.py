@@ -74,7 +74,7 @@ EXPORTED = {
     "edgedec.sampling": [
         "MOST_DRAWING",
         "Occurred",
-        "SamplingParams",
+        "DrawParams",
         "draw",
         "drawing_bytes",
         "head_temperature",

@@ -21,7 +21,7 @@ from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.export import export_huggingface
 from edgedec.export.tokenizer import build_tokenizer
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.opened import decoder_forward
 from tests.fixtures.tiny_tokenizers import bpe_metadata
 
@@ -107,7 +107,7 @@ def test_the_same_logits(made: Made, pieces: tuple[int, ...]) -> None:
 
 def test_the_same_greedy_tokens(made: Made) -> None:
     whole, _ = made.greedy()
-    steps = Engine(made.forward()).generate(PROMPT, SamplingParams(), max_tokens=NEW, stop_ids=())
+    steps = Engine(made.forward()).generate(PROMPT, DrawParams(), max_tokens=NEW, stop_ids=())
     got = [step.token for step in steps]
     print(f"\n{len(set(got))} different tokens of {NEW}: {got[:12]} ...")
     assert got == whole[len(PROMPT) :]

@@ -21,7 +21,7 @@ import pytest
 from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage
 from edgedec.remote import RemoteLimits, RemoteSide, ServerAddress
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_gguf import write_tiny
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 _START_S = 120.0
 LIMITS = RemoteLimits(connect_s=10, read_s=30, total_s=120)
 TEXT = "The quick brown fox"
-GREEDY = SamplingParams()
+GREEDY = DrawParams()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage
 from edgedec.remote import KEY_VARIABLE, RemoteLimits, RemoteSide, RemoteUse, ServerAddress
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
 from tests.remote.server import (
     DONE,
@@ -38,7 +38,7 @@ PATIENT = RemoteLimits(connect_s=10, read_s=10, total_s=30)
 SECRET = "sk-0123456789abcdef"
 PROMPT = "Four score and seven years ago our fathers brought forth on this continent a new nation, "
 PASSAGE = Passage(PROMPT)
-GREEDY = SamplingParams()
+GREEDY = DrawParams()
 TURNS = (("system", "Be brief."), ("user", "Recite."))
 BEGUN = Passage(f"<user>Recite.<assistant>{PROMPT}", TURNS, PROMPT)
 """A reply of a conversation, in the middle."""
@@ -91,7 +91,7 @@ def test_a_reply_that_the_length_ended_is_not_at_its_end() -> None:
 
 def test_sampling_is_told_to_the_server() -> None:
     with serving(says(GOOD)) as server, side_of(server) as side:
-        list(side.continued(PASSAGE, 8, SamplingParams(temperature=0.5, top_p=0.9, seed=7)))
+        list(side.continued(PASSAGE, 8, DrawParams(temperature=0.5, top_p=0.9, seed=7)))
     assert {"temperature": 0.5, "top_p": 0.9, "seed": 7}.items() <= server.asked[0].items()
 
 

@@ -18,7 +18,7 @@ from edgedec.runtime.budget import Budget, plan_memory
 from edgedec.runtime.config import RunConfig
 from edgedec.runtime.drafting import DRAFTERS, Drafting, table_drafters
 from edgedec.runtime.loaded_model import LoadedModels, load_models
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
 from edgedec.text.template import ChatTemplate
@@ -29,7 +29,7 @@ from tests.session.parrot import load_parrot
 
 RESIDENT = 100_000_000
 PLENTY = 1 << 40
-SAMPLED = SamplingParams(temperature=0.8, seed=3)
+SAMPLED = DrawParams(temperature=0.8, seed=3)
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_a_chat_that_becomes_sampled_drafts_less_where_memory_is_short(bundle: P
 
 def test_log_probabilities_of_a_sampled_reply_get_rows_of_logits(bundle: Path) -> None:
     """Drawn from a short list, such a reply needs whole rows for nothing but its log-probabilities."""
-    params = SamplingParams(temperature=0.7, top_k=4, seed=1)
+    params = DrawParams(temperature=0.7, top_k=4, seed=1)
     config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
     model = Model(load_models(bundle, {}, 1), config)
     assert model.budget is not None

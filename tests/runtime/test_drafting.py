@@ -21,7 +21,7 @@ from edgedec.runtime.loaded_model import LoadedModel
 from edgedec.runtime.pass_costs import known_costs, measure_costs
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
 from tests.fixtures.ready import Ready, chat_of, ready_of
 from tests.session.parrot import load_parrot
@@ -156,12 +156,12 @@ def test_a_model_drafts_beside_the_others(tmp_path: Path) -> None:
     assert speculation.nbytes()["small"] >= sum(model.forward.nbytes().values())
     session = chat_of(
         model,
-        Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40),
+        Settings(DrawParams(temperature=0.8, seed=3), max_tokens=40),
         speculation=speculation,
         clock=ticking(),
     )
     plain = markov(tmp_path / "plain", 30.0)
-    settings = Settings(SamplingParams(temperature=0.8, seed=3), max_tokens=40)
+    settings = Settings(DrawParams(temperature=0.8, seed=3), max_tokens=40)
     expected = "".join(chat_of(plain, settings).reply("Hi"))
     assert "".join(session.reply("Hi")) == expected
     assert speculation.tally.accepted > 0

@@ -23,13 +23,13 @@ from edgedec.runtime.config import RunConfig
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_models import tiny_bundle
 
-GREEDY = SamplingParams()
-SAMPLED = SamplingParams(temperature=0.8, top_p=0.95, seed=3)
-PENALISED = SamplingParams(temperature=0.7, repetition_penalty=1.2, seed=4)
+GREEDY = DrawParams()
+SAMPLED = DrawParams(temperature=0.8, top_p=0.95, seed=3)
+PENALISED = DrawParams(temperature=0.7, repetition_penalty=1.2, seed=4)
 PROMPT = [5, 6, 7, 8, 9, 10, 11]
 
 
@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(tmp_path_factory.mktemp("head"))
 
 
-def reply(engine: Engine, prompt: Sequence[int], params: SamplingParams, n: int = 40) -> list[int]:
+def reply(engine: Engine, prompt: Sequence[int], params: DrawParams, n: int = 40) -> list[int]:
     return [step.token for step in engine.generate(prompt, params, max_tokens=n, stop_ids=())]
 
 

@@ -20,7 +20,7 @@ from edgedec.runtime.config import RunConfig
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams, draw, drawing_bytes
+from edgedec.sampling import DrawParams, draw, drawing_bytes
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
@@ -62,13 +62,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 @pytest.mark.parametrize(
     "params",
     [
-        SamplingParams(),
-        SamplingParams(temperature=1.0, top_p=1.0, min_p=0.0, top_k=0, seed=5),
-        SamplingParams(temperature=0.8, seed=3),
+        DrawParams(),
+        DrawParams(temperature=1.0, top_p=1.0, min_p=0.0, top_k=0, seed=5),
+        DrawParams(temperature=0.8, seed=3),
     ],
     ids=["greedy", "uncut", "cut"],
 )
-def test_every_array_of_a_page_is_leased(params: SamplingParams, watch: Watch, tmp_path: Path) -> None:
+def test_every_array_of_a_page_is_leased(params: DrawParams, watch: Watch, tmp_path: Path) -> None:
     config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
     models = load_models(tiny_bundle(tmp_path), {}, 1)
     tracemalloc.start()
@@ -113,7 +113,7 @@ def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Pat
 
 
 def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:
-    params = SamplingParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
+    params = DrawParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
     config = RunConfig(threads=1, context=128, memory=PLENTY, conversations=3, sampling=params)
     batch = Batch(load_models(tiny_bundle(tmp_path), {}, 1), config, Surroundings(tmp_path))
     assert batch.budget is not None

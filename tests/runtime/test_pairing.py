@@ -25,7 +25,7 @@ from edgedec.runtime.pairing import (
     paired,
     share_of_vocabulary,
 )
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.ready import Ready, ready_of
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
@@ -335,7 +335,7 @@ def test_tokens_are_those_of_plain_decoding(
     tmp_path: Path, vocabularies: dict[str, Tokenizer], pair: tuple[str, str], temperature: float
 ) -> None:
     """Markov models speak noise: half characters, control tokens, padding."""
-    params = SamplingParams(temperature=temperature, seed=1)
+    params = DrawParams(temperature=temperature, seed=1)
     models = [loaded(tmp_path, name, vocabularies[name]) for name in pair]
     said: list[str] = []
     drafter = drafter_of(*models)

@@ -121,7 +121,7 @@ def test_aims_that_do_not_exist_and_batches_are_refused() -> None:
 
 
 def test_tokens_are_the_same_by_either_aim(bundle: Path, tmp_path: Path) -> None:
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling import DrawParams
 
     said: list[list[int]] = []
     for objective in ("time", "energy"):
@@ -129,6 +129,6 @@ def test_tokens_are_the_same_by_either_aim(bundle: Path, tmp_path: Path) -> None
         around = Surroundings(tmp_path, meter=lambda: NoMeter(("none",)))
         engine = Runner(load_models(bundle, {}, 1), config, around).engine
         prompt = [5, 6, 7, 8] * 5
-        steps = engine.generate(prompt, SamplingParams(), max_tokens=24, stop_ids=())
+        steps = engine.generate(prompt, DrawParams(), max_tokens=24, stop_ids=())
         said.append([step.token for step in steps])
     assert said[0] == said[1]

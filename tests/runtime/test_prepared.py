@@ -21,14 +21,14 @@ from edgedec.runtime.drafting import Drafting
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.prepared import MOST_BYTES, prepare, read_table, write_table
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.training.rollouts import Rollout, key_of
 from edgedec.training.tables import contexts_of, recycling_table
 from tests.fixtures.tiny_models import tiny_bundle
 
 PROMPT = "Once upon a time"
 TOKENS = 24
-PARAMS = [SamplingParams(), SamplingParams(temperature=0.8, seed=3)]
+PARAMS = [DrawParams(), DrawParams(temperature=0.8, seed=3)]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def opened(
     return Model(load_models(bundle, {}, 1), run, Surroundings(home, notice))
 
 
-def said(model: Model, params: SamplingParams = PARAMS[0]) -> Rollout:
+def said(model: Model, params: DrawParams = PARAMS[0]) -> Rollout:
     with model.chat(sampling=params, max_tokens=TOKENS) as chat:
         reply = chat.reply(PROMPT)
         reply.read()
@@ -80,7 +80,7 @@ def prepared(bundle: Path, home: Path, *rollouts: Rollout) -> Path:
 
 @pytest.mark.parametrize("params", PARAMS, ids=["greedy", "sampled"])
 def test_the_first_reply_is_drafted_from_them_and_is_the_same(
-    bundle: Path, tmp_path: Path, params: SamplingParams
+    bundle: Path, tmp_path: Path, params: DrawParams
 ) -> None:
     with opened(bundle, None, draft="off") as plain:
         alone = said(plain, params)

@@ -25,13 +25,13 @@ from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.runtime.target_drafters import _named, exits_of, promising, skips_of, speed_of
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import tiny_bundle
 
 KINDS = [
-    SamplingParams(),
-    SamplingParams(temperature=0.8, top_p=0.95, seed=3),
-    SamplingParams(temperature=0.7, repetition_penalty=1.2, seed=4),
+    DrawParams(),
+    DrawParams(temperature=0.8, top_p=0.95, seed=3),
+    DrawParams(temperature=0.7, repetition_penalty=1.2, seed=4),
 ]
 PROMPT = [5, 6, 7, 8, 9, 10, 11]
 
@@ -70,7 +70,7 @@ class Place:
         models = load_models(self.bundle, {}, 1, bool(config.drafting.of_target))
         return Runner(models, config, Surroundings(self.home, self.said.append))
 
-    def reply(self, draft: str, params: SamplingParams = KINDS[0]) -> list[int]:
+    def reply(self, draft: str, params: DrawParams = KINDS[0]) -> list[int]:
         steps = self.runner(draft).engine.generate(PROMPT, params, max_tokens=24, stop_ids=())
         return [step.token for step in steps]
 
@@ -101,7 +101,7 @@ def bypasses(runner: Runner) -> list[Bypass | None]:
 
 @pytest.mark.parametrize("params", KINDS, ids=["greedy", "sampled", "penalty"])
 def test_replies_with_random_trained_exits_are_those_of_plain_decoding(
-    place: Place, params: SamplingParams
+    place: Place, params: DrawParams
 ) -> None:
     place.said.clear()
     expected = place.reply("off", params)
@@ -111,9 +111,7 @@ def test_replies_with_random_trained_exits_are_those_of_plain_decoding(
 
 
 @pytest.mark.parametrize("params", KINDS, ids=["greedy", "sampled", "penalty"])
-def test_replies_with_skipped_layers_are_those_of_plain_decoding(
-    place: Place, params: SamplingParams
-) -> None:
+def test_replies_with_skipped_layers_are_those_of_plain_decoding(place: Place, params: DrawParams) -> None:
     inner = place.exits[:-1]
     pairs = [(a, b) for a in inner for b in inner if b > a]
     expected = place.reply("off", params)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,7 +27,7 @@ def head(logits: np.ndarray, k: int, *, full: bool, temperature: float = 1.0) ->
     return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), whole, temperature)
 
 
-def law(logits: Sequence[float], params: SamplingParams, history: Iterable[int] = ()) -> dict[int, float]:
+def law(logits: Sequence[float], params: DrawParams, history: Iterable[int] = ()) -> dict[int, float]:
     """The distribution a draw should have: {id: probability}, by dictionaries and loops."""
     values = {v: float(x) for v, x in enumerate(logits)}
     for v in set(history) & set(values):

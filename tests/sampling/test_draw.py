@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import SamplingParams, draw, head_temperature, needs_logits, noise, portable, short_list
+from edgedec.sampling import DrawParams, draw, head_temperature, needs_logits, noise, portable, short_list
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.draw import survivors
 from tests.sampling.support import head, law
@@ -22,11 +22,11 @@ from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 K = 16
 
 
-def random_params(rng: np.random.Generator) -> SamplingParams:
+def random_params(rng: np.random.Generator) -> DrawParams:
     def maybe(off: float, on: float, chance: float = 0.5) -> float:
         return on if rng.random() < chance else off
 
-    return SamplingParams(
+    return DrawParams(
         temperature=float(rng.choice([0.0, 0.3, 0.7, 1.0, 1.0, 1.5])),
         top_k=int(maybe(0, rng.integers(1, 2 * K))),
         top_p=maybe(1.0, float(rng.uniform(0.05, 1.0))),
@@ -45,7 +45,7 @@ def random_logits(rng: np.random.Generator, size: int) -> np.ndarray:
     return logits.astype(np.float32)
 
 
-def by_arrays(rows: HeadRows, params: SamplingParams, position: int, history: list[int]) -> int:
+def by_arrays(rows: HeadRows, params: DrawParams, position: int, history: list[int]) -> int:
     """The token as the whole row gives it, without a look at the head's list."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(short_list, "draw", lambda *_: None)
@@ -82,13 +82,13 @@ def test_the_list_and_the_whole_row_agree_on_a_real_vocabulary() -> None:
     """Large rows take the paths that leave out most of the vocabulary."""
     rng = np.random.default_rng(7)
     settings = [
-        SamplingParams(temperature=1.0),
-        SamplingParams(temperature=0.3),
-        SamplingParams(temperature=0.8, top_k=5_000),
-        SamplingParams(temperature=1.0, top_p=0.9),
-        SamplingParams(temperature=0.7, min_p=0.01),
-        SamplingParams(temperature=1.2, top_n_sigma=1.5),
-        SamplingParams(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.1),
+        DrawParams(temperature=1.0),
+        DrawParams(temperature=0.3),
+        DrawParams(temperature=0.8, top_k=5_000),
+        DrawParams(temperature=1.0, top_p=0.9),
+        DrawParams(temperature=0.7, min_p=0.01),
+        DrawParams(temperature=1.2, top_n_sigma=1.5),
+        DrawParams(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.1),
     ]
     size = 20_000
     for position, params in enumerate(settings * 4):
@@ -116,7 +116,7 @@ def test_a_list_decides_as_the_whole_row_does(
     seed: int, temperature: float, top_p: float, min_p: float, position: int
 ) -> None:
     logits = random_logits(np.random.default_rng(seed), 200)
-    params = SamplingParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
+    params = DrawParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
     at = head_temperature(params)
     whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, [])
     assert draw(head(logits, 200, full=True, temperature=at), 0, params, position, []) == whole
@@ -148,7 +148,7 @@ def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
     decided = Counter[bool]()
     for position, (cuts, temperature) in enumerate(product(CUTS, (0.3, 0.8, 1.7))):
         logits = random_logits(rng, 150)
-        params = SamplingParams(temperature=temperature, repetition_penalty=penalty, seed=position, **cuts)
+        params = DrawParams(temperature=temperature, repetition_penalty=penalty, seed=position, **cuts)
         history = rng.integers(0, 150, 20).tolist()
         for k, at in ((24, temperature), (24, 1.0), (150, temperature)):
             rows = head(logits, k, full=True, temperature=at)
@@ -167,7 +167,7 @@ def test_a_tie_of_times_goes_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(noise, "exponential", lambda seed, position, ids: times[ids])
     monkeypatch.setattr(noise, "exponentials", lambda seed, position, ids: times[ids].tolist())
     rows = head(np.array([-99.0, -9.0, -99.0, -8.0, -10.0, 0.0]), 5, full=True)
-    params = SamplingParams(temperature=0.01, top_k=4)
+    params = DrawParams(temperature=0.01, top_k=4)
     assert draw(rows, 0, params, 0, []) == by_arrays(rows, params, 0, []) == 1
 
 
@@ -179,7 +179,7 @@ def test_of_a_list_the_same_survives() -> None:
         params = replace(random_params(rng), min_p=0.0)  # it may end a list that top-p finds too short
         at = head_temperature(params)
         row = Row(head(random_logits(rng, 120), K, full=False, temperature=at), 0, params, [5, 50])
-        if params.greedy or params == SamplingParams(temperature=params.temperature, seed=params.seed):
+        if params.greedy or params == DrawParams(temperature=params.temperature, seed=params.seed):
             continue
         values, _ = row.listed()
         weights = short_list.surviving(values, row, params) if values else None
@@ -192,12 +192,12 @@ def test_of_a_list_the_same_survives() -> None:
     assert min(decided.values()) > 100
 
 
-def top_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:
+def top_p_needs_more(logits: np.ndarray, params: DrawParams) -> bool:
     weights = np.sort(np.exp((logits.astype(np.float64) - logits.max()) / params.temperature))[::-1]
     return bool(weights[:K].sum() < params.top_p * 1.0001 * weights.sum())
 
 
-def min_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:
+def min_p_needs_more(logits: np.ndarray, params: DrawParams) -> bool:
     weights = np.sort(np.exp((logits.astype(np.float64) - logits.max()) / params.temperature))[::-1]
     return bool(weights[K - 1] >= params.min_p * 0.9999)
 
@@ -205,7 +205,7 @@ def min_p_needs_more(logits: np.ndarray, params: SamplingParams) -> bool:
 def test_at_their_temperature_sums_need_no_row() -> None:
     """Nucleus sampling is decided from the list; it was not when the head added up at temperature 1."""
     logits = np.concatenate([np.arange(K), np.full(500, -9.0)]).astype(np.float32)
-    params = SamplingParams(temperature=0.8, top_p=0.95)
+    params = DrawParams(temperature=0.8, top_p=0.95)
     assert head_temperature(params) == 0.8
     warm = [draw(head(logits, K, full=False, temperature=0.8), 0, params, t, []) for t in range(99)]
     assert warm == [draw(head(logits, K, full=True, temperature=0.8), 0, params, t, []) for t in range(99)]
@@ -215,13 +215,13 @@ def test_at_their_temperature_sums_need_no_row() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.01, 99.0])
 def test_temperatures_that_float32_would_blur_are_left_to_the_row(temperature: float) -> None:
-    assert head_temperature(SamplingParams(temperature=temperature)) == 1.0
+    assert head_temperature(DrawParams(temperature=temperature)) == 1.0
 
 
 @settings(max_examples=300)
 @given(LOGITS, ANY_PARAMS, HISTORY, st.integers(0, 10_000))
 def test_a_drawn_token_is_in_the_support(
-    logits: list[float], params: SamplingParams, history: list[int], position: int
+    logits: list[float], params: DrawParams, history: list[int], position: int
 ) -> None:
     token = draw(head(np.array(logits), 5, full=True), 0, params, position, history)
     loose = replace(
@@ -237,20 +237,20 @@ def test_a_drawn_token_is_in_the_support(
 def test_greedy_is_the_first_of_the_penalised_order(
     logits: list[float], history: list[int], penalty: float
 ) -> None:
-    params = SamplingParams(repetition_penalty=penalty)
+    params = DrawParams(repetition_penalty=penalty)
     rows = head(np.array(logits), 5, full=True)
     assert {draw(rows, 0, params, 3, history)} == set(law(logits, params, history))
 
 
 def test_greedy_breaks_ties_by_id_and_needs_no_noise() -> None:
     rows = head(np.array([1.0, 5.0, 5.0, 2.0]), 2, full=False)
-    assert {draw(rows, 0, SamplingParams(seed=s), t, []) for s in range(5) for t in range(5)} == {1}
+    assert {draw(rows, 0, DrawParams(seed=s), t, []) for s in range(5) for t in range(5)} == {1}
 
 
 def test_the_same_seed_and_position_reproduce() -> None:
     logits = np.random.default_rng(0).normal(size=200)
     rows = head(logits, 64, full=True)
-    params = SamplingParams(temperature=1.0, seed=5)
+    params = DrawParams(temperature=1.0, seed=5)
     first = [draw(rows, 0, params, t, []) for t in range(200)]
     assert [draw(rows, 0, params, t, []) for t in reversed(range(200))][::-1] == first
     other = [draw(rows, 0, replace(params, seed=6), t, []) for t in range(200)]
@@ -262,14 +262,14 @@ def test_the_row_index_selects_the_row() -> None:
     ids = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.int32)
     values = np.take_along_axis(logits, ids.astype(np.int64), 1)
     rows = HeadRows(values, ids, logits[:, 0], logits[:, 0], logits)
-    cold = SamplingParams(temperature=0.01)
-    for params in (SamplingParams(), cold, SamplingParams(repetition_penalty=1.01)):
+    cold = DrawParams(temperature=0.01)
+    for params in (DrawParams(), cold, DrawParams(repetition_penalty=1.01)):
         assert [draw(rows, r, params, 0, [2]) for r in (0, 1)] == [1, 0]
 
 
 def test_what_cannot_be_decided_is_refused() -> None:
     rows = head(np.zeros(100), 4, full=False)
-    for params in (SamplingParams(temperature=1.0), SamplingParams(temperature=1.0, top_k=5)):
+    for params in (DrawParams(temperature=1.0), DrawParams(temperature=1.0, top_k=5)):
         with pytest.raises(BackendError, match="whole logits rows"):
             draw(rows, 0, params, 0, [])
 
@@ -279,12 +279,12 @@ def test_broken_logits_are_refused(bad: float) -> None:
     rows = head(np.array([1.0, 2.0]), 2, full=True)
     rows.values[0, 0] = bad
     with pytest.raises(BackendError, match="best logit"):
-        draw(rows, 0, SamplingParams(), 0, [])
+        draw(rows, 0, DrawParams(), 0, [])
     rows = head(np.array([1.0, 2.0]), 2, full=True)
     assert rows.logits is not None
     rows.logits[0, 1] = np.nan
     with pytest.raises(BackendError, match="not numbers"):
-        draw(rows, 0, SamplingParams(temperature=1.0), 0, [])
+        draw(rows, 0, DrawParams(temperature=1.0), 0, [])
 
 
 def test_excluded_tokens_are_never_drawn() -> None:
@@ -293,12 +293,12 @@ def test_excluded_tokens_are_never_drawn() -> None:
         np.array([[0, 0, -np.inf, -np.inf]], np.float32), np.array([[0, 2, 1, 3]], np.int32),
         np.log(np.array([2.0], np.float32)), np.log(np.array([2.0], np.float32)), logits[None],
     )  # fmt: skip
-    for params in (SamplingParams(temperature=1.0), SamplingParams(temperature=1.0, top_p=0.999, top_k=3)):
+    for params in (DrawParams(temperature=1.0), DrawParams(temperature=1.0, top_p=0.999, top_k=3)):
         assert {draw(rows, 0, params, t, []) for t in range(200)} == {0, 2}
 
 
 def test_extreme_temperatures_stay_finite() -> None:
     rows = head(np.array([1.0, 30.0, -30.0]), 3, full=True)
-    assert {draw(rows, 0, SamplingParams(temperature=1e-300), t, []) for t in range(50)} == {1}
-    hot = [draw(rows, 0, SamplingParams(temperature=1e300), t, []) for t in range(300)]
+    assert {draw(rows, 0, DrawParams(temperature=1e-300), t, []) for t in range(50)} == {1}
+    hot = [draw(rows, 0, DrawParams(temperature=1e300), t, []) for t in range(300)]
     assert min(hot.count(v) for v in range(3)) > 60

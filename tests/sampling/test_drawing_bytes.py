@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import SamplingParams, draw, drawing_bytes
+from edgedec.sampling import DrawParams, draw, drawing_bytes
 
 VOCABULARY = 100_000
 CASES = [
-    SamplingParams(temperature=1.0),
-    SamplingParams(temperature=2.0, repetition_penalty=1.1),
-    SamplingParams(temperature=0.8, top_p=0.95),
-    SamplingParams(temperature=0.8, top_p=0.95, repetition_penalty=1.1),
-    SamplingParams(temperature=1.0, min_p=0.01),
-    SamplingParams(temperature=1.0, top_n_sigma=1.0),
+    DrawParams(temperature=1.0),
+    DrawParams(temperature=2.0, repetition_penalty=1.1),
+    DrawParams(temperature=0.8, top_p=0.95),
+    DrawParams(temperature=0.8, top_p=0.95, repetition_penalty=1.1),
+    DrawParams(temperature=1.0, min_p=0.01),
+    DrawParams(temperature=1.0, top_n_sigma=1.0),
 ]
 
 
@@ -31,7 +31,7 @@ def flat_row() -> HeadRows:
 
 
 @pytest.mark.parametrize("params", CASES, ids=str)
-def test_drawing_takes_no_more_than_is_counted(params: SamplingParams) -> None:
+def test_drawing_takes_no_more_than_is_counted(params: DrawParams) -> None:
     row = flat_row()
     draw(row, 0, params, 0, [1, 2, 3])  # tables that are made once
     tracemalloc.start()
@@ -45,6 +45,6 @@ def test_drawing_takes_no_more_than_is_counted(params: SamplingParams) -> None:
 
 
 def test_lists_need_nothing() -> None:
-    assert drawing_bytes(SamplingParams()) == 0
-    assert drawing_bytes(SamplingParams(temperature=1.0, top_k=40)) == 0
-    assert 0 < drawing_bytes(SamplingParams(temperature=1.0)) < drawing_bytes(CASES[2])
+    assert drawing_bytes(DrawParams()) == 0
+    assert drawing_bytes(DrawParams(temperature=1.0, top_k=40)) == 0
+    assert 0 < drawing_bytes(DrawParams(temperature=1.0)) < drawing_bytes(CASES[2])

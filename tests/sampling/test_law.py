@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgedec.sampling import SamplingParams, draw, noise, portable
+from edgedec.sampling import DrawParams, draw, noise, portable
 from tests.sampling.support import chi_square_p, head, law, upper_gamma
 
 DRAWS = 2_000
@@ -17,30 +17,30 @@ REJECT = 1e-4
 HISTORY = [0, 3, 5, 5, 11]
 
 CONFIGURATIONS = [
-    SamplingParams(temperature=1.0),
-    SamplingParams(temperature=0.5),
-    SamplingParams(temperature=2.0),
-    SamplingParams(temperature=0.05),
-    SamplingParams(temperature=1.0, top_k=1),
-    SamplingParams(temperature=1.0, top_k=2),
-    SamplingParams(temperature=1.0, top_k=7),
-    SamplingParams(temperature=0.7, top_k=12),
-    SamplingParams(temperature=1.0, top_p=0.9),
-    SamplingParams(temperature=1.0, top_p=0.5),
-    SamplingParams(temperature=0.7, top_p=0.95),
-    SamplingParams(temperature=1.5, top_p=0.3),
-    SamplingParams(temperature=1.0, min_p=0.1),
-    SamplingParams(temperature=0.6, min_p=0.02),
-    SamplingParams(temperature=1.0, top_n_sigma=1.0),
-    SamplingParams(temperature=1.5, top_n_sigma=2.0),
-    SamplingParams(temperature=1.0, repetition_penalty=1.3),
-    SamplingParams(temperature=1.0, repetition_penalty=0.7),
-    SamplingParams(temperature=0.8, top_k=10, top_p=0.9),
-    SamplingParams(temperature=0.7, top_k=8, top_p=0.8, repetition_penalty=1.1),
-    SamplingParams(temperature=0.8, top_k=10, top_p=0.9, min_p=0.05),
-    SamplingParams(temperature=1.2, top_n_sigma=1.5, top_k=9, top_p=0.95, min_p=0.02, repetition_penalty=1.2),
+    DrawParams(temperature=1.0),
+    DrawParams(temperature=0.5),
+    DrawParams(temperature=2.0),
+    DrawParams(temperature=0.05),
+    DrawParams(temperature=1.0, top_k=1),
+    DrawParams(temperature=1.0, top_k=2),
+    DrawParams(temperature=1.0, top_k=7),
+    DrawParams(temperature=0.7, top_k=12),
+    DrawParams(temperature=1.0, top_p=0.9),
+    DrawParams(temperature=1.0, top_p=0.5),
+    DrawParams(temperature=0.7, top_p=0.95),
+    DrawParams(temperature=1.5, top_p=0.3),
+    DrawParams(temperature=1.0, min_p=0.1),
+    DrawParams(temperature=0.6, min_p=0.02),
+    DrawParams(temperature=1.0, top_n_sigma=1.0),
+    DrawParams(temperature=1.5, top_n_sigma=2.0),
+    DrawParams(temperature=1.0, repetition_penalty=1.3),
+    DrawParams(temperature=1.0, repetition_penalty=0.7),
+    DrawParams(temperature=0.8, top_k=10, top_p=0.9),
+    DrawParams(temperature=0.7, top_k=8, top_p=0.8, repetition_penalty=1.1),
+    DrawParams(temperature=0.8, top_k=10, top_p=0.9, min_p=0.05),
+    DrawParams(temperature=1.2, top_n_sigma=1.5, top_k=9, top_p=0.95, min_p=0.02, repetition_penalty=1.2),
 ]
-Sampler = Callable[[np.ndarray, SamplingParams, int], int]
+Sampler = Callable[[np.ndarray, DrawParams, int], int]
 
 
 def logits_for(index: int) -> np.ndarray:
@@ -48,11 +48,11 @@ def logits_for(index: int) -> np.ndarray:
     return (np.random.default_rng(index).normal(size=size) * 1.5).astype(np.float32)
 
 
-def keyed(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def keyed(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return draw(head(logits, 12, full=True), 0, params, position, HISTORY)
 
 
-def p_value(sampler: Sampler, logits: np.ndarray, params: SamplingParams) -> float:
+def p_value(sampler: Sampler, logits: np.ndarray, params: DrawParams) -> float:
     """Half of the draws walk along positions under one seed, half along seeds at one position."""
     along_positions = Counter(sampler(logits, params, t) for t in range(DRAWS // 2))
     along_seeds = Counter(sampler(logits, replace(params, seed=1 + s), 77) for s in range(DRAWS // 2))
@@ -64,49 +64,49 @@ def test_draws_follow_the_warped_law(index: int) -> None:
     assert p_value(keyed, logits_for(index), CONFIGURATIONS[index]) > REJECT
 
 
-def unweighted(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def unweighted(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return int(noise.exponential(params.seed, position, np.arange(logits.size)).argmin())
 
 
-def without_temperature(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def without_temperature(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return keyed(logits, replace(params, temperature=1.0), position)
 
 
-def uniform_noise(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def uniform_noise(logits: np.ndarray, params: DrawParams, position: int) -> int:
     u = noise.uniform(params.seed, position, np.arange(logits.size))
     return int((logits / params.temperature + u).argmax())
 
 
-def one_token_too_many(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def one_token_too_many(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return keyed(logits, replace(params, top_k=params.top_k + 1), position)
 
 
-def one_noise_for_pairs(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def one_noise_for_pairs(logits: np.ndarray, params: DrawParams, position: int) -> int:
     ids = np.arange(logits.size)
     times = noise.exponential(params.seed, position, ids // 2) / portable.exp(logits.astype(float))
     return int(times.argmin())
 
 
-def stuck(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def stuck(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return keyed(logits, replace(params, seed=0), 3)
 
 
 WRONG = [
-    (unweighted, SamplingParams(temperature=1.0)),
-    (without_temperature, SamplingParams(temperature=0.8)),
-    (uniform_noise, SamplingParams(temperature=1.0)),
-    (one_token_too_many, SamplingParams(temperature=1.0, top_k=6)),
-    (one_noise_for_pairs, SamplingParams(temperature=1.0)),
-    (stuck, SamplingParams(temperature=1.0)),
+    (unweighted, DrawParams(temperature=1.0)),
+    (without_temperature, DrawParams(temperature=0.8)),
+    (uniform_noise, DrawParams(temperature=1.0)),
+    (one_token_too_many, DrawParams(temperature=1.0, top_k=6)),
+    (one_noise_for_pairs, DrawParams(temperature=1.0)),
+    (stuck, DrawParams(temperature=1.0)),
 ]
 
 
 @pytest.mark.parametrize(("sampler", "params"), WRONG)
-def test_a_wrong_sampler_is_caught(sampler: Sampler, params: SamplingParams) -> None:
+def test_a_wrong_sampler_is_caught(sampler: Sampler, params: DrawParams) -> None:
     assert p_value(sampler, logits_for(1), params) < REJECT
 
 
-def joint_p_value(sampler: Sampler, logits: np.ndarray, params: SamplingParams, apart: int) -> float:
+def joint_p_value(sampler: Sampler, logits: np.ndarray, params: DrawParams, apart: int) -> float:
     """Pairs of tokens drawn ``apart`` positions from each other against the product law."""
     single = law(logits.tolist(), params)
     size = logits.size
@@ -120,25 +120,25 @@ def joint_p_value(sampler: Sampler, logits: np.ndarray, params: SamplingParams, 
 @pytest.mark.parametrize("apart", [1, 2, 64, 4096])
 def test_draws_at_different_positions_are_independent(apart: int) -> None:
     logits = np.array([1.0, 0.5, 0.0, -0.5, 0.8], dtype=np.float32)
-    params = SamplingParams(temperature=1.0, seed=11)
+    params = DrawParams(temperature=1.0, seed=11)
     assert joint_p_value(keyed_without_history, logits, params, apart) > REJECT
 
 
 def test_dependence_between_positions_is_caught() -> None:
-    def every_other(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+    def every_other(logits: np.ndarray, params: DrawParams, position: int) -> int:
         return keyed_without_history(logits, params, position // 2)
 
     logits = np.array([1.0, 0.5, 0.0, -0.5, 0.8], dtype=np.float32)
-    assert joint_p_value(every_other, logits, SamplingParams(temperature=1.0, seed=11), 1) < REJECT
+    assert joint_p_value(every_other, logits, DrawParams(temperature=1.0, seed=11), 1) < REJECT
 
 
-def keyed_without_history(logits: np.ndarray, params: SamplingParams, position: int) -> int:
+def keyed_without_history(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return draw(head(logits, logits.size, full=True), 0, params, position, [])
 
 
 def test_neighbouring_seeds_are_independent() -> None:
     logits = np.array([1.0, 0.5, 0.0, -0.5, 0.8], dtype=np.float32)
-    params = SamplingParams(temperature=1.0)
+    params = DrawParams(temperature=1.0)
     single = law(logits.tolist(), params)
     pairs = Counter(
         5 * keyed_without_history(logits, replace(params, seed=2 * n), 9)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.sampling import SamplingParams, needs_logits
+from edgedec.sampling import DrawParams, needs_logits
 
 
 @pytest.mark.parametrize(
@@ -22,37 +22,37 @@ from edgedec.sampling import SamplingParams, needs_logits
 )  # fmt: skip
 def test_out_of_range_is_a_usage_error_that_names_the_setting(field: str, value: float) -> None:
     with pytest.raises(UsageError) as error:
-        SamplingParams(**{field: value})
+        DrawParams(**{field: value})
     assert field.replace("_", " ").split()[0] in error.value.message
     assert str(value) in error.value.message
     assert error.value.hint
 
 
 def test_defaults_are_greedy() -> None:
-    assert SamplingParams().greedy
-    assert not SamplingParams(temperature=0.1).greedy
+    assert DrawParams().greedy
+    assert not DrawParams(temperature=0.1).greedy
 
 
 @pytest.mark.parametrize(
     ("params", "needed"),
     [
-        (SamplingParams(), False),
-        (SamplingParams(top_p=0.5, min_p=0.1, top_n_sigma=1.0), False),  # greedy: the cuts keep the best
-        (SamplingParams(temperature=0.7, top_k=40, top_p=0.9, min_p=0.05), False),
-        (SamplingParams(temperature=2.0, top_k=64), False),
-        (SamplingParams(temperature=0.7, top_k=65), True),
-        (SamplingParams(temperature=0.7), True),
-        (SamplingParams(temperature=1.0, top_p=0.9), True),
-        (SamplingParams(temperature=0.7, top_k=20, repetition_penalty=1.1), True),
-        (SamplingParams(repetition_penalty=1.1), True),
-        (SamplingParams(temperature=0.7, top_k=20, top_n_sigma=1.0), True),
+        (DrawParams(), False),
+        (DrawParams(top_p=0.5, min_p=0.1, top_n_sigma=1.0), False),  # greedy: the cuts keep the best
+        (DrawParams(temperature=0.7, top_k=40, top_p=0.9, min_p=0.05), False),
+        (DrawParams(temperature=2.0, top_k=64), False),
+        (DrawParams(temperature=0.7, top_k=65), True),
+        (DrawParams(temperature=0.7), True),
+        (DrawParams(temperature=1.0, top_p=0.9), True),
+        (DrawParams(temperature=0.7, top_k=20, repetition_penalty=1.1), True),
+        (DrawParams(repetition_penalty=1.1), True),
+        (DrawParams(temperature=0.7, top_k=20, top_n_sigma=1.0), True),
     ],
 )
-def test_needs_logits(params: SamplingParams, needed: bool) -> None:
+def test_needs_logits(params: DrawParams, needed: bool) -> None:
     assert needs_logits(params) is needed
 
 
 def test_needs_logits_of_a_shorter_head() -> None:
-    params = SamplingParams(temperature=1.0, top_k=40)
+    params = DrawParams(temperature=1.0, top_k=40)
     assert needs_logits(params, head_k=39)
     assert not needs_logits(params, head_k=40)

@@ -9,19 +9,19 @@ import pytest
 
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import Occurred, SamplingParams, draw, head_temperature, portable
+from edgedec.sampling import DrawParams, Occurred, draw, head_temperature, portable
 from edgedec.sampling.candidates import Row
 
 VOCAB = 20_000
 PARAMS = [
-    SamplingParams(temperature=0.8, top_p=0.95, repetition_penalty=1.1, seed=1),
-    SamplingParams(temperature=0.8, top_p=0.9, min_p=0.02, repetition_penalty=1.3, seed=2),
-    SamplingParams(temperature=1.5, top_p=0.7, repetition_penalty=1.05, seed=3),
-    SamplingParams(temperature=0.7, top_p=0.95, repetition_penalty=0.9, seed=4),
+    DrawParams(temperature=0.8, top_p=0.95, repetition_penalty=1.1, seed=1),
+    DrawParams(temperature=0.8, top_p=0.9, min_p=0.02, repetition_penalty=1.3, seed=2),
+    DrawParams(temperature=1.5, top_p=0.7, repetition_penalty=1.05, seed=3),
+    DrawParams(temperature=0.7, top_p=0.95, repetition_penalty=0.9, seed=4),
 ]
 
 
-def text_like(seed: int, params: SamplingParams) -> tuple[HeadRows, list[int]]:
+def text_like(seed: int, params: DrawParams) -> tuple[HeadRows, list[int]]:
     """A row with some probable tokens, and a history that has many of them."""
     rng = np.random.default_rng(seed)
     logits = (rng.standard_normal((1, VOCAB)) * 2.0).astype(np.float32)
@@ -32,7 +32,7 @@ def text_like(seed: int, params: SamplingParams) -> tuple[HeadRows, list[int]]:
 
 
 @pytest.mark.parametrize("params", PARAMS)
-def test_the_corrected_sum_bounds_that_of_the_whole_row(params: SamplingParams) -> None:
+def test_the_corrected_sum_bounds_that_of_the_whole_row(params: DrawParams) -> None:
     for seed in range(50):
         rows, history = text_like(seed, params)
         row = Row(rows, 0, params, history)
@@ -47,7 +47,7 @@ def test_the_corrected_sum_bounds_that_of_the_whole_row(params: SamplingParams) 
 
 @pytest.mark.parametrize("params", PARAMS)
 def test_the_token_is_that_of_the_sum_of_the_whole_row(
-    params: SamplingParams, monkeypatch: pytest.MonkeyPatch
+    params: DrawParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = [
         draw(*text_like(seed, params)[:1], 0, params, seed, text_like(seed, params)[1]) for seed in range(60)
@@ -66,14 +66,14 @@ def test_a_mass_within_the_error_is_decided_by_the_whole_row(monkeypatch: pytest
     assert [draw(*_arguments(seed, params)) for seed in range(40)] == expected
 
 
-def _arguments(seed: int, params: SamplingParams) -> tuple[HeadRows, int, SamplingParams, int, list[int]]:
+def _arguments(seed: int, params: DrawParams) -> tuple[HeadRows, int, DrawParams, int, list[int]]:
     rows, history = text_like(seed, params)
     return rows, 0, params, seed, history
 
 
-@pytest.mark.parametrize("params", [*PARAMS[:3], SamplingParams(repetition_penalty=1.2)])
+@pytest.mark.parametrize("params", [*PARAMS[:3], DrawParams(repetition_penalty=1.2)])
 def test_mostly_no_weight_of_the_whole_row_is_computed(
-    params: SamplingParams, monkeypatch: pytest.MonkeyPatch
+    params: DrawParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole: list[int] = []
     total = Row.total
@@ -101,7 +101,7 @@ def test_ids_are_kept_in_the_order_of_their_first_occurrence() -> None:
 
 def test_a_long_history_costs_no_more_than_a_short_one() -> None:
     """Per token; as ids that occurred, not as a copy of the sequence."""
-    params = SamplingParams(repetition_penalty=1.1)
+    params = DrawParams(repetition_penalty=1.1)
     rows, _ = text_like(1, params)
     took = {}
     for length in (100, 100_000):

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from edgedec.sampling import SamplingParams, portable, warpers
+from edgedec.sampling import DrawParams, portable, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.draw import survivors
 from tests.sampling.support import head, law
 
 LOGITS = st.lists(st.floats(-12, 12, width=32), min_size=1, max_size=24)
 ANY_PARAMS = st.builds(
-    SamplingParams,
+    DrawParams,
     temperature=st.floats(0.05, 3.0),
     top_k=st.integers(0, 30),
     top_p=st.floats(0.01, 1.0),
@@ -28,7 +28,7 @@ ANY_PARAMS = st.builds(
 HISTORY = st.lists(st.integers(0, 30), max_size=8)
 
 
-def kept(logits: list[float], params: SamplingParams, history: list[int], k: int = 6) -> Candidates:
+def kept(logits: list[float], params: DrawParams, history: list[int], k: int = 6) -> Candidates:
     result = survivors(Row(head(np.array(logits), k, full=True), 0, params, history), params)
     assert result is not None
     return result
@@ -41,10 +41,10 @@ def law_of(candidates: Candidates, temperature: float) -> dict[int, float]:
 
 @settings(max_examples=400)
 @given(LOGITS, ANY_PARAMS, HISTORY)
-@example([0.0, 10.0], SamplingParams(temperature=0.25), [])
-@example([0.0, 0.0, 6.5], SamplingParams(temperature=0.1796875, top_p=1 - 2**-53), [])
+@example([0.0, 10.0], DrawParams(temperature=0.25), [])
+@example([0.0, 0.0, 6.5], DrawParams(temperature=0.1796875, top_p=1 - 2**-53), [])
 def test_the_warped_law_is_the_reference_law(
-    logits: list[float], params: SamplingParams, history: list[int]
+    logits: list[float], params: DrawParams, history: list[int]
 ) -> None:
     """Exact enumeration to 1e-12, except that a cut within 3e-6 of a threshold may fall on either side.
 
@@ -55,7 +55,7 @@ def test_the_warped_law_is_the_reference_law(
     assert is_between(ours, fewest, most), (ours, fewest, most)
 
 
-def nudged(params: SamplingParams, sign: int) -> SamplingParams:
+def nudged(params: DrawParams, sign: int) -> DrawParams:
     """The same with its thresholds moved a hair, so that fewer tokens stay (``sign`` -1) or more (1)."""
     return replace(
         params,
@@ -86,9 +86,7 @@ def test_is_between_can_fail() -> None:
 
 
 @given(LOGITS, ANY_PARAMS, HISTORY)
-def test_the_best_token_always_survives(
-    logits: list[float], params: SamplingParams, history: list[int]
-) -> None:
+def test_the_best_token_always_survives(logits: list[float], params: DrawParams, history: list[int]) -> None:
     result = kept(logits, params, history)
     assert result.ids.size >= 1
     assert result.values[0] == result.values.max()
@@ -97,15 +95,15 @@ def test_the_best_token_always_survives(
 @given(LOGITS, st.floats(0.05, 3.0), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
 def test_a_tighter_top_p_keeps_fewer(logits: list[float], temperature: float, p: float, q: float) -> None:
     small, large = sorted((p, q))
-    few = kept(logits, SamplingParams(temperature=temperature, top_p=small), [])
-    many = kept(logits, SamplingParams(temperature=temperature, top_p=large), [])
+    few = kept(logits, DrawParams(temperature=temperature, top_p=small), [])
+    many = kept(logits, DrawParams(temperature=temperature, top_p=large), [])
     assert set(few.ids) <= set(many.ids)
 
 
 @given(LOGITS, st.floats(0.1, 3.0), st.floats(0.5, 2.0))
 def test_top_n_sigma_ignores_temperature(logits: list[float], n: float, temperature: float) -> None:
-    cold = kept(logits, SamplingParams(temperature=temperature, top_n_sigma=n), [])
-    warm = kept(logits, SamplingParams(temperature=10 * temperature, top_n_sigma=n), [])
+    cold = kept(logits, DrawParams(temperature=temperature, top_n_sigma=n), [])
+    warm = kept(logits, DrawParams(temperature=10 * temperature, top_n_sigma=n), [])
     assert cold.ids.tolist() == warm.ids.tolist()
 
 
@@ -113,13 +111,13 @@ def test_top_n_sigma_ignores_temperature(logits: list[float], n: float, temperat
 def test_top_k_prefers_low_ids_among_equals(logits: list[float], k: int) -> None:
     coarse = [float(round(x / 4)) for x in logits]
     order = sorted(range(len(coarse)), key=lambda v: (-coarse[v], v))
-    result = kept(coarse, SamplingParams(temperature=1.0, top_k=k), [], k=3)
+    result = kept(coarse, DrawParams(temperature=1.0, top_k=k), [], k=3)
     assert result.ids.tolist() == order[:k]
 
 
 def test_the_penalty_lowers_positive_and_negative_logits_of_the_history_only() -> None:
     rows = head(np.array([2.0, -2.0, 0.0, 3.0]), 4, full=True)
-    row = Row(rows, 0, SamplingParams(repetition_penalty=2.0), [0, 1, 2, 99])
+    row = Row(rows, 0, DrawParams(repetition_penalty=2.0), [0, 1, 2, 99])
     assert row.values_of(np.arange(4)).tolist() == [1.0, -4.0, 0.0, 3.0]
     assert row.values_of(np.array([1, 3])).tolist() == [-4.0, 3.0]
     assert row.listed() == ([3.0, 1.0, 0.0, -4.0], [3, 0, 2, 1])

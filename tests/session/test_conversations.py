@@ -17,7 +17,7 @@ from edgedec.memory.plan import peak
 from edgedec.runtime.batch import Batch
 from edgedec.runtime.cost_file import CostFile
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
@@ -37,9 +37,9 @@ TEXTS = [
     "zzz",
 ]
 PARAMS = {
-    "greedy": SamplingParams(),
-    "sampled": SamplingParams(temperature=0.8, seed=3),
-    "whole rows": SamplingParams(temperature=1.0, top_p=0.95, repetition_penalty=1.2, seed=5),
+    "greedy": DrawParams(),
+    "sampled": DrawParams(temperature=0.8, seed=3),
+    "whole rows": DrawParams(temperature=1.0, top_p=0.95, repetition_penalty=1.2, seed=5),
 }
 MODELS = [("llama", "fp16", (1, 2, 4, 8)), ("gemma3", "fp16", (8,)), ("llama", "int8", (3,))]
 LIMIT_S = 60.0
@@ -131,7 +131,7 @@ def test_drafts_in_a_batch_whatever_passes_cost(model: Ready, tmp_path: Path) ->
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) -> None:
     """Layers with a window keep little more than that window then."""
-    params = SamplingParams(temperature=0.9, seed=1)
+    params = DrawParams(temperature=0.9, seed=1)
     model = run_tiny(tiny_bundle(folder, architecture), context=400, sampling=params)
     settings = Settings(params, max_tokens=150)
 

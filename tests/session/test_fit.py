@@ -16,7 +16,7 @@ from edgedec.core.errors import ContextFullError
 from edgedec.core.when_full import STOP
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.fit import fit, turns_that_stay
 from edgedec.session.prompt import Message, Prompt
@@ -225,7 +225,7 @@ def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
     """Never an error; messages, tokens fed and the memory of the chat do not grow with it."""
     model, model_id = opened(tiny_bundle(tmp_path), context=160)
     lines: list[str] = []
-    session = chat_of(model, Settings(SamplingParams(temperature=1.0), 8),
+    session = chat_of(model, Settings(DrawParams(temperature=1.0), 8),
         system="Be brief.", notice=lines.append,
         speculation=Speculation([Lookup(), Recycling()]) if drafts else None,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from edgedec.core.errors import BadFileError, ContextFullError, UsageError
 from edgedec.core.when_full import DROP, SLIDE, STOP
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.fit import reply_room
 from edgedec.session.loops import LONGEST_TOKENS, TAIL_TOKENS, loops
@@ -25,8 +25,8 @@ from tests.fixtures.ready import Ready, chat_of
 from tests.fixtures.tiny_models import opened, tiny_bundle
 from tests.session.parrot import CAPACITY, codec_of, load_parrot, make_tokenizer
 
-GREEDY = SamplingParams()
-SAMPLED = SamplingParams(temperature=1.2, top_p=0.95, repetition_penalty=1.1, seed=5)
+GREEDY = DrawParams()
+SAMPLED = DrawParams(temperature=1.2, top_p=0.95, repetition_penalty=1.1, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def restless(folder: Path) -> Ready:
 @pytest.mark.parametrize("drafts", [False, True])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_the_parts_are_the_tokens_of_one_longer_reply(
-    folder: Path, architecture: str, drafts: bool, params: SamplingParams
+    folder: Path, architecture: str, drafts: bool, params: DrawParams
 ) -> None:
     def chat(max_tokens: int) -> Chat:
         speculation = Speculation([Lookup(), Recycling()]) if drafts else None
@@ -258,7 +258,7 @@ def test_with_stop_nothing_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-def test_where_tokens_are_evicted_a_reply_goes_on_too(folder: Path, params: SamplingParams) -> None:
+def test_where_tokens_are_evicted_a_reply_goes_on_too(folder: Path, params: DrawParams) -> None:
     def chat(max_tokens: int) -> Chat:
         model = opened(tiny_bundle(folder), context=128)[0]
         return chat_of(model, Settings(replace(params, seed=26), max_tokens), when_full=SLIDE)
@@ -279,9 +279,7 @@ def test_where_tokens_are_evicted_a_reply_goes_on_too(folder: Path, params: Samp
 
 
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-def test_a_saved_reply_goes_on_where_it_is_restored(
-    folder: Path, tmp_path: Path, params: SamplingParams
-) -> None:
+def test_a_saved_reply_goes_on_where_it_is_restored(folder: Path, tmp_path: Path, params: DrawParams) -> None:
     bundle, path = tiny_bundle(folder), tmp_path / "talk"
     model, model_id = opened(bundle)
     long = chat_of(model, Settings(params, 60))

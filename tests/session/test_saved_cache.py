@@ -21,7 +21,7 @@ from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.memory import sizes
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session import saved_session as state
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
@@ -29,8 +29,8 @@ from edgedec.session.saved_session import ModelId, restore_session, save_session
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_models import opened, tiny_bundle
 
-GREEDY = Settings(SamplingParams(), 12)
-SEEDED = Settings(SamplingParams(temperature=1.5, top_p=0.95, repetition_penalty=1.2, seed=11), 12)
+GREEDY = Settings(DrawParams(), 12)
+SEEDED = Settings(DrawParams(temperature=1.5, top_p=0.95, repetition_penalty=1.2, seed=11), 12)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session import session_file
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
@@ -41,7 +41,7 @@ def restore_session(path: Path, session: Chat, model: ModelId) -> SavedSession:
 
 def talked(directory: Path, system: str | None = None) -> Chat:
     model = load_parrot(directory, "Hello.", "Bye.")
-    settings = Settings(SamplingParams(temperature=0.5, seed=7), 100)
+    settings = Settings(DrawParams(temperature=0.5, seed=7), 100)
     session = chat_of(model, settings, system=system)
     list(session.reply("Grüße 👋"))
     return session
@@ -57,7 +57,7 @@ def test_a_conversation_continues_where_it_was_saved(tmp_path: Path) -> None:
     save_session(path, before, MODEL)
     after = fresh(tmp_path)
     saved = restore_session(path, after, MODEL)
-    assert saved.params == SamplingParams(temperature=0.5, seed=7)
+    assert saved.params == DrawParams(temperature=0.5, seed=7)
     assert after.messages == before.messages
     assert after.system == "Be brief."
     assert "".join(after.reply("Bye")) == "".join(before.reply("Bye")) == "Bye."

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import restore_session
 from edgedec.session.session_file import open_file
@@ -41,13 +41,13 @@ for number in range(start, start + 1000):
 CHATTER = """
 import sys
 from pathlib import Path
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
 from edgedec.session.saved_session import save_session
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_models import opened
 model, model_id = opened(Path(sys.argv[1]))
-session = chat_of(model, Settings(SamplingParams(temperature=1.2, seed=5), 10))
+session = chat_of(model, Settings(DrawParams(temperature=1.2, seed=5), 10))
 for turn in ("Hello", "hello world"):
     list(session.reply(turn))
     save_session(Path(sys.argv[2]), session, model_id)
@@ -91,7 +91,7 @@ def test_a_killed_save_leaves_a_whole_file(tmp_path: Path) -> None:
 
 def test_a_killed_conversation_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     bundle, path = tiny_bundle(tmp_path), tmp_path / "talk"
-    settings = Settings(SamplingParams(temperature=1.2, seed=5), 10)
+    settings = Settings(DrawParams(temperature=1.2, seed=5), 10)
     model, model_id = opened(bundle)
     uninterrupted = chat_of(model, settings)
     for turn in ("Hello", "hello world", "the end"):

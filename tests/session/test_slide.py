@@ -11,7 +11,7 @@ from edgedec.core.cache_config import KvType
 from edgedec.core.when_full import DROP, LOSSY, SLIDE, SPECKV, WhenFull
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
@@ -33,7 +33,7 @@ def lossy_session(
     model, _ = opened(tiny_bundle(folder), context=SLOTS, kv=kv)
     lines: list[str] = []
     session = chat_of(
-        model, Settings(SamplingParams(temperature=1.0), 12),
+        model, Settings(DrawParams(temperature=1.0), 12),
         system=system, when_full=when_full, notice=lines.append,
         speculation=Speculation(drafters) if drafters else None,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling, TextBridge
 from edgedec.runtime.pairing import control_tokens, model_drafter
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.spelling import ForeignReading
 from edgedec.switch.writers import ForeignWriter, HomeWriter, Vocabularies, Writer
@@ -77,13 +77,13 @@ class Pair:
         self,
         prompt: Sequence[int],
         decide: Callable[[], Switching],
-        params: SamplingParams | None = None,
+        params: DrawParams | None = None,
         tokens: int = 60,
     ) -> list[Step]:
         self.engine.decide = decide
         """The steps of a reply, in which end tokens are tokens like others unless ``end_with`` says."""
         return list(
-            self.engine.generate(prompt, params or SamplingParams(), max_tokens=tokens, stop_ids=self.stops)
+            self.engine.generate(prompt, params or DrawParams(), max_tokens=tokens, stop_ids=self.stops)
         )
 
     def ids_of_small(self) -> list[int]:

@@ -11,7 +11,7 @@ from edgedec import RunConfig, UsageError
 from edgedec.api import Bundles, Model, open
 from edgedec.control.switching import SwitchRule
 from edgedec.models import Store
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.text.template import ChatTemplate
 from tests.fixtures.tiny_models import tiny_bundle
@@ -34,7 +34,7 @@ def opened(folder: Path, small: str, notices: list[str] | None = None, **setting
         threads=1,
         context=256,
         switch="small",
-        sampling=SamplingParams(),
+        sampling=DrawParams(),
         **settings,  # type: ignore[arg-type]
     )
     said = [] if notices is None else notices
@@ -64,7 +64,7 @@ def test_the_small_model_drafts_while_the_large_one_writes(folder):
         assert "small" in model.single.engine.speculation.drafters
         switched = model.complete(PROMPT, max_tokens=50).read()
     bundles = Bundles(tiny_bundle(folder, "llama"))
-    plain = RunConfig(threads=1, context=256, draft="off", sampling=SamplingParams())
+    plain = RunConfig(threads=1, context=256, draft="off", sampling=DrawParams())
     with open(bundles, plain, store=Store(folder / "home")) as model:
         assert model.complete(PROMPT, max_tokens=50).read() == switched
 
@@ -80,7 +80,7 @@ def test_the_reply_is_the_same_with_all_drafters_and_with_none(folder):
 @pytest.mark.parametrize("small", ["llama", "gemma3"])
 def test_both_models_stay_within_the_memory_plan(folder, small):
     with opened(folder, small, switch_rule=OFTEN, memory=1_000_000_000) as model:
-        hot = SamplingParams(temperature=0.7, seed=3)
+        hot = DrawParams(temperature=0.7, seed=3)
         model.complete(PROMPT, max_tokens=60, sampling=hot).read()
         parts, most = model.budget.plan.parts, model.single.ledger.most()
         assert model.engine.switched.switches > 0
@@ -123,7 +123,7 @@ def test_the_small_model_reads_the_chat_as_its_own_template_renders_it(folder, s
         beside = [chat.reply(text).read() for text in ("hello", "and the world")]
         turns = [asdict(one) for one in chat.messages[:-1]]
         read = model.engine.small.reads([*chat.last.prompt, *chat.last.tokens])
-    alone = RunConfig(threads=1, context=256, draft="off", sampling=SamplingParams())
+    alone = RunConfig(threads=1, context=256, draft="off", sampling=DrawParams())
     with open(Bundles(tiny_bundle(folder, small, seed=1)), alone, store=Store(folder / "home")) as model:
         chat = model.chat(max_tokens=12)
         said = chat.reply("hello").read()

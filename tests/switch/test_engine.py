@@ -10,7 +10,7 @@ import pytest
 from edgedec.control.switching import EntropySwitching, RandomSwitching, SwitchRule
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.decode.engine import Engine
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import (
     LARGE_ALONE,
@@ -22,7 +22,7 @@ from tests.switch.pairs import (
     next_logits,
 )
 
-PARAMS = [SamplingParams(), SamplingParams(temperature=0.7, top_p=0.9, seed=5)]
+PARAMS = [DrawParams(), DrawParams(temperature=0.7, top_p=0.9, seed=5)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def prompt_of(pair: Pair) -> list[int]:
     return pair.large.tokenizer.encode("hello world, the ending is a", add_bos=False)
 
 
-def alone(engine: Engine, prompt: list[int], params: SamplingParams, tokens: int) -> list[int]:
+def alone(engine: Engine, prompt: list[int], params: DrawParams, tokens: int) -> list[int]:
     return [step.token for step in engine.generate(prompt, params, max_tokens=tokens, stop_ids=())]
 
 
@@ -120,7 +120,7 @@ def test_drafts_do_not_change_a_switched_reply(folder, kind):
 
 def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(folder):
     steps = []
-    for params in (SamplingParams(), SamplingParams(temperature=0.6, seed=1)):
+    for params in (DrawParams(), DrawParams(temperature=0.6, seed=1)):
         engine = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
         engine.measures_entropy = True
         steps.append(next(engine.generate([1, 70, 71], params, max_tokens=1, stop_ids=())))
@@ -171,14 +171,14 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
     tallies = [one.speculation.tally for one in (pair.large_engine, pair.small_engine)]
     pair.engine.decide = plain.engine.decide = decide
     found = []
-    for step in pair.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=120, stop_ids=()):
+    for step in pair.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=()):
         found.append(step.token)
         drafted = tuple(tally.drafted for tally in tallies)
         if seen and drafted != seen[-1]:
             changed = [now != before for now, before in zip(drafted, seen[-1], strict=True)]
             assert changed == [step.writer == "large", step.writer == "small"], "only who writes drafts"
         seen.append(drafted)
-    steps = plain.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=120, stop_ids=())
+    steps = plain.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=())
     assert [step.token for step in steps] == found
     assert min(seen[-1]) > 0
     assert tallies[0].effort("small").proposed > 0
@@ -186,7 +186,7 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
 
 def test_a_newer_reply_ends_an_older_one(folder):
     pair = Pair(folder, "one vocabulary")
-    old = pair.engine.generate(prompt_of(pair), SamplingParams(), max_tokens=9, stop_ids=())
+    old = pair.engine.generate(prompt_of(pair), DrawParams(), max_tokens=9, stop_ids=())
     next(old)
     pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), tokens=2)
     with pytest.raises(UsageError, match="newer reply"):
@@ -196,6 +196,6 @@ def test_a_newer_reply_ends_an_older_one(folder):
 def test_a_prompt_longer_than_the_context_and_log_probabilities_are_refused(folder):
     pair = Pair(folder, "one vocabulary")
     with pytest.raises(ContextFullError, match="context holds"):
-        pair.engine.generate([70] * 300, SamplingParams(), max_tokens=1, stop_ids=())
+        pair.engine.generate([70] * 300, DrawParams(), max_tokens=1, stop_ids=())
     with pytest.raises(UsageError, match="two take turns"):
-        pair.engine.generate([70], SamplingParams(), max_tokens=1, stop_ids=(), logprobs=2)
+        pair.engine.generate([70], DrawParams(), max_tokens=1, stop_ids=(), logprobs=2)

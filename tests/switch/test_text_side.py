@@ -13,7 +13,7 @@ from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage
 from edgedec.decode.records import Step
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.writers import HomeWriter, TextWriter
@@ -38,7 +38,7 @@ class Spoken:
         self.texts: list[str] = []
         self.passages: list[Passage] = []
 
-    def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
+    def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Iterator[str]:
         self.texts.append(passage.text)
         self.passages.append(passage)
         self.params = params
@@ -85,7 +85,7 @@ class Talk:
         self.prompt = [1, *model.tokenizer.encode("hello the", add_bos=False)]
 
     def reply(self, tokens: int) -> list[Step]:
-        return list(self.engine.generate(self.prompt, SamplingParams(), max_tokens=tokens, stop_ids=(2,)))
+        return list(self.engine.generate(self.prompt, DrawParams(), max_tokens=tokens, stop_ids=(2,)))
 
     def text(self, steps: list[Step], writer: str) -> str:
         return self.model.tokenizer.decode(step.token for step in steps if step.writer == writer)
@@ -124,7 +124,7 @@ def test_the_side_gets_the_messages_and_the_reply_so_far(model):
 
 def test_waiting_for_the_side_is_no_catching_up(model):
     class Slow(Spoken):
-        def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
+        def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Iterator[str]:
             clock.now += 19.0
             yield from super().continued(passage, most_tokens, params)
 
@@ -150,7 +150,7 @@ def test_a_user_who_gives_up_does_not_wait_for_the_side(model):
     class Silent(Spoken):
         closed = False
 
-        def continued(self, passage: Passage, most_tokens: int, params: SamplingParams) -> Iterator[str]:
+        def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Iterator[str]:
             try:
                 while True:
                     yield ""
@@ -165,9 +165,7 @@ def test_a_user_who_gives_up_does_not_wait_for_the_side(model):
 
     side = Silent()
     talk = Talk(model, side, LARGE_ALONE)
-    asked = talk.engine.generate(
-        talk.prompt, SamplingParams(), max_tokens=9, stop_ids=(2,), progress=gives_up
-    )
+    asked = talk.engine.generate(talk.prompt, DrawParams(), max_tokens=9, stop_ids=(2,), progress=gives_up)
     with pytest.raises(GaveUp):
         next(asked)
     assert side.closed

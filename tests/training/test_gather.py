@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.drafter_manifest import Target
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
 from edgedec.training.gather import gather, unanswered
@@ -30,7 +30,7 @@ def model(bundle: Path) -> Ready:
 
 
 def three(model: Ready) -> Conversations:
-    return several_of(model, 3, Settings(SamplingParams(), 12), context=300)
+    return several_of(model, 3, Settings(DrawParams(), 12), context=300)
 
 
 def target_of(model: Ready) -> Target:
@@ -44,7 +44,7 @@ def test_replies_are_those_of_the_model_alone(model: Ready, tmp_path: Path) -> N
         assert (found.replies, found.refused, found.interrupted) == (5, 0, False)
         assert unanswered(TEXTS, writer, greedy=True) == []
         assert unanswered(["Hello", "new", "new"], writer, greedy=True) == ["new"]
-    chat = chat_of(model, Settings(SamplingParams(), 12))
+    chat = chat_of(model, Settings(DrawParams(), 12))
     for text, rollout in zip(TEXTS, store, strict=True):
         chat.reset()
         reply = chat.reply(text, final=True)

@@ -16,7 +16,7 @@ import numpy as np
 from edgedec.backends.open import open_backend
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
-from edgedec.sampling import SamplingParams, law, noise
+from edgedec.sampling import DrawParams, law, noise
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.verify import Chance, SeededChance, k_seq, recursive_rejection, speculative_sampling
 from tests.verify.support import F64, draft_chains, draft_without_replacement
@@ -24,7 +24,7 @@ from tests.verify.support import F64, draft_chains, draft_without_replacement
 Rate = Callable[[F64, F64, int, int], bool]
 """(p, q, k, round) -> whether a draft of k tokens was accepted."""
 WIDTHS = (1, 2, 4)
-WARM = SamplingParams(temperature=0.8, top_p=0.95)
+WARM = DrawParams(temperature=0.8, top_p=0.95)
 TEXT = "The history of the city begins in the third century, when a tribe settled on the banks of the river"
 
 
@@ -115,7 +115,7 @@ def real(bundle: Path, tokens: int) -> dict[str, Pairs]:
         forward.rewind(0)
         head = forward.extend(text, rows=Rows(last=True, full=True))
         laws["target"].append(law(head, 0, WARM, text, size))
-        laws["T = 1.2"].append(law(head, 0, SamplingParams(temperature=1.2, top_p=0.95), text, size))
+        laws["T = 1.2"].append(law(head, 0, DrawParams(temperature=1.2, top_p=0.95), text, size))
         forward.rewind(0)
         head = forward.extend(text[-8:], rows=Rows(last=True, full=True))
         laws["last 8 tokens"].append(law(head, 0, WARM, text, size))

@@ -17,7 +17,7 @@ import pytest
 
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.sampling import SamplingParams, draw, law
+from edgedec.sampling import DrawParams, draw, law
 from edgedec.verify import (
     Chance,
     Laws,
@@ -53,8 +53,8 @@ class Pair:
 
     target: tuple[float, ...]
     draft: tuple[float, ...]
-    warp: SamplingParams = SamplingParams(temperature=1.0)  # noqa: RUF009
-    trim: SamplingParams | None = None
+    warp: DrawParams = DrawParams(temperature=1.0)  # noqa: RUF009
+    trim: DrawParams | None = None
     """Warpers of the drafter, where they are others."""
 
     @functools.cached_property
@@ -75,7 +75,7 @@ class Pair:
         return sampling.law(self.target, self.warp)
 
 
-def warped(logits: tuple[float, ...], params: SamplingParams) -> F64:
+def warped(logits: tuple[float, ...], params: DrawParams) -> F64:
     return law(head(np.array(logits), 8, full=True), 0, params, [], len(logits))
 
 
@@ -100,27 +100,25 @@ PAIRS: dict[str, Pair] = {
     "unrelated": Pair(normal(3, 10), normal(4, 10)),
     "opposed": Pair((0.0, 0.6, 1.2, 1.8), (1.8, 1.2, 0.6, 0.0)),
     "large": Pair(*near(5, 50, 1.0)),
-    "cold": Pair(*near(6, 12, 1.0), SamplingParams(temperature=0.4)),
-    "hot": Pair(*near(7, 12, 1.0), SamplingParams(temperature=2.5)),
-    "lukewarm": Pair(*near(8, 30, 1.0), SamplingParams(temperature=0.8)),
-    "top-k 2": Pair(*near(9, 12, 1.0), SamplingParams(temperature=1.0, top_k=2)),
-    "top-k 6": Pair(*near(10, 20, 1.0), SamplingParams(temperature=0.7, top_k=6)),
-    "top-p 0.9": Pair(*near(11, 20, 1.0), SamplingParams(temperature=1.0, top_p=0.9)),
-    "top-p 0.5": Pair(*near(12, 20, 1.0), SamplingParams(temperature=1.5, top_p=0.5)),
-    "min-p 0.1": Pair(*near(13, 16, 1.0), SamplingParams(temperature=1.0, min_p=0.1)),
-    "min-p 0.02": Pair(*near(14, 16, 1.0), SamplingParams(temperature=1.3, min_p=0.02)),
-    "all of them": Pair(
-        *near(15, 40, 1.0), SamplingParams(temperature=0.9, top_k=12, top_p=0.92, min_p=0.03)
-    ),
-    "sigma": Pair(*near(16, 24, 1.0), SamplingParams(temperature=1.2, top_n_sigma=1.5)),
-    "drafter trimmed to 2": Pair(*near(17, 12, 1.0), trim=SamplingParams(temperature=1.0, top_k=2)),
-    "drafter trimmed to a nucleus": Pair(*near(18, 30, 1.0), trim=SamplingParams(temperature=1.0, top_p=0.6)),
-    "drafter colder": Pair(*near(19, 16, 0.5), trim=SamplingParams(temperature=0.3)),
+    "cold": Pair(*near(6, 12, 1.0), DrawParams(temperature=0.4)),
+    "hot": Pair(*near(7, 12, 1.0), DrawParams(temperature=2.5)),
+    "lukewarm": Pair(*near(8, 30, 1.0), DrawParams(temperature=0.8)),
+    "top-k 2": Pair(*near(9, 12, 1.0), DrawParams(temperature=1.0, top_k=2)),
+    "top-k 6": Pair(*near(10, 20, 1.0), DrawParams(temperature=0.7, top_k=6)),
+    "top-p 0.9": Pair(*near(11, 20, 1.0), DrawParams(temperature=1.0, top_p=0.9)),
+    "top-p 0.5": Pair(*near(12, 20, 1.0), DrawParams(temperature=1.5, top_p=0.5)),
+    "min-p 0.1": Pair(*near(13, 16, 1.0), DrawParams(temperature=1.0, min_p=0.1)),
+    "min-p 0.02": Pair(*near(14, 16, 1.0), DrawParams(temperature=1.3, min_p=0.02)),
+    "all of them": Pair(*near(15, 40, 1.0), DrawParams(temperature=0.9, top_k=12, top_p=0.92, min_p=0.03)),
+    "sigma": Pair(*near(16, 24, 1.0), DrawParams(temperature=1.2, top_n_sigma=1.5)),
+    "drafter trimmed to 2": Pair(*near(17, 12, 1.0), trim=DrawParams(temperature=1.0, top_k=2)),
+    "drafter trimmed to a nucleus": Pair(*near(18, 30, 1.0), trim=DrawParams(temperature=1.0, top_p=0.6)),
+    "drafter colder": Pair(*near(19, 16, 0.5), trim=DrawParams(temperature=0.3)),
     "equal": Pair(normal(20, 10), normal(20, 10)),
     "disjoint": Pair(only(range(4), 8), only(range(4, 8), 8)),
     "half disjoint": Pair(only(range(6), 9), only(range(3, 9), 9)),
-    "drafter certain": Pair(*near(21, 10, 1.0), trim=SamplingParams()),
-    "target certain": Pair(*near(22, 10, 1.0), SamplingParams(temperature=0.05)),
+    "drafter certain": Pair(*near(21, 10, 1.0), trim=DrawParams()),
+    "target certain": Pair(*near(22, 10, 1.0), DrawParams(temperature=0.05)),
     "tiny q": Pair(normal(23, 8), (-30.0, 0.0, -40.0, 0.5, -35.0, -30.0, 1.0, -32.0)),
 }
 
@@ -146,7 +144,7 @@ def by_noise(
     pair: Pair,
     seed: int,
     chance: Chance,
-    key: Callable[[SamplingParams, int], tuple[SamplingParams, int]],
+    key: Callable[[DrawParams, int], tuple[DrawParams, int]],
 ) -> tuple[int, ...]:
     """Rounds at positions of one long sequence; ``key`` says which noise belongs to a position."""
     tree = draft_without_replacement(lambda _: pair.q, (2, 1), chance)
@@ -283,10 +281,10 @@ def test_a_wrong_rule_is_caught(name: str) -> None:
     assert value < REJECT
 
 
-KEYS: dict[str, Callable[[SamplingParams, int], tuple[SamplingParams, int]]] = {
+KEYS: dict[str, Callable[[DrawParams, int], tuple[DrawParams, int]]] = {
     "by depth in the draft": lambda params, position: (params, position % 2),
     "used twice": lambda params, position: (params, position // 2),
-    "without the temperature": lambda params, at: (SamplingParams(temperature=1.0), at),
+    "without the temperature": lambda params, at: (DrawParams(temperature=1.0), at),
 }
 
 

@@ -16,7 +16,7 @@ from edgedec.cli.bench.energy_tables import show_energies
 from edgedec.cli.bench.tasks import PEER_TOKENS
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.units import size
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.energy import EnergyProbe
@@ -83,7 +83,7 @@ def _own_sides(ctx: click.Context, options: MemoryOptions, bundle: Path, context
         MemorySide(
             replace(run, draft=draft, level=level).side(bundle, name),
             "reply",
-            {"stop": [], "mode": draft, "sampling": asdict(SamplingParams())},
+            {"stop": [], "mode": draft, "sampling": asdict(DrawParams())},
         )
         for name, draft, level in ways
     ]

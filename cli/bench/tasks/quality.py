@@ -15,7 +15,7 @@ from edgedec.cli.bench import inputs
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.core.when_full import WhenFull
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.journal import SideAnswer
@@ -153,7 +153,7 @@ def _sides(bundle: Path, run: OwnRun, ways: Sequence[QualityWay]) -> list[ReplyS
     for way in ways:
         name = f"{PLAIN}+{way.label}" if sides else PLAIN
         process = replace(run, context=way.context, kv=way.kv, when_full=way.when_full).side(bundle, name)
-        sides.append(ReplySide(name, process, run.draft, {"sampling": asdict(SamplingParams())}))
+        sides.append(ReplySide(name, process, run.draft, {"sampling": asdict(DrawParams())}))
     return sides
 
 

@@ -13,7 +13,7 @@ from edgedec.cli.bench import inputs
 from edgedec.cli.opening import open_model
 from edgedec.core.errors import UsageError
 from edgedec.core.preset import DRAWING, Preset
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.sampling import Asked, SettingResult
@@ -32,7 +32,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     asked = _asked(options)
     named = [_setting(text) for text in options.settings or (GREEDY, PRESET)]
     model = open_model(ctx, options.model, RunConfig(threads=options.threads))
-    settings = [SamplingParams.of(model.preset if one is None else one) for one in named]
+    settings = [DrawParams.of(model.preset if one is None else one) for one in named]
     with inputs.steps() as progress:
         step = partial(progress, "replies")
         found = list(measure_settings(model, settings, asked, options.max_tokens, step))

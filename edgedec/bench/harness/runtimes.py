@@ -17,7 +17,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.when_full import WhenFull
 from edgedec.memory import KvType
 from edgedec.runtime.config import RunConfig
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
 PROGRAMS = Path(__file__).parents[1] / "peers"
 EDGEDEC = "edgedec"
@@ -68,7 +68,7 @@ class OwnRun:
     level: Level | None = None
     when_full: WhenFull | None = None
     sinks: int = 0
-    sampling: SamplingParams = field(default_factory=SamplingParams)
+    sampling: DrawParams = field(default_factory=DrawParams)
     max_tokens: int = 256
     conversations: int | None = None
 
@@ -94,7 +94,7 @@ class OwnRun:
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Read what ``side`` wrote."""
         level = Level(**fields["level"]) if fields["level"] else None
-        return cls(**{**fields, "level": level, "sampling": SamplingParams(**fields["sampling"])})
+        return cls(**{**fields, "level": level, "sampling": DrawParams(**fields["sampling"])})
 
 
 @dataclass(frozen=True, slots=True)

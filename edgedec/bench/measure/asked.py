@@ -14,9 +14,9 @@ from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide, ReplyStudy, col
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.measure.subject import Subject
 from edgedec.core.progress import Progress
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 
-_ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(SamplingParams())}
+_ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(DrawParams())}
 
 
 def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) -> tuple[ReplyStudy, OwnRun]:

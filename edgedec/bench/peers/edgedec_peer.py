@@ -31,7 +31,7 @@ from edgedec.runtime.heads import with_head
 from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import load_models
 from edgedec.runtime.surroundings import Surroundings
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
@@ -109,7 +109,7 @@ class Peer:
         mode = self._mode(OFF)
         mode.engine.reset()
         started = time.perf_counter()
-        steps = mode.engine.generate(tokens, SamplingParams(), max_tokens=max_tokens, stop_ids=())
+        steps = mode.engine.generate(tokens, DrawParams(), max_tokens=max_tokens, stop_ids=())
         out = [next(steps).token]
         first = time.perf_counter()
         out += [step.token for step in steps]
@@ -133,7 +133,7 @@ class Peer:
         used = self._mode(mode, **how)
         self._share_cache(used, tokens)
         self._records.clear()
-        params = SamplingParams(**sampling)
+        params = DrawParams(**sampling)
         started = time.perf_counter()
         steps = used.engine.generate(tokens, params, max_tokens=max_tokens, stop_ids=stop)
         out = [next(steps).token]

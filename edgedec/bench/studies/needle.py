@@ -18,7 +18,7 @@ from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
 from edgedec.decode.records import Marks
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompts
 from edgedec.telemetry.stats import ReplyStats
 
@@ -144,7 +144,7 @@ def _reply(model: Model, prompt: Sequence[int]) -> tuple[list[int], ReplyEnergy 
     engine = runner.engine
     engine.reset()
     start, ends = engine.mark(), engine.spec.eos_ids
-    steps = engine.generate(prompt, SamplingParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
+    steps = engine.generate(prompt, DrawParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
     tokens, first = [next(steps).token], engine.mark()
     tokens += [step.token for step in steps]
     stats = ReplyStats(len(prompt), 0, len(tokens), 0.0, 0.0)

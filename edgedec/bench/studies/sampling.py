@@ -19,7 +19,7 @@ from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.studies.energies import Energies
 from edgedec.bench.studies.quality import last_number
 from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
-from edgedec.sampling import SamplingParams
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
 
@@ -53,7 +53,7 @@ class Said:
 class SettingResult:
     """All replies of one setting."""
 
-    params: SamplingParams
+    params: DrawParams
     replies: tuple[Said, ...]
 
     def as_json(self) -> dict[str, object]:
@@ -80,7 +80,7 @@ def energies_of_settings(found: Sequence[SettingResult]) -> Energies:
 
 def measure_settings(
     model: Model,
-    settings: Sequence[SamplingParams],
+    settings: Sequence[DrawParams],
     asked: Sequence[Asked],
     max_tokens: int,
     step: Callable[[int, int], None],

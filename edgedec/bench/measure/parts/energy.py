@@ -22,7 +22,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     from edgedec.bench.harness.texts import PROMPTS
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.measures import BANDWIDTH_FILE
-    from edgedec.sampling import SamplingParams
+    from edgedec.sampling import DrawParams
     from edgedec.telemetry import bandwidth
 
     found = bandwidth.measure(subject.read, [subject.threads])
@@ -30,7 +30,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     prompts, ways = PROMPTS[: subject.effort.prompts], {}
     for index, (name, draft) in enumerate(_WAYS.items()):
         with subject.opened(RunConfig(threads=subject.threads, draft=draft)) as model:
-            chat, replies = model.chat(sampling=SamplingParams(), max_tokens=subject.effort.tokens), []
+            chat, replies = model.chat(sampling=DrawParams(), max_tokens=subject.effort.tokens), []
             for turn, prompt in enumerate(prompts):
                 progress(name, index * len(prompts) + turn, len(_WAYS) * len(prompts))
                 chat.reset()

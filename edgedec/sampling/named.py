@@ -1,0 +1,63 @@
+"""Sampling values as a caller names them: some of them, the rest is as a model's preset says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgedec.sampling.params import DrawParams
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How replies are drawn, as far as it is named. The rest is as the model's preset says.
+
+    Temperature 0 is greedy decoding: it turns off everything else that is not named. Raises UsageError for a
+    value outside its range.
+
+    >>> warm = SamplingParams(temperature=0.7)
+    >>> warm.over(DrawParams(temperature=0.2, top_p=0.9)).summary()
+    'temperature 0.7, top-p 0.9, seed 0'
+    >>> SamplingParams.greedy().over(DrawParams(temperature=0.2, top_p=0.9)).summary()
+    'greedy'
+    """
+
+    temperature: float | None = None
+    """0 = greedy (the highest logit after the penalty); otherwise logits are divided by it."""
+    top_k: int | None = None
+    """Keep this many highest logits; 0 = all."""
+    top_p: float | None = None
+    """Keep the smallest set of highest logits whose probability reaches this; 1 = all."""
+    min_p: float | None = None
+    """Keep tokens at least this probable relative to the most probable one; 0 = all."""
+    top_n_sigma: float | None = None
+    """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
+    repetition_penalty: float | None = None
+    """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
+    seed: int | None = None
+    """Seed of the noise; the same seed, sequence and settings give the same tokens. Not named: 0."""
+
+    def __post_init__(self) -> None:
+        DrawParams(**self._named())
+
+    @classmethod
+    def greedy(cls) -> SamplingParams:
+        """Return the settings that always take the most probable token."""
+        return cls(temperature=0.0)
+
+    def over(self, given: DrawParams) -> DrawParams:
+        """Return ``given`` with the values that are named here in place of its own."""
+        if self.temperature == 0.0:
+            given = DrawParams(seed=given.seed)
+        return replace(given, **self._named())
+
+    def _named(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def chosen(named: SamplingParams | DrawParams | None, given: DrawParams) -> DrawParams:
+    """Return how tokens are drawn: as ``named``, and where that names nothing, as ``given``."""
+    if named is None:
+        return given
+    return named.over(given) if isinstance(named, SamplingParams) else named
