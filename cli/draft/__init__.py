@@ -11,10 +11,7 @@ MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
-    "train": Subcommand(
-        "edgedec.cli.draft.train", "Train a head, early exits or a small model that draft for a model."
-    ),
-    "exits": Subcommand("edgedec.cli.draft.exits", "Measure drafts after each part of a model's layers."),
+    "train": Subcommand("edgedec.cli.draft.train", "Train a head or a small model that drafts for a model."),
     "export": Subcommand("edgedec.cli.draft.export", "Write a drafting head as a GGUF file for llama.cpp."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }

@@ -13,27 +13,26 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.rare import Command
 
 _LEAST_TOKENS = 20_000
-KINDS = {"head": "train_head", "exit": "train_exit", "small": "train_small"}
+KINDS = {"head": "train_head", "small": "train_small"}
 """Kinds of drafters -> the module beside this one whose ``train(ctx, options)`` makes them."""
 
 
 @click.command(
     "train",
     cls=Command,
-    short_help="Train a head, early exits or a small model that draft for a model.",
+    short_help="Train a head or a small model that drafts for a model.",
     epilog=opt.examples(
         "edgedec draft train --prompts prompts.jsonl --tokens 80000 --ids 8192 --quant q4_0",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240 --plot training.png",
         "edgedec draft train --steps 500 --json | jq .agreement",
-        "edgedec draft train -m gemma3-270m --kind exit",
         "edgedec draft train --kind small --layers 8 --minutes 240",
     ),
 )
 @opt.model_option
 @click.option(
     "--kind", type=click.Choice(list(KINDS)), default="head", show_default=True, metavar="NAME",
-    help="The drafter to train: head (one layer over the model's hidden states), exit (corrections that let "
-    "its own head read earlier layers), or small (a few layers of a model, which draft on their own).",
+    help="The drafter to train: head (one layer over the model's hidden states), or small (a few layers of a "
+    "model, which draft on their own).",
 )  # fmt: skip
 @click.option(
     "--from", "source", metavar="GGUF",
@@ -75,20 +74,12 @@ KINDS = {"head": "train_head", "exit": "train_exit", "small": "train_small"}
     "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, metavar="NAME",
     help="Where the head is trained: cpu or cuda. The model itself always runs on the CPU.",
 )  # fmt: skip
-@click.option(
-    "--exit", type=click.IntRange(min=1), multiple=True, metavar="N",
-    help="With --kind exit: after N layers; may be repeated (default: all in the second half).",
-)  # fmt: skip
-@click.option(
-    "--rank", type=click.IntRange(min=1), metavar="R", default=64, show_default=True,
-    help="With --kind exit: rank of each correction.",
-)  # fmt: skip
 @opt.plot_option
 @opt.threads_option
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Train a head, early exits or a small model that draft for a model, and install them.
+    """Train a head or a small model that drafts for a model, and install it.
 
     The model answers prompts until there are enough tokens of replies. It then reads them again for its
     hidden states. The head, one decoder layer, learns to guess the next tokens from these, three steps deep
@@ -101,9 +92,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     Ctrl-C saves and ends; a kill costs at most a minute. The same command finishes a run that was stopped,
     and otherwise goes on from the last checkpoint with another run. At the end the head is quantised, and
     drafts for the model from the next start on. Needs torch: pip install 'edgedec-runtime[train]'.
-
-    --kind exit needs no torch: a low-rank correction of the rows after each early exit is fitted to those
-    after all layers, over at most --tokens of replies. Exits that agree no better than before are left out.
     """
     training.check(options)
     maker = import_module(f"edgedec.cli.draft.{KINDS[options['kind']]}")

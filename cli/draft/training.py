@@ -41,8 +41,6 @@ def check(options: dict[str, Any]) -> None:
         raise UsageError(f"{' and '.join(given)} are ways to say how long", hint="leave out all but one")
     if options["kind"] != "small" and (options["source"] or options["layers"]):
         raise UsageError("--from and --layers are for small models", hint="add --kind small")
-    if options["kind"] == "exit":
-        return
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint="`pip install 'edgedec-runtime[train]'`")
     if options["plot"]:

@@ -192,9 +192,7 @@ class MarkovForward(_Fake):
         states = (self._slots[done.start + len(before) + node] for node in chosen)
         run = exit
         if bypass:
-            run += self.caps.exits[-1] - bypass.to - sum(to - start for start, to in bypass.further)
-        if bypass and bypass.change:
-            bypass.change(np.zeros((len(tokens), self.spec.hidden_size), np.float32))
+            run += self.caps.exits[-1] - bypass.to
         return self._head([self._after(state, run) for state in states], rows)
 
     def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:

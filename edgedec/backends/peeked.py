@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
@@ -22,13 +21,13 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
 class Peeked:
     """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through.
 
-    ``onward``: the stations of the bypass by which they went on; none without one.
+    ``bypass``: how they went on; None: they did not.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     exit: int = 0
-    onward: tuple[int, ...] = ()
+    bypass: Bypass | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -38,19 +37,17 @@ class Peeked:
 
         Raises ValueError for a bypass that leads back.
         """
-        onward = bypass.stations if bypass else ()
-        for before, after in pairwise((exit, *onward)):
-            if after < before:
-                raise ValueError(f"no way back from layer {before} to layer {after}")
-        same = (exit, onward) == (self.exit, self.onward)
-        return self if same else replace(NOTHING, exit=exit, onward=onward)
+        if bypass and bypass.to < exit:
+            raise ValueError(f"no way back from layer {exit} to layer {bypass.to}")
+        same = (exit, bypass) == (self.exit, self.bypass)
+        return self if same else replace(NOTHING, exit=exit, bypass=bypass)
 
     def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
         """Return these with ``tokens`` behind them, as ``Forward.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """
-        for exit in (self.exit, *self.onward):
+        for exit in (self.exit, *((self.bypass.to,) if self.bypass else ())):
             if exit not in caps.exits:
                 raise ValueError(f"no exit after {exit} layers: there are {', '.join(map(str, caps.exits))}")
         first, end = len(self), len(self) + len(tokens)

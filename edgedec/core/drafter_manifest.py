@@ -17,9 +17,9 @@ from edgedec.core.listed_files import FileEntry, FolderKind, Scalar
 from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 
 DRAFTER = "drafter.json"
-TRIM, TABLES, HEAD, EXIT, SKIP = "trim", "tables", "head", "exit", "skip"
-KINDS = (TRIM, TABLES, HEAD, EXIT, SKIP)
-"""A smaller vocabulary for a head, prepared tables, a trained head, trained exits, layers to skip."""
+TRIM, TABLES, HEAD = "trim", "tables", "head"
+KINDS = (TRIM, TABLES, HEAD)
+"""A smaller vocabulary for a head, prepared tables, a trained head."""
 
 _FORMAT = "edgedec-drafter"
 _VERSION = 1

@@ -5,10 +5,7 @@ Also the names of their inputs and outputs in ``drafting.onnx``; ``export.drafti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from edgedec.core.rows import FloatArray
 
 EXITS, TAPS = "exits", "taps"
 """Keys of the graph's metadata: numbers of layers, and indices of layers, separated by commas."""
@@ -20,19 +17,10 @@ _PARTS = 8
 class Bypass:
     """A way for drafts past layers of a model: from an exit to the layers behind the first ``to``.
 
-    ``to`` is an exit too; the last one leads to the norm and the head. ``change`` gets the rows at the exit,
-    f32[T, hidden size], and returns those that go on, of the same shape; None: they go on as they are.
-    ``further``: spans of later layers that are left out too, ascending, each from an exit to another one.
+    ``to`` is an exit too; the last one leads to the norm and the head.
     """
 
     to: int
-    change: Callable[[FloatArray], FloatArray] | None = None
-    further: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def stations(self) -> tuple[int, ...]:
-        """The exits on the way, from ``to`` on."""
-        return (self.to, *(exit for span in self.further for exit in span))
 
 
 def exits_of(layers: int) -> tuple[int, ...]:

@@ -8,10 +8,8 @@ drafts well without any training, and pays where the head is a large part of a p
 A draft is a chain. It ends where an early head is unsure (AdaEDL, Agrawal et al. 2024), and where its path is
 less probable than a further step is worth. A head's probabilities understate how often an exit is right, or
 overstate it; so each exit measures that and states measured ones (the confidence of DEL, Zarch et al. 2025).
-An early exit errs in the same way again and again, so its head is corrected (``adapted``). A trained exit
-corrects its rows before the head, too (``exit_adapter``).
 
-Behind a bypass a draft leaves out spans of layers and goes on above them (SWIFT, Xia et al. 2025). The layers
+Behind a bypass a draft leaves out a span of layers and goes on above it (SWIFT, Xia et al. 2025). The layers
 above see other rows than a pass does, so their keys and values are the draft's alone.
 """
 
@@ -26,13 +24,11 @@ from numpy.typing import NDArray
 
 from edgedec.core.exits import Bypass
 from edgedec.core.forward import Forward
-from edgedec.core.rows import LAST_ROW, HeadRows
+from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
-from edgedec.draft.adapted import Adapted
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.memory.ledger import SLACK
 from edgedec.sampling import DrawParams, Occurred
 
 _UNSURE_NATS = 4.0
@@ -58,14 +54,13 @@ class Way:
         """The name of the drafter that goes this way."""
         if self.bypass is None:
             return exit_name(self.exit)
-        return "-".join(map(str, ("skip", self.exit, *self.bypass.stations)))
+        return f"skip-{self.exit}-{self.bypass.to}"
 
     def layers(self, last: int) -> int:
         """Return how many layers it runs in a model of ``last``."""
         if self.bypass is None:
             return self.exit
-        further = sum(to - start for start, to in self.bypass.further)
-        return self.exit + last - self.bypass.to - further
+        return self.exit + last - self.bypass.to
 
     def share(self, forward: Forward, trimmed: TrimmedHead | None) -> float:
         """Return the bytes that a step reads, as a part of those of a pass over one token."""
@@ -79,15 +74,11 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """A draft, and the head's own probabilities of its tokens; it followed ``position`` committed tokens.
-
-    ``rows``: the head's answers, one for each token, and perhaps one to the last of them.
-    """
+    """A draft, and the head's own probabilities of its tokens; it followed ``position`` committed tokens."""
 
     position: int
     tokens: list[int]
     probs: list[float]
-    rows: list[HeadRows]
 
 
 class ExitDrafter(Drafter):
@@ -108,7 +99,7 @@ class ExitDrafter(Drafter):
         bypass: Bypass | None = None,
     ) -> None:
         last = forward.caps.exits[-1]
-        way = Way(exit, bypass if bypass and bypass.to < last else None)
+        way = Way(exit, bypass)
         self.name = way.name
         self._forward = forward
         self._exit = exit
@@ -123,9 +114,6 @@ class ExitDrafter(Drafter):
         self._sure = _Sureness(_LAST_IS_RIGHT if whole else None)
         self._unsure_nats = math.inf if whole else _UNSURE_NATS
         """After all layers the head's doubts are the target's own."""
-        self._adapted = None if whole else Adapted()
-        if self._adapted:
-            forward.ledger.hold(self, SLACK, self._adapted.nbytes())
         self._stated: _Stated | None = None
         self._peeked = 0
         self._layer_bytes, self._head_bytes = read_bytes(forward, way.layers(last))
@@ -169,8 +157,7 @@ class ExitDrafter(Drafter):
         return chain(made.tokens, [self._sure.of(prob) for prob in made.probs], self.name)
 
     def nbytes(self) -> int:
-        parts = (part.nbytes() for part in (self._trimmed, self._adapted) if part)
-        return 8 * len(self._text) + sum(parts)
+        return 8 * len(self._text) + (self._trimmed.nbytes() if self._trimmed else 0)
 
     @property
     def bytes_read(self) -> int:
@@ -191,20 +178,17 @@ class ExitDrafter(Drafter):
         """Tokens to follow the last committed one."""
         tokens: list[int] = []
         raw: list[float] = []
-        rows: list[HeadRows] = []
         keep = self._trimmed.keep if self._trimmed else None
         reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
             head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, bypass=self._bypass)
             self._peeked += 1
             self._passes += 1
-            rows.append(head)
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size
             self._bytes_read += self._layer_bytes + kept * self._head_bytes
             self._table_bytes += self._forward.spec.table_bytes or (1.0 - kept) * self._head_bytes
             if head.entropy[0] > self._unsure_nats:
                 break
-            head = self._adapted.corrected(head) if self._adapted else head
             history = self._occurred.after(tokens)
             found = choices(head, 0, self._params, len(self._text) + len(tokens), history, _known)
             if not found or found[0][1] <= 0.0:
@@ -215,20 +199,16 @@ class ExitDrafter(Drafter):
             reach *= self._sure.of(prob)
             if reach < floor:
                 break
-        return _Stated(len(self._text), tokens, raw, rows)
+        return _Stated(len(self._text), tokens, raw)
 
     def _score(self, committed: Sequence[int]) -> None:
         """Compare the last draft with the tokens that came; those behind the first wrong one do not count."""
         stated, self._stated = self._stated, None
         if stated is None or stated.position != len(self._text):
             return
-        for depth, (row, came) in enumerate(zip(stated.rows, committed, strict=False)):
-            if self._adapted:
-                self._adapted.learn(row, 0, came)
-            if depth == len(stated.tokens):
-                return
-            self._sure.count(stated.probs[depth], stated.tokens[depth] == came)
-            if stated.tokens[depth] != came:
+        for token, prob, came in zip(stated.tokens, stated.probs, committed, strict=False):
+            self._sure.count(prob, token == came)
+            if token != came:
                 return
 
 
@@ -265,12 +245,6 @@ def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:
     each = (held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
     cache = held.get("kv_cache", 0) / 2 / spec.n_layers  # half full, on average
     return layers * (each * layer + cache), each * head
-
-
-def skipping(*bounds: int) -> Way:
-    """Return the way that leaves out spans of layers: behind bounds[0] up to bounds[1], and so on."""
-    (exit, to), *further = zip(bounds[::2], bounds[1::2], strict=True)
-    return Way(exit, Bypass(to, further=tuple(further)))
 
 
 def exit_name(exit: int) -> str:

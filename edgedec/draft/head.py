@@ -4,9 +4,6 @@ For position i the head reads the target's hidden states of token i and the toke
 i + 2; behind drafted tokens it reads its own output instead. So hidden states are due for every committed
 token but the last, and ``read`` brings them. They wait until a draft is asked for, the newest ones only.
 
-A head errs in the same way again and again, so its answers are corrected where that helps (``adapted``): by
-the tokens that came where it was asked for a draft.
-
 Where the head is unsure, the most probable nodes of the draft share a pass (a beam; EAGLE-2, Li et al. 2024).
 Such a pass feeds the nodes above them again, since they are not one path; a lone path goes on in the cache.
 """
@@ -21,7 +18,6 @@ from numpy.typing import NDArray
 
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
-from edgedec.draft.adapted import Adapted
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.sketch import Sketch
@@ -68,11 +64,7 @@ class HeadDrafter(Drafter):
         """The first position whose hidden states are not known."""
         self._answer: tuple[HeadRows, FloatArray] | None = None
         """The head's prediction behind ``_cached``, and its state."""
-        self._adapted = Adapted()
-        self._asked: tuple[int, HeadRows] | None = None
-        """The prediction of the last draft, and the number of tokens that it followed."""
         head.ledger.hold(self, "taps", self._taps.nbytes)
-        head.ledger.hold(self, "biases", self._adapted.nbytes())
 
     def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
@@ -81,7 +73,6 @@ class HeadDrafter(Drafter):
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """See ``Drafter.begin``. The hidden states of the kept tokens stay known."""
         self._tokens = list(tokens)
-        self._asked = None
         self._next = min(self._next, kept)
         del self._waiting[sum(place < kept for place in self._waiting) :]
         # The entry of a position has read the token behind it, too.
@@ -92,9 +83,6 @@ class HeadDrafter(Drafter):
 
     def commit(self, tokens: Sequence[int]) -> None:
         """See ``Drafter.commit``."""
-        asked, self._asked = self._asked, None
-        if asked and tokens and asked[0] == len(self._tokens):
-            self._adapted.learn(asked[1], 0, tokens[0])
         self._tokens += tokens
 
     def read(self, start: int, hidden: FloatArray) -> None:
@@ -119,8 +107,7 @@ class HeadDrafter(Drafter):
         """See ``Drafter.propose``. Nothing where the last hidden states are missing."""
         if limit < 1 or not self._catch_up() or self._answer is None:
             return EMPTY
-        self._asked = len(self._tokens), self._answer[0]
-        tree = _Growth(self._head, self._tokens, self._params, self._answer, self._adapted)
+        tree = _Growth(self._head, self._tokens, self._params, self._answer)
         try:
             return tree.grown(limit, max(floor, _LEAST_REACH)).best(limit, floor, self.name)
         finally:
@@ -129,7 +116,7 @@ class HeadDrafter(Drafter):
     def nbytes(self) -> int:
         """Weights (mapped), the cache as reserved, hidden states that wait, and bookkeeping."""
         lists = len(self._tokens) + len(self._cached) + len(self._waiting)
-        return sum(self._head.nbytes().values()) + self._taps.nbytes + self._adapted.nbytes() + 8 * lists
+        return sum(self._head.nbytes().values()) + self._taps.nbytes + 8 * lists
 
     @property
     def bytes_read(self) -> int:
@@ -189,9 +176,8 @@ class _Growth:
         tokens: Sequence[int],
         params: DrawParams,
         answer: tuple[HeadRows, FloatArray],
-        adapted: Adapted,
     ) -> None:
-        self._head, self._params, self._adapted = head, params, adapted
+        self._head, self._params = head, params
         self._base = head.length
         self._position = len(tokens)
         self._occurred = Occurred(tokens if params.repetition_penalty != 1.0 else ())
@@ -202,7 +188,7 @@ class _Growth:
         """Nodes in the cache, a path."""
         self._open: set[int] = set()
         """Nodes that can be followed and were not."""
-        self._grow(ROOT, adapted.corrected(answer[0]), 0)
+        self._grow(ROOT, answer[0], 0)
 
     def grown(self, limit: int, floor: float) -> Sketch:
         """Follow the most probable nodes, until nothing that follows can be among the ``limit`` best."""
@@ -237,11 +223,10 @@ class _Growth:
             parents=[at.get(node, ROOT) for node in above],
             rows=[at[node] for node in chosen],
         )
-        rows = self._adapted.corrected(found.rows)
         for row, node in enumerate(chosen):
             self._open.discard(node)
             self._out[node] = found.out[at[node]]
-            self._grow(node, rows, row)
+            self._grow(node, found.rows, row)
         if len(chosen) == 1:
             self._held += fed
         else:

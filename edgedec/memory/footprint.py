@@ -25,7 +25,7 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     drafter    weights, cache and scratch of a draft model, whose passes are short
     small      weights, cache, scratch and tables of a small model that takes turns with the target
     head       the same of a trained head, with buffers of 8 (4 D + 5 K) P' bytes (K entries a row, P' = 64),
-               hidden states of 128 tokens, and biases of tokens
+               hidden states of 128 tokens
     slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
 
 With k sequences, n is the context of each: cache, rows, tables and slack per token are k times as large, P is
@@ -57,8 +57,6 @@ HEAD_PASS = 64
 """The longest pass of a trained head."""
 HEAD_WAITING = 128
 """Tokens whose hidden states wait to be read by a trained head."""
-ADAPTED_BYTES = 1 << 15
-"""Biases of tokens that a head learns while it drafts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +191,14 @@ def _scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
 
 
 def head_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
-    """Bytes of a trained head: weights, cache, scratch, buffers, hidden states that wait, and biases."""
+    """Bytes of a trained head: weights, cache, scratch, buffers, hidden states that wait."""
     spec = model.spec
     context = min(choice.context, HEAD_CONTEXT)
     longest = min(HEAD_PASS, context)
     buffers = longest * (4 * (6 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
     waiting = HEAD_WAITING * 3 * spec.hidden_size * 4
     cache = cache_bytes(spec, context, "fp16", longest)
-    held = buffers + waiting + ADAPTED_BYTES
-    return model.weights + cache + _scratch_bytes(model, longest, context) + held
+    return model.weights + cache + _scratch_bytes(model, longest, context) + buffers + waiting
 
 
 def small_bytes(model: ModelMemory, choice: MemoryChoice) -> int:

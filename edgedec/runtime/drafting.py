@@ -24,14 +24,12 @@ DRAFTERS: dict[str, type[Drafter]] = {kind.name: kind for kind in (Lookup, Recyc
 """Drafters that need no model; "auto" is all of them. A new one is its own file and a name here."""
 
 EXIT = "exit"
-"""Drafts with the target's own first layers; "exit-12" with the first 12, always."""
-SKIP = "skip"
-"""Drafts with some of the target's layers left out; "skip-8-16" without those behind the eighth up to the
-16th, always, and "skip-4-8-12-16" without two spans of them.
+"""Drafts with the target's own first layers; "exit-12" with the first 12, always. "skip-8-16" leaves
+out the layers behind the eighth up to the 16th.
 """
-OF_TARGET = (EXIT, SKIP, HEAD)
+OF_TARGET = (EXIT, HEAD)
 """Drafters that run parts of the target; ``target_drafters`` makes them."""
-_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?|skip(-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}){0,9}")
+_OF_TARGET = re.compile(r"head|exit(-[1-9][0-9]{0,3})?|skip-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,7 @@ from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, Way
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.memory.ledger import SLACK
-from edgedec.runtime.drafting import EXIT, SKIP, Drafting
-from edgedec.runtime.exits import stated_agreement, trained_exits
-from edgedec.runtime.skips import chosen_skip, skip_named
+from edgedec.runtime.drafting import EXIT, Drafting
 from edgedec.runtime.trim import trimmed_head
 from edgedec.telemetry.mbsu import chain_efficiency
 
@@ -28,9 +25,6 @@ _LAST_IS_RIGHT = 0.95
 """How often the exit after all layers is supposed to be right, with a trimmed head."""
 _WORTH = 1.1
 """Least speed over plain decoding that a way to draft has to promise, so that it is tried."""
-_TRIED_SKIPS = 3
-_SKIPS_LEAD = 0.25
-"""How much more often than by its share of the layers a way past some of them may be right."""
 _CHAIN = 8
 
 
@@ -48,7 +42,7 @@ def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
                 hint="pull or export the model again, or use other drafters",
                 remedy=Remedy("export"),
             )
-        if name not in (EXIT, SKIP):
+        if name != EXIT:
             _named(name, model.name, model.backend.caps)
 
 
@@ -57,30 +51,23 @@ def target_drafters(
 ) -> list[Drafter]:
     """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
 
-    "exit" stands for the exits that can pay, and "skip" for the way past some layers that a search chose, or
-    for those that can pay: each is a drafter, and which of them drafts, and how far, the control over
-    drafters measures. All have the trimmed head and the trained exits that belong to the model, in ``home``
-    or with the package; ``notice`` says why one cannot be used.
+    "exit" stands for the exits that can pay: each is a drafter, and which of them drafts, and how far, the
+    control over drafters measures. All have the trimmed head that belongs to the model, in ``home`` or with
+    the package; ``notice`` says why it cannot be used.
     """
     names = [name for name in drafting.of_target if name != HEAD]
     if not names:
         return []
     trimmed, ends = trimmed_head(model, model, home, notice), model.tokenizer.info.eos_ids
-    trained = _Trained(model, forward, home, notice)
     ways: dict[str, Way] = {}
     for name in names:
         if name == EXIT:
-            found = promising(exits_of(forward.caps), forward, trimmed, trained.agreement)
+            found = promising(exits_of(forward.caps), forward, trimmed)
             ways |= {way.name: way for way in found}
-        elif name == SKIP:
-            searched = chosen_skip(model, home, notice)
-            if searched is None:
-                searched = promising(skips_of(forward.caps), forward, trimmed)[:_TRIED_SKIPS]
-            ways |= {way.name: way for way in searched}
         else:
             way = _named(name, model.name, forward.caps)
             ways[way.name] = way
-    return [ExitDrafter(forward, way.exit, trimmed, ends, trained.bypass(way)) for way in ways.values()]
+    return [ExitDrafter(forward, way.exit, trimmed, ends, way.bypass) for way in ways.values()]
 
 
 def exits_of(caps: Capabilities) -> list[Way]:
@@ -94,67 +81,37 @@ def skips_of(caps: Capabilities) -> list[Way]:
     return [Way(exit, Bypass(to)) for exit in inner for to in inner if to > exit]
 
 
-def promising(
-    ways: Sequence[Way],
-    forward: Forward,
-    trimmed: TrimmedHead | None,
-    stated: Callable[[Way], float | None] = lambda way: None,
-) -> list[Way]:
-    """Return the ways that can make decoding faster, the one that promises most first.
+def promising(ways: Sequence[Way], forward: Forward, trimmed: TrimmedHead | None) -> list[Way]:
+    """Return the exits that can make decoding faster, the one that promises most first.
 
-    An exit that was not trained is supposed to be right as often as it runs layers, and a way past layers a
-    quarter more often; those that were measured were right less often. ``stated``: how often a trained
-    exit was. Where all layers with a trimmed
-    head promise more than fewer layers can, these are left out: to try them would only cost passes.
+    An exit is supposed to be right as often as it runs layers; nearly all that were measured were right less
+    often. Where all layers with a trimmed head promise more than fewer layers can, these are left out: to try
+    them would only cost passes.
     """
     last = forward.caps.exits[-1]
     promises = {}
     for way in ways:
-        hoped = _LAST_IS_RIGHT if way.exit == last else way.layers(last) / last
-        right = stated(way) or min(hoped + (_SKIPS_LEAD if way.bypass else 0.0), 1.0)
+        right = _LAST_IS_RIGHT if way.exit == last else way.layers(last) / last
         promises[way] = speed_of(right, way.share(forward, trimmed))
     floor = max([_WORTH, *(value for way, value in promises.items() if way.exit == last)])
     chosen = [way for way in ways if promises[way] >= floor]
     return sorted(chosen, key=lambda way: -promises[way])
 
 
-def speed_of(agreement: float, step: float, more: float = 0.0) -> float:
+def speed_of(agreement: float, step: float) -> float:
     """Return the speed over plain decoding of the best chain of drafts, each right with this chance.
 
-    ``step``: time of a draft step; ``more``: of one more token in a pass; both in passes over one token.
+    ``step``: time of a draft step, in passes over one token.
     """
     lengths = range(1, _CHAIN + 1)
-    return max(chain_efficiency(agreement, length) / (1.0 + length * (step + more)) for length in lengths)
-
-
-class _Trained:
-    """The trained exits of a model, as far as they can be used."""
-
-    def __init__(self, model: LoadedModel, forward: Forward, home: Path | None, notice: Notice) -> None:
-        self._model, self._home, self._last = model, home, forward.caps.exits[-1]
-        self._ledger = forward.ledger
-        self._adapters = trained_exits(model, home, notice)
-
-    def agreement(self, way: Way) -> float | None:
-        """Return how often a way was right with what was trained; None where nothing was."""
-        if way.bypass or way.exit not in self._adapters:
-            return None
-        return stated_agreement(self._model, self._home, way.exit)
-
-    def bypass(self, way: Way) -> Bypass | None:
-        """Return the bypass of a way, with the correction of its exit, which takes memory from now on."""
-        adapter = self._adapters.get(way.exit)
-        if way.bypass or adapter is None:
-            return way.bypass
-        self._ledger.hold(adapter, SLACK, adapter.nbytes)
-        return Bypass(self._last, adapter)
+    return max(chain_efficiency(agreement, length) / (1.0 + length * step) for length in lengths)
 
 
 def _named(name: str, model: str, caps: Capabilities) -> Way:
     """Return the way of a name. Raises UsageError for one that the model does not have."""
     kind = name.partition("-")[0]
     ways = exits_of(caps) if kind == EXIT else skips_of(caps)
-    found = next((way for way in ways if way.name == name), None) or skip_named(name, caps)
+    found = next((way for way in ways if way.name == name), None)
     if found:
         return found
     raise UsageError(f"{model} has no drafter {name}", hint=_known(kind, ways))
@@ -165,4 +122,4 @@ def _known(kind: str, ways: Sequence[Way]) -> str:
         return "it has too few layers to leave some out"
     if kind == EXIT:
         return f"there are {', '.join((kind, *(way.name for way in ways[::-1])))}"
-    return f"there are {kind} and names like {', '.join(way.name for way in ways[:3])}"
+    return f"there are names like {', '.join(way.name for way in ways[:3])}"

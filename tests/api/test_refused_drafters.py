@@ -12,15 +12,12 @@ import pytest
 
 import edgedec
 from edgedec.api import Bundles
-from edgedec.core.drafter_manifest import DRAFTER, EXIT, HEAD, TABLES, TRIM
-from edgedec.core.exits import exits_of
+from edgedec.core.drafter_manifest import DRAFTER, HEAD, TABLES, TRIM
 from edgedec.core.manifest import Manifest
-from edgedec.draft.exit_adapter import ExitAdapter
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
 from edgedec.runtime.companions import new_companion
 from edgedec.runtime.config import RunConfig
-from edgedec.runtime.exits import save_exits
 from edgedec.runtime.prepared import write_table
 from edgedec.runtime.trim import SAVED, ends_of, save_trim
 from edgedec.training.rollouts import Rollout
@@ -31,7 +28,6 @@ from tests.fixtures.tiny_models import tiny_bundle
 EVERY = "recycling,exit-1,head"
 SAID = {
     HEAD: "runs without its trained head",
-    EXIT: "runs without its trained exits",
     TABLES: "runs without its prepared tables",
     TRIM: "drafts with its full head",
 }
@@ -47,10 +43,8 @@ def whole(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which the model has a drafter of each kind."""
     home = tmp_path_factory.mktemp("home")
     manifest = Manifest.load(bundle)
-    spec, dice = manifest.spec, np.random.default_rng(0)
+    spec = manifest.spec
     save_trim(manifest, home, np.union1d(np.arange(0, 200, 2), ends_of(manifest)), {SAVED: 0.5})
-    down, up = (dice.standard_normal(shape).astype(np.float32) for shape in ((2, 64), (64, 2)))
-    save_exits(manifest, home, [ExitAdapter(exit, down, up) for exit in exits_of(spec.n_layers)[:-1]], {})
     with new_companion(manifest, TABLES, home, {}) as folder:
         write_table(folder, "recycling", recycling_table(contexts_of([Rollout([1], [5, 6, 7], "0", True)])))
     place = next((home / "drafters").iterdir()) / HEAD
@@ -101,7 +95,7 @@ def test_a_model_with_every_kind_replies_as_without(bundle: Path, whole: Path, p
     assert reply(bundle, whole) == (plain, [])
 
 
-@pytest.mark.parametrize("kind", [HEAD, EXIT, TABLES, TRIM])
+@pytest.mark.parametrize("kind", [HEAD, TABLES, TRIM])
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

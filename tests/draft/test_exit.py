@@ -198,7 +198,7 @@ def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: py
     assert drafters("exit") == ("exit-3",)  # the last one pays with a trimmed head only
     assert drafters("lookup,exit-1,exit") == ("lookup", "exit-1", "exit-3")
     assert drafters("exit-4,exit") == ("exit-4", "exit-3")
-    assert drafters("skip,exit") == ("skip-1-3", "exit-3")
+    assert drafters("skip-1-3,exit") == ("skip-1-3", "exit-3")
     share[3] = 0.9
     assert drafters("lookup,exit") == ("lookup",)
     with pytest.raises(UsageError, match="no drafter exit-2") as caught:
@@ -214,11 +214,11 @@ def test_a_model_without_exits_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_chosen() -> None:
-    chosen = Drafting("auto,exit,exit-12,small,exit-x,skip,skip-4-8,skip-4")
+    chosen = Drafting("auto,exit,exit-12,small,exit-x,skip,skip-4-8,skip-4,skip-4-8-12-16")
     assert chosen.chosen == ("lookup", "recycling")
-    assert chosen.of_target == ("exit", "exit-12", "skip", "skip-4-8")
-    assert chosen.models == ("small", "exit-x", "skip-4")
-    assert chosen.without_models() == "lookup,recycling,exit,exit-12,skip,skip-4-8"
+    assert chosen.of_target == ("exit", "exit-12", "skip-4-8")
+    assert chosen.models == ("small", "exit-x", "skip", "skip-4", "skip-4-8-12-16")
+    assert chosen.without_models() == "lookup,recycling,exit,exit-12,skip-4-8"
     assert replace(chosen, names="small").without_models() == "off"
     with pytest.raises(UsageError, match="exit cannot draft for a batch"):
         check_batch_drafting(Drafting("exit"))

@@ -111,7 +111,6 @@ EXAMPLES = (
     Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
     Example(guide("training"), "pip install 'edgedec-runtime[train]'", left_out="it takes an hour"),
     Example(guide("training"), "--kind small", left_out="it takes hours"),
-    Example(guide("training"), "edgedec draft exits", left_out="it takes minutes and needs replies"),
     Example(
         guide("exporting"),
         "export model.gguf",

@@ -114,17 +114,8 @@ class OnnxForward(KvForward):
 
     def _behind(self, bypass: Bypass, reached: FloatArray, fed: Fed) -> HeadRows:
         """Let the tokens of a peek, whose rows at the exit are ``reached``, go on behind a bypass."""
-        changed = bypass.change(reached) if bypass.change else reached
-        warm = np.ascontiguousarray(changed, dtype=np.float32)
-        if warm.shape != reached.shape:
-            raise ValueError(f"a bypass changed rows of the shape {reached.shape} into {warm.shape}")
+        warm = np.ascontiguousarray(reached, dtype=np.float32)
         fed = replace(fed, tokens=(), warm_exit=bypass.to, warm=warm)
-        for exit, to in bypass.further:
-            if exit > fed.warm_exit:
-                last = exit - 1
-                _, found = self._passes.run_with_states(replace(fed, rows=(), exit=exit, states=(last,)))
-                fed = replace(fed, warm=found[last])
-            fed = replace(fed, warm_exit=to)
         return self._passes.run(replace(fed, exit=0, states=()))
 
     def rewind(self, length: int) -> None:
