@@ -46,7 +46,7 @@ class SamplingParams:
         return cls(temperature=0.0)
 
     def over(self, given: DrawParams) -> DrawParams:
-        """Return ``given`` with the values that are named here in place of its own."""
+        """Return ``given`` with those values that are named here."""
         if self.temperature == 0.0:
             given = DrawParams(seed=given.seed)
         return replace(given, **self._named())
