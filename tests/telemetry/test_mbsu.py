@@ -31,13 +31,13 @@ def test_the_published_ablation_follows_from_its_own_numbers(ids: int) -> None:
     assert published(ids).streamed == pytest.approx(STREAMED[ids], abs=0.006)
 
 
-def test_the_guide_has_the_ablation_as_it_is_computed() -> None:
-    guide = (ROOT / "docs" / "guide" / "energy.md").read_text(encoding="utf-8")
+def test_the_page_of_figures_has_the_ablation_as_it_is_computed() -> None:
+    page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
     for ids, (efficiency, mbsu_published) in PUBLISHED.items():
         found = published(ids)
         off = f"{100 * (found.parameters / mbsu_published - 1):+.1f} %"
         row = f"{found.parameters:.2f} ({off}) | {found.streamed:.2f} |"
-        assert f"| {ids:,} | {efficiency:.2f} | {mbsu_published:.2f} | {row}" in guide
+        assert f"| {ids:,} | {efficiency:.2f} | {mbsu_published:.2f} | {row}" in page
 
 
 def test_the_best_head_of_the_ablation_is_the_same_by_both_conventions() -> None:
