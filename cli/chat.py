@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import errors, screen, verification
+from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.opening import hand_over, prepare_model, run_config
@@ -114,11 +114,11 @@ def command(
         window.keep(session_file, opt.sampling_named(options))
     with window.saved_at_the_end():
         if words:
-            _answer(window, ctx, [read_prompt(" ".join(words), window.chat.prompts, after_input=True)])
+            _answer(window, [read_prompt(" ".join(words), window.chat.prompts, after_input=True)])
         elif window.interactive:
             _converse(window, ctx)
         else:
-            _answer(window, ctx, piped_turns(window.chat.prompts))
+            _answer(window, piped_turns(window.chat.prompts))
 
 
 def _prepare(ctx: click.Context, options: dict[str, Any], name: str) -> Callable[[], tuple[Model, Chat]]:
@@ -153,18 +153,16 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
             except KeyboardInterrupt:
                 window.chat.recover()
                 screen.dim("stopped at once; the next reply reads the conversation again")
-            verification.check(ctx)
             if terminated():
                 break
     except Quit:
         return
 
 
-def _answer(window: ChatWindow, ctx: click.Context, turns: Iterable[str]) -> None:
+def _answer(window: ChatWindow, turns: Iterable[str]) -> None:
     try:
         for text in turns:
             window.turn(text)
-            verification.check(ctx)
             if window.chat.last is not None and window.chat.last.finish_reason == "interrupted":
                 raise KeyboardInterrupt
     except Quit:

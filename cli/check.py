@@ -56,7 +56,7 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     store = services(ctx).store()
     with progress.reporter() as reporter:
         bundles = [store.ensure(name, progress=reporter) for name in (target, draft)]
-    models = services(ctx).load(bundles[0], {draft: bundles[1]}, threads)
+    models = services(ctx).load(bundles[0], {draft: bundles[1]}, threads).complete()
     theirs = models.target
     if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
         raise UnsupportedError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
-from edgedec.core.verification import Verification
+from edgedec.core.verification import verify
 from edgedec.core.version import __version__
 from edgedec.runtime.measures import BANDWIDTH_FILE
 from edgedec.telemetry import bandwidth, machine
@@ -71,8 +71,7 @@ def verify_models(found: Findings, store: Store, report: Progress) -> None:
     models = {model["name"]: model for model in (found.sections["store"] or {"models": []})["models"]}
     for one in store.list():
         try:
-            check = Verification(one.path, Manifest.load(one.path), store.home, again=True)
-            check.wait(lambda done, total: report("verify", done, total))
+            verify(one.path, Manifest.load(one.path), store.home, again=True, progress=report)
             models[one.name]["intact"] = True
         except EdgeDecError as error:
             models[one.name]["intact"] = False

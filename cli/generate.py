@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli import generate_batch, screen, text_input, verification
+from edgedec.cli import generate_batch, screen, text_input
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.cut import Limits
@@ -137,7 +137,6 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
     reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     _stream(chat, reply, silent=options["as_json"], palette=palette)
     if options["as_json"]:
-        verification.wait(click.get_current_context())
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
     else:

@@ -86,7 +86,7 @@ def prepare_model(
 def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
     """Open a model by name or path; it is closed when the command ends."""
     model = prepare_model(ctx, name, config)()
-    ctx.call_on_close(model.runner.close)  # the context waits for the verification, with progress
+    ctx.call_on_close(model.close)
     return model
 
 

@@ -91,6 +91,7 @@ def command(
     from edgedec.runtime.batch import check_batch
     from edgedec.runtime.budget import plan_memory
     from edgedec.runtime.heads import with_head
+    from edgedec.runtime.pairing import usable_drafts
     from edgedec.runtime.speeds import PredictedSpeeds
 
     if plot:
@@ -101,6 +102,7 @@ def command(
     config, bundles = with_unnamed(config, fetch_bundles(ctx, model, config), store)
     drafting = bool(config.drafting.of_target)
     loaded = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
+    config, loaded = usable_drafts(config, loaded, notice)
     models = with_head(loaded, config.drafting, home, notice)
     if batch > 1:
         check_batch(models.target, batch, config.drafting)

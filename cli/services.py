@@ -52,15 +52,12 @@ def _store() -> Store:
 def _load(
     bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
 ) -> LoadedModels:
-    from edgedec.cli.verification import conclude_with
     from edgedec.runtime.loaded_model import load_models
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
-    models = load_models(bundle, drafts, threads, drafting, home=home)
-    if ctx and models.verified:
-        conclude_with(ctx, models.verified)
-    return models
+    with progress.reporter() as report:
+        return load_models(bundle, drafts, threads, drafting, home=home, progress=report)
 
 
 def _export(

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import BackendError, BadFileError, NotFoundError, UnsupportedError, UsageError
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
@@ -22,9 +22,10 @@ from edgedec.models.pairs import installed_drafter
 from edgedec.runtime.batch import Batch
 from edgedec.runtime.budget import Budget
 from edgedec.runtime.config import RunConfig, with_small
-from edgedec.runtime.drafting import AUTO, OFF, no_drafter
+from edgedec.runtime.drafting import AUTO, no_drafter
 from edgedec.runtime.installed import with_installed
 from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
+from edgedec.runtime.pairing import usable_drafts
 from edgedec.runtime.runner import Runner
 from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import DrawParams
@@ -59,9 +60,9 @@ def open(
     """Open a model: a name, a bundle, a GGUF file, a Hugging Face directory, or ``owner/repo`` of the hub.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
-    gets lines for the user. Files that changed since the last start are verified beside the work; see
-    ``Model.close``. A draft model that cannot be used costs a notice, and the model runs without it. Raises
-    the errors of ``fetch``, ``RunConfig`` and ``Model``.
+    gets lines for the user. Files that changed since the last start are verified before they are used, which
+    ``progress`` follows too. A draft model that cannot be used costs a notice, and the model runs without it.
+    Raises the errors of ``fetch``, ``RunConfig``, ``load_models`` and ``Model``.
 
     >>> import edgedec
     >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams.greedy())
@@ -72,30 +73,12 @@ def open(
     """
     config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
-    load = load or partial(load_models, home=store.home)
-    complete, every = with_unnamed(config, bundles, store)
-    try:
-        return _opened(complete, every, store.home, notice, load)
-    except (BackendError, BadFileError, UnsupportedError) as error:
-        only_draft, why = _only_draft(complete, every), error.message
-        if not only_draft:
-            raise
-    # Not above: there the error still holds the models that were loaded.
-    rest = {name: path for name, path in every.drafts.items() if name not in only_draft}
-    config = replace(complete, draft=_without(complete.draft, only_draft))
-    found = _opened(config, Bundles(bundles.target, rest), store.home, notice, load)
-    notice(f"{found.name} runs without {', '.join(only_draft)}, which drafts for it: {why}")
-    return found
-
-
-def _only_draft(config: RunConfig, bundles: Bundles) -> list[str]:
-    """Return the names of the models that draft and do nothing else: no token depends on them."""
-    needed = bundles.drafts.get(config.switch) if config.switch else None
-    return [name for name, path in bundles.drafts.items() if path != needed]
-
-
-def _without(draft: str, names: Collection[str]) -> str:
-    return ",".join(name for name in draft.split(",") if name not in names) or OFF
+    config, bundles = with_unnamed(config, bundles, store)
+    drafting = bool(config.drafting.of_target)
+    load = load or partial(load_models, home=store.home, progress=progress)
+    models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
+    config, models = usable_drafts(config, models, notice)
+    return Model(models, config, Surroundings(store.home, notice))
 
 
 def with_unnamed(
@@ -126,23 +109,6 @@ def with_unnamed(
     return config, Bundles(bundles.target, {drafter.name: drafter})
 
 
-def _opened(config: RunConfig, bundles: Bundles, home: Path, notice: Notice, load: Loader) -> Model:
-    drafting = bool(config.drafting.of_target)
-    models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
-    opened: list[Model] = []
-
-    def damaged(name: str, error: BadFileError) -> None:
-        for model in opened:
-            model._drop_drafter(name)
-            notice(f"{model.name} goes on without {name}, which drafts for it: {error.message}")
-
-    if models.verified:
-        for name in _only_draft(config, bundles):
-            models.verified.excuse(name, partial(damaged, name))
-    opened.append(Model(models, config, Surroundings(home, notice)))
-    return opened[0]
-
-
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
     """Return the bundles of a model and its draft models; pull or export those that are missing.
 
@@ -170,7 +136,6 @@ class Model:
     def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
         """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
         self.config = config
-        self._verified = models.verified
         self._notice = around.notice if around else ignore
         self.runner: Runner | Batch = (
             Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
@@ -320,24 +285,13 @@ class Model:
         """
         return len(self.loaded.tokenizer.encode(text))
 
-    def _drop_drafter(self, name: str) -> None:
-        """Go on without the drafter of this name; replies stay the same."""
-        speculation = None if isinstance(self.runner, Batch) else self.runner.engine.speculation
-        if speculation:
-            speculation.drop(name)
-
     def settings(
         self,
         sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Settings:
-        """Return the settings of a reply, with the model's own where none are given.
-
-        Raises BadFileError if a file of the model has failed its verification by now.
-        """
-        if self._verified:
-            self._verified.check()
+        """Return the settings of a reply, with the model's own where none are given."""
         when_full = self.config.when_full or DROP
         return Settings(chosen(sampling, self.sampling), max_tokens, (*self.preset.stops, *stop), when_full)
 
@@ -346,17 +300,8 @@ class Model:
         return self.preset.system if given is None and self.loaded.template else given
 
     def close(self) -> None:
-        """End the model's use: keep the drafters' history if that was asked for, stop its threads.
-
-        Waits until the files that changed since an earlier start are verified. Raises BadFileError if one
-        fails: replies may be wrong then.
-        """
-        self._close(None)
-
-    def _close(self, error: BaseException | None) -> None:
+        """End the model's use: keep the drafters' history if that was asked for, stop its threads."""
         self.runner.close()
-        if self._verified:
-            self._verified.conclude(error)
 
     def __enter__(self) -> Model:
         return self
@@ -364,7 +309,7 @@ class Model:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._close(error)
+        self.close()
 
     @property
     def engine(self) -> ReplyEngine:

@@ -67,7 +67,7 @@ class ChatWindow:
 
     def close(self) -> None:
         """Close the model."""
-        self.model.runner.close()  # the context waits for the verification
+        self.model.close()
 
     def keep(self, path: Path, named: SamplingParams) -> None:
         """Continue the conversation in a file, if there is one, and keep it there; see ``SessionFile``."""
@@ -112,7 +112,7 @@ class ChatWindow:
         """Go on with another model; the messages stay. If it cannot be opened, this one is opened again."""
         begin = self._prepare(name)
         messages, settings = self.chat.messages, self.chat.settings
-        self.model.runner.close()  # the context waits for the verification
+        self.model.close()
         del self.model, self.chat  # there may be no memory for two
         gc.collect()
         try:

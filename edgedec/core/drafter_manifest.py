@@ -5,7 +5,6 @@ It states the target by the hash of its weights, and size and hash of each file 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ KINDS = (TRIM, TABLES, HEAD)
 
 _FORMAT = "edgedec-drafter"
 _VERSION = 1
+_FIELDS = ("format", "version", "kind", "target", "files", "facts")
 _FOLDER = FolderKind(DRAFTER, "drafter", "make it again, or remove it")
 
 
@@ -87,6 +87,7 @@ class DrafterManifest:
         if (version := top.get("version", listed.count)) != _VERSION:
             message = f"the drafter has version {version}, and this EdgeDec reads version {_VERSION}"
             raise UnsupportedError(message, hint="make the drafter again")
+        top.check_seal(_FIELDS)
         if (kind := top.get("kind", listed.text)) not in KINDS:
             raise _FOLDER.broken(f"its kind {kind[:40]!r} is none of {', '.join(KINDS)}")
         model = top.below("target")
@@ -121,7 +122,7 @@ class DrafterManifest:
             "files": {name: asdict(entry) for name, entry in self.files.items()},
             "facts": dict(self.facts),
         }
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return listed.sealed(data)
 
     def save(self, directory: Path) -> None:
         """Write ``drafter.json`` into ``directory``. Raises StorageError."""

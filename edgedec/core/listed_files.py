@@ -1,15 +1,16 @@
 """Folders with a manifest in JSON that lists their files: read and checked, trusting nothing.
 
 The manifest may have been edited, truncated or written by an enemy. Every field is checked for type and range
-before it is used, and a file name cannot leave the folder.
+before it is used, and a file name cannot leave the folder. The hash of its own facts shows damage.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from edgedec.core.files import sha256_of
 Scalar = str | int | float | bool | None
 T = TypeVar("T")
 
+SEAL = "sha256"
+"""The field with the hash of all other facts of a manifest."""
 _MOST_BYTES = 1 << 20
 _MOST = 2**31 - 1
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -138,9 +141,30 @@ class ManifestFields:
         except TypeError as error:
             raise self._kind.broken(f"{key!r} of {self._where} {error}") from error
 
+    def check_seal(self, known: Collection[str]) -> None:
+        """Raise BadFileError where the manifest has not the hash of its own facts.
+
+        Manifests of earlier versions have no hash; their fields are ``known``.
+        """
+        if SEAL not in self._data:
+            if strange := sorted(self._data.keys() - known):
+                raise self._kind.broken(f"{strange[0][:40]!r} is none of its fields")
+        elif self._data[SEAL] != _hash_of(self._data):
+            raise self._kind.broken("its facts fail the SHA-256 in it")
+
     def below(self, key: str) -> ManifestFields:
         """Return the object in a field."""
         return ManifestFields(self._kind, key, self.get(key, mapping))
+
+
+def sealed(facts: Mapping[str, Any]) -> str:
+    """Return the text of a manifest that states ``facts`` and their hash."""
+    return json.dumps({**facts, SEAL: _hash_of(facts)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _hash_of(facts: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in facts.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def text(value: Any) -> str:

@@ -32,6 +32,10 @@ _BY_NAME = "package index"
 """``source["kind"]`` of models that are pulled by the name of a recipe."""
 _AGAIN = "pull or export the model again"
 _BUNDLE = FolderKind(MANIFEST, "bundle", _AGAIN)
+_FIELDS = (
+    "format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset", "files", "source",
+    "versions",
+)  # fmt: skip
 _WEIGHT_FILES = {"edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}}
 """Kind of bundle -> files of its model: a graph of EdgeDec's own ops, one in standard ops (optimum), or a
 GGUF file for llama.cpp. ``backends.open`` has the backend of each kind.
@@ -90,6 +94,7 @@ class Manifest:
             raise _BUNDLE.broken(f"its format is not {_FORMAT!r}")
         if (version := top.get("version", listed.count)) != _VERSION:
             raise _other_version(version, top)
+        top.check_seal(_FIELDS)
         tokenizer = _tokenizer(top.below("tokenizer"))
         kind = top.get("kind", listed.text)
         files = _files(top.get("files", listed.mapping), tokenizer.chat_template, kind)
@@ -113,7 +118,7 @@ class Manifest:
             "source": dict(self.source),
             "versions": dict(self.versions),
         }
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return listed.sealed(data)
 
     def save(self, directory: Path) -> None:
         """Write ``manifest.json`` into ``directory``. Raises StorageError."""

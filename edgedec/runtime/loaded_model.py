@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edgedec.backends.backend import Backend
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
-from edgedec.core.verification import Verifications
+from edgedec.core.progress import Progress, silent
+from edgedec.core.verification import verify
 from edgedec.memory.release import release_freed
 from edgedec.runtime.config import check_usable
 from edgedec.runtime.trim import is_trimmed
@@ -69,10 +70,16 @@ class LoadedModels:
 
     target: LoadedModel
     drafts: Mapping[str, LoadedModel] = field(default_factory=dict)
-    verified: Verifications | None = None
-    """The verifications of their bundles, which go on; None without."""
+    refused: Mapping[str, EdgeDecError] = field(default_factory=dict)
+    """Why draft models could not be loaded, by their names."""
     head: HeadModel | None = None
     """The trained head that drafts for the target."""
+
+    def complete(self) -> LoadedModels:
+        """Return them. Raises the error of the first draft model that could not be loaded."""
+        for error in self.refused.values():
+            raise error
+        return self
 
     def with_template(self, source: str | None) -> LoadedModels:
         """Return them with another chat template for the target, as ``RunConfig.template`` says."""
@@ -98,17 +105,24 @@ def load_model(
     *,
     threads: int | None = None,
     drafting: bool = False,
+    home: Path | None = None,
+    progress: Progress = silent,
     clock: Clock = time.perf_counter,
 ) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
 
-    ``drafting``: with what drafters of the model itself need, where the bundle has it.
+    - ``drafting``: with what drafters of the model itself need, where the bundle has it.
+    - ``home``: verify files that changed since the record there before anything of them is used, which
+      ``progress`` follows; None to trust them.
+
     Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
     threads than usable cores, BackendError when the runtime refuses.
     """
     check_usable(threads)
     started = clock()
     manifest = Manifest.load(bundle)
+    if home:
+        verify(bundle, manifest, home, progress=progress)
     from edgedec.backends.open import open_backend
 
     backend = open_backend(bundle, manifest, threads=threads, drafting=drafting)
@@ -130,28 +144,25 @@ def load_models(
     drafting: bool = False,
     *,
     home: Path | None = None,
+    progress: Progress = silent,
 ) -> LoadedModels:
     """Open a target and its draft models, all with the same number of threads.
 
-    ``drafting``: as in ``load_model``, for the target.
-
-    With ``home``, which holds records of that, files that changed are verified meanwhile and afterwards.
-    Raises as ``load_model``; then BadFileError comes first for a file that fails its hash.
+    ``drafting``: as in ``load_model``, for the target; ``home`` and ``progress`` for each. A draft model that
+    cannot be loaded is in ``refused``. Raises as ``load_model`` for the target.
     """
-    verified = Verifications(bundle, drafts, home) if home else None
-    try:
-        target = load_model(bundle, threads=threads, drafting=drafting)
-        found = {name: _load_draft(path, target.threads, home) for name, path in drafts.items()}
-    except BaseException as error:
-        if verified:
-            verified.conclude(error)
-        raise
-    return LoadedModels(target, found, verified)
-
-
-def _load_draft(bundle: Path, threads: int, home: Path | None) -> LoadedModel:
-    """Open a draft model; with its graph for drafting if its head is trimmed."""
-    return load_model(bundle, threads=threads, drafting=is_trimmed(Manifest.load(bundle), home))
+    target = load_model(bundle, threads=threads, drafting=drafting, home=home, progress=progress)
+    found: dict[str, LoadedModel] = {}
+    refused: dict[str, EdgeDecError] = {}
+    for name, path in drafts.items():
+        try:
+            trimmed = is_trimmed(Manifest.load(path), home)
+            found[name] = load_model(
+                path, threads=target.threads, drafting=trimmed, home=home, progress=progress
+            )
+        except (BackendError, BadFileError, UnsupportedError) as error:
+            refused[name] = error.with_traceback(None)  # its frames hold the memory of half a model
+    return LoadedModels(target, found, refused)
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

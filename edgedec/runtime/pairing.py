@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.progress import Notice
 from edgedec.draft import Bridge, ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.trimmed import TrimmedHead
+from edgedec.runtime.drafting import OFF
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from edgedec.core.forward import Forward
-    from edgedec.runtime.loaded_model import LoadedModel
+    from edgedec.runtime.config import RunConfig
+    from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
 
 LEAST_SHARE = 0.5
 """Smallest share of a text's tokens that a drafter must have to be of use."""
@@ -115,6 +118,32 @@ def model_drafter(
         require(pairing, target.manifest.name, name)
         same = pairing.same
     return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed)
+
+
+def usable_drafts(config: RunConfig, models: LoadedModels, notice: Notice) -> tuple[RunConfig, LoadedModels]:
+    """Leave out the draft models that could not be loaded or cannot draft for the target, with a line each.
+
+    No token depends on them. Raises the error of a model that ``config`` switches to.
+    """
+    target, refused = models.target, dict(models.refused)
+    for name in (name for name in config.drafting.models if name in models.drafts):
+        draft = models.drafts[name]
+        try:
+            if not same_tokenizer(target, draft):
+                require(paired(target.tokenizer, draft.tokenizer), target.name, name)
+        except UnsupportedError as error:
+            refused[name] = error
+    if config.switch is not None and config.switch in models.refused:
+        raise models.refused[config.switch]
+    for name, why in refused.items():
+        notice(f"{target.name} runs without {name}, which drafts for it: {why.message}")
+    names = [name for name in config.draft.split(",") if name not in refused]
+    drafts = {
+        name: one for name, one in models.drafts.items() if name not in refused or name == config.switch
+    }
+    if not refused:
+        return config, models
+    return replace(config, draft=",".join(names) or OFF), replace(models, drafts=drafts)
 
 
 def same_tokenizer(target: LoadedModel, draft: LoadedModel) -> bool:

@@ -13,6 +13,7 @@ import pytest
 import edgedec
 from edgedec.api import Bundles
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, TABLES, TRIM
+from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
@@ -88,7 +89,7 @@ def incomplete(folder: Path) -> None:
 def edit(folder: Path, target: dict[str, object]) -> None:
     data = json.loads((folder / DRAFTER).read_text())
     data["target"] |= target
-    (folder / DRAFTER).write_text(json.dumps(data))
+    (folder / DRAFTER).write_text(sealed(data))
 
 
 def test_a_model_with_every_kind_replies_as_without(bundle: Path, whole: Path, plain: str) -> None:

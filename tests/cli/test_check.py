@@ -10,6 +10,7 @@ import pytest
 
 from edgedec.cli.services import Services
 from edgedec.core.files import sha256_of
+from edgedec.core.listed_files import sealed
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_decoder import write_decoder_bundle
@@ -123,7 +124,7 @@ def lame(bundle: Path) -> None:
     assert known["files"]["tokenizer.json"]["bytes"] == before
     known["files"]["tokenizer.json"]["bytes"] = file.stat().st_size
     known["files"]["tokenizer.json"]["sha256"] = sha256_of(file)
-    manifest.write_text(json.dumps(known), encoding="utf-8")
+    manifest.write_text(sealed(known), encoding="utf-8")
     Manifest.load(bundle)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from edgedec.core.drafter_manifest import Target
+from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
 from edgedec.runtime.trim import ends_of, kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
@@ -121,7 +122,7 @@ def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gat
     (older / "drafting.onnx").unlink()
     manifest = json.loads((older / "manifest.json").read_text(encoding="utf-8"))
     del manifest["files"]["drafting.onnx"]
-    (older / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (older / "manifest.json").write_text(sealed(manifest), encoding="utf-8")
     home.path.mkdir()
     result = run(real(home), "draft", "trim", "-m", str(older))
     assert_one_line(result, 5, "cannot be trimmed", "export or pull the model again")

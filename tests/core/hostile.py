@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from edgedec.core.listed_files import sealed
+
 HASH = "0" * 64
 FILES: list[tuple[tuple[str, ...], Any]] = [
     (("files",), []),
@@ -27,4 +29,4 @@ def edit(file: Path, path: tuple[str, ...], value: Any) -> None:
         del place[path[-1]]
     else:
         place[path[-1]] = value
-    file.write_text(json.dumps(data))
+    file.write_text(json.dumps(json.loads(sealed(data))))  # in ASCII

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,25 @@ def test_size_is_checked_always_and_hash_on_request(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(EdgeDecError, match=r"lacks weights\.bin"):
         Manifest.load(tmp_path)
+
+
+def test_every_flipped_bit_of_its_facts_is_found(tmp_path: Path) -> None:
+    text = make_bundle(tmp_path).to_json().encode()
+    for at in range(len(text)):
+        for bit in range(0, 8, 3):
+            flipped = bytearray(text)
+            flipped[at] ^= 1 << bit
+            try:
+                Manifest.from_json(flipped.decode())
+            except (EdgeDecError, UnicodeDecodeError):
+                continue
+            assert json.loads(flipped) == json.loads(text)  # only space between its facts
+
+
+def test_a_manifest_of_earlier_versions_has_no_hash_and_no_strange_field(tmp_path: Path) -> None:
+    manifest = make_bundle(tmp_path)
+    facts = json.loads(manifest.to_json())
+    del facts["sha256"]
+    assert Manifest.from_json(json.dumps(facts)) == manifest
+    with pytest.raises(BadFileError, match="'sha255' is none of its fields"):
+        Manifest.from_json(json.dumps({**facts, "sha255": "0" * 64}))

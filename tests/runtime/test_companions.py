@@ -11,7 +11,7 @@ import pytest
 
 from edgedec.core.drafter_manifest import HEAD, TABLES, Target
 from edgedec.core.errors import BadFileError
-from edgedec.core.listed_files import FileEntry
+from edgedec.core.listed_files import FileEntry, sealed
 from edgedec.core.manifest import Manifest
 from edgedec.runtime import companions
 from edgedec.runtime.companions import companion, new_companion
@@ -98,7 +98,7 @@ def test_a_name_that_leads_out_of_its_folder_is_refused(manifest: Manifest, tmp_
     path = made(manifest, tmp_path)
     data = json.loads((path / "drafter.json").read_text())
     data["files"]["../../secret"] = data["files"].pop("table.bin")
-    (path / "drafter.json").write_text(json.dumps(data))
+    (path / "drafter.json").write_text(sealed(data))
     with pytest.raises(BadFileError, match="not the name of a file"):
         companion(manifest, TABLES, tmp_path)
 

@@ -14,6 +14,7 @@ import pytest
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, Target
 from edgedec.core.errors import NotFoundError
 from edgedec.core.head_facts import GRAPH
+from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import DRAFTING, MANIFEST, WEIGHTS, Manifest
 from edgedec.decode.engine import Engine
 from edgedec.export.draft_head.bundle import export_head
@@ -208,7 +209,7 @@ def test_a_model_whose_bundle_hands_out_no_hidden_states_runs_without(tmp_path: 
 
     data = json.loads(text)
     del data["files"][DRAFTING]
-    (place.bundle / MANIFEST).write_text(json.dumps(data))
+    (place.bundle / MANIFEST).write_text(sealed(data))
     assert manifest.name == "Tiny llama"
     assert place.runner().models.head is None
     assert place.said == ["Tiny llama runs without its trained head: its bundle hands out no hidden states"]

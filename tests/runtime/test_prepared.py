@@ -13,6 +13,7 @@ import pytest
 from edgedec.api import Model
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.home import DRAFTS
+from edgedec.core.listed_files import sealed
 from edgedec.draft import Recycling
 from edgedec.memory.ledger import Ledger
 from edgedec.runtime.companions import new_companion
@@ -189,7 +190,7 @@ def _short(folder: Path) -> None:
 def _of_another_model(folder: Path) -> None:
     data = json.loads((folder / "drafter.json").read_text())
     data["target"] |= {"name": "large", "sha256": "0" * 64}
-    (folder / "drafter.json").write_text(json.dumps(data))
+    (folder / "drafter.json").write_text(sealed(data))
 
 
 def _no_json(folder: Path) -> None:

@@ -84,9 +84,7 @@ class Peer:
         config = self._installed(self.run.draft)
         ways = [config.drafting, *(self._installed(mode).drafting for mode in self.run.modes)]
         with_parts = any(way.of_target for way in ways)
-        opened = load_models(Path(model), drafts, self.run.threads, with_parts, home=home)
-        if opened.verified:
-            opened.verified.wait()  # it would take time from the measurement
+        opened = load_models(Path(model), drafts, self.run.threads, with_parts, home=home).complete()
         head = next((way for way in ways if HEAD in way.of_target), config.drafting)
         models = with_head(opened, head, home, self._notices.append)
         facts: dict[str, Any] = {"version": __version__, "isa": models.target.isa}

@@ -19,11 +19,13 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     from edgedec.runtime.budget import plan_memory
     from edgedec.runtime.heads import with_head
     from edgedec.runtime.loaded_model import load_models
+    from edgedec.runtime.pairing import usable_drafts
     from edgedec.runtime.speeds import costs_now
 
     config, bundles = subject.usual()
     drafting = bool(config.drafting.of_target)
     loaded = load_models(bundles.target, bundles.drafts, subject.threads, drafting)
+    config, loaded = usable_drafts(config, loaded, ignore)
     models = with_head(loaded, config.drafting, subject.home, ignore)
     budget = plan_memory(models, config)
     found = plans(budget.facts, budget.wanted, elastic=True)
