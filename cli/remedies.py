@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgedec.core.errors import EdgeDecError, Remedy
+from edgedec.core.errors import EdgeDecError, NotFoundError, Remedy
 from edgedec.core.units import size_up
 
 _KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a file or a folder will do too"
@@ -19,7 +19,6 @@ _SET: dict[str, Callable[[int | str], str]] = {
     "model": lambda name: f"start with `edgedec chat -m {name}`",
     "pull": lambda name: f"edgedec pull {name}",
     "rollouts": lambda name: f"start with `edgedec draft rollouts -m {name}`",
-    "known_model": lambda names: f"did you mean {names}? {_KNOWN}",
 }
 """Wordings of the remedies that have a value."""
 
@@ -46,6 +45,11 @@ _CHANGE: dict[str, str] = {
 
 def hint_of(error: EdgeDecError) -> str | None:
     """Return the hint of ``error`` in words of the command line, else in the library's; None without one."""
+    hint = _hint(error)
+    return error.meant(hint) if isinstance(error, NotFoundError) else hint
+
+
+def _hint(error: EdgeDecError) -> str | None:
     phrases = [_phrase(remedy) for remedy in error.remedies]
     if not phrases or None in phrases:
         return error.hint

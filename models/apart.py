@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core import errors
-from edgedec.core.errors import BackendError, EdgeDecError, Remedy
+from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, Remedy
 from edgedec.core.progress import Notice, Progress
 
 WORKER = (sys.executable, "-P", "-m", "edgedec.models.prepare_worker")
@@ -76,7 +76,9 @@ def described(error: Exception) -> dict[str, Any]:
     if isinstance(error, EdgeDecError):
         kind = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
         remedies = [[one.name, one.value] for one in error.remedies]
-        return {"kind": kind.__name__, "message": error.message, "hint": error.hint, "remedies": remedies}
+        near = {"near": error.near} if isinstance(error, NotFoundError) else {}
+        fields = {"message": error.message, "hint": error.hint, "remedies": remedies}
+        return {"kind": kind.__name__, **fields, **near}
     if isinstance(error, OSError):
         file = None if error.filename is None else str(error.filename)
         return {"kind": "OSError", "errno": error.errno, "message": error.strerror, "file": file}
@@ -89,7 +91,8 @@ def rebuilt(found: dict[str, Any]) -> Exception:
     if "remedies" in found:
         remedies = tuple(Remedy(name, value) for name, value in found["remedies"])
         known: type[EdgeDecError] = getattr(errors, kind)
-        return known(message, hint=found["hint"], remedy=remedies)
+        near = {"near": found["near"]} if "near" in found else {}
+        return known(message, hint=found["hint"], remedy=remedies, **near)
     if kind == "OSError":
         return OSError(found["errno"], message, found["file"])
     if kind == "MemoryError":

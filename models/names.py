@@ -136,18 +136,16 @@ def near(text: str, names: Iterable[str], first: Collection[str] = ()) -> list[s
 def not_installed(reference: str, installed: Iterable[str]) -> NotFoundError:
     """Return the error for a name that no installed model has; it lists those that are installed."""
     names = sorted(installed)
-    similar = near(reference, names)
-    meant = f"did you mean {', '.join(similar)}? " if similar else ""
-    hint = f"{meant}installed: {', '.join(names)}" if names else "no model is installed"
-    return NotFoundError(f"{reference or repr(reference)} is not installed", hint=hint)
+    hint = f"installed: {', '.join(names)}" if names else "no model is installed"
+    message = f"{reference or repr(reference)} is not installed"
+    return NotFoundError(message, hint=hint, near=near(reference, names))
 
 
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
     """Return the error for a name that is neither installed nor a recipe."""
-    similar = ", ".join(near(reference, RECIPES, first=set(installed))) or None
-    meant = f"did you mean {similar}? " if similar else ""
     return NotFoundError(
         f"no model named {reference or repr(reference)}",
-        hint=f"{meant}a model has the name of a recipe, {FORMS}, or is a path to a .gguf or directory",
-        remedy=Remedy("known_model", similar),
+        hint=f"a model has the name of a recipe, {FORMS}, or is a path to a .gguf or directory",
+        remedy=Remedy("known_model"),
+        near=near(reference, RECIPES, first=set(installed)),
     )

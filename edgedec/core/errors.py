@@ -23,6 +23,8 @@ terminal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -45,7 +47,7 @@ RemedyName = Literal[
     "model",  # the model to open; None: a smaller one
     "pull",  # the model to pull
     "rollouts",  # the model that has to answer prompts first
-    "known_model",  # up to three names that are like it; None: see the list of models
+    "known_model",  # None: see the list of models
     "export",  # None: export the model for EdgeDec's own kernels
     "without_bandwidth",  # None: do not measure the memory bandwidth
     "save",  # None: save the conversation first
@@ -97,7 +99,10 @@ class EdgeDecError(Exception):
 
     def reworded(self, message: str) -> Self:
         """Return the same error, hint and remedies with another message."""
-        return type(self)(message, hint=self.hint, remedy=self.remedies)
+        other = copy(self)
+        other.message = one_line(message)
+        other.args = (other.message,)
+        return other
 
 
 class UsageError(EdgeDecError):
@@ -105,7 +110,29 @@ class UsageError(EdgeDecError):
 
 
 class NotFoundError(EdgeDecError):
+    """``near`` has the names that may have been meant, best first."""
+
     exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        remedy: Remedy | tuple[Remedy, ...] = (),
+        near: Sequence[str] = (),
+    ) -> None:
+        self.near = tuple(near)
+        super().__init__(message, hint=hint, remedy=remedy)
+
+    def __str__(self) -> str:
+        hint = self.meant(self.hint)
+        return f"{self.message} ({hint})" if hint else self.message
+
+    def meant(self, hint: str | None) -> str | None:
+        """Return ``hint`` behind the names that are near."""
+        names = f"did you mean {one_line(', '.join(self.near))}?" if self.near else None
+        return " ".join(part for part in (names, hint) if part) or None
 
 
 class BadFileError(EdgeDecError):

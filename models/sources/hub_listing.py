@@ -136,5 +136,6 @@ def _with_similar(wanted: HubFile, error: NoRepositoryError) -> NoRepositoryErro
     near = difflib.get_close_matches(wanted.repo, names, n=_NEAR, cutoff=0.5)
     if not near:
         return error
-    private = f" {error.hint}" if "private" in error.message else ""
-    return NoRepositoryError(error.message, hint=f"did you mean {' or '.join(near)}?{private}")
+    return NoRepositoryError(
+        error.message, hint=error.hint if "private" in error.message else None, near=near
+    )

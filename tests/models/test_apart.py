@@ -94,6 +94,7 @@ def test_an_unknown_name_starts_no_process(tmp_path: Path, monkeypatch: pytest.M
     [
         DownloadError("no source", hint="try", remedy=(Remedy("memory", 3), Remedy("pull", "x"))),
         errors.TemplateError("line 3"),
+        NotFoundError("no model named tooy", hint="use another", near=("toy", "tool")),
         OSError(28, "No space left on device", "/x"),
         OSError(5, "Input/output error"),
         MemoryError(),

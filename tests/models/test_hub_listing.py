@@ -96,7 +96,7 @@ def test_a_missing_repository_gets_names_that_are_near(hub: Hub) -> None:
     assert answer["status"] == 3
     assert answer["text"] == (
         "there is no file or folder owner/repo, and owner/repo does not exist on the model hub "
-        "(did you mean owner/repo1 or owner/Repo-GGUF?)"
+        "(did you mean owner/repo1, owner/Repo-GGUF?)"
     )
 
 

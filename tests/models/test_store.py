@@ -94,6 +94,7 @@ def test_unknown_names_are_refused_by_every_verb(
 def test_near_matches_and_known_names_are_told(store: Store, model: Model) -> None:
     with pytest.raises(NotFoundError) as caught:
         store.ensure("tooy")
+    assert caught.value.near == ("toy",)
     assert "did you mean toy?" in str(caught.value)
     assert "hf:owner/repo/file.gguf" in str(caught.value)
 

@@ -73,8 +73,8 @@ EXPORTED = {
     ),
     "edgedec.sampling": [
         "MOST_DRAWING",
-        "Occurred",
         "DrawParams",
+        "Occurred",
         "draw",
         "drawing_bytes",
         "head_temperature",
@@ -137,6 +137,7 @@ import sys
 from importlib import machinery
 sys.meta_path[:] = [machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder]
 sys.path.insert(0, sys.argv[1])
+import edgedec
 try:
     edgedec.open
 except ImportError as error:
