@@ -1,9 +1,9 @@
 """Which of two models writes the next token: Entropy Adaptive Decoding.
 
-The rule reads the entropy of the law that each token was drawn from, in bits, at temperature 1, of the model
-that wrote it. Its mean over the last tokens says how hard the text is here. Above ``high_bits`` the small
-model hands over to the large one, below ``low_bits`` the large one hands back. Entropies of two models are
-not calibrated to each other, so there are two thresholds. A run of one model has at least ``least_run``
+The rule reads the entropy of the distribution that each token was drawn from, in bits, at temperature 1, of
+the model that wrote it. Its mean over the last tokens says how hard the text is here. Above ``high_bits`` the
+small model hands over to the large one, below ``low_bits`` the large one hands back. Entropies of two models
+are not calibrated to each other, so there are two thresholds. A run of one model has at least ``least_run``
 tokens, because the other one has to read what it missed.
 
 Source: Simonds, "Entropy Adaptive Decoding: Dynamic Model Switching for Efficient Inference", 2025, which
@@ -72,7 +72,7 @@ class Switching(Protocol):
     def add(self, entropy_bits: float | None) -> bool:
         """Count a token, and return whether the other model should write the next one.
 
-        ``entropy_bits``: of the law that the token was drawn from; None where it is unknown.
+        ``entropy_bits``: of the distribution that the token was drawn from; None where it is unknown.
         """
         ...
 

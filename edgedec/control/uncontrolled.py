@@ -41,15 +41,11 @@ class UncontrolledRound:
         self._room = room
 
     def draft(self, ask: Ask) -> DraftTree:
-        """The best tokens of all drafters; where trees have laws, the first of them as it was drawn."""
+        """The best tokens of all drafters."""
         if self._room < 1:
             return EMPTY
         answers = [ask(Query(name, self._room, 0.0)) for name in tuple(self._makes.names)]
         trees = [answer.tree for answer in answers if answer and len(answer.tree)]
-        for tree in trees:
-            # Whether a token is fed must not depend on which one was drawn, or it is no draw from its law.
-            if tree.laws is not None:
-                return tree.first(self._room)
         return merged(trees, self._room, lambda source, prob: prob, self._makes.stop_ids)
 
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
-
-Laws = Callable[[int], NDArray[np.float64]]
-"""The distribution f64[V] after a node of a draft tree (-1: after the last committed token), warped."""
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 ROOT = -1
 """The parent of first tokens: the last committed token."""
@@ -20,9 +14,7 @@ class DraftTree:
     """N drafted tokens; ``parents[i]`` is the index of node i's parent, smaller than i, or ``ROOT``.
 
     ``probs[i]`` is the drafter's estimate, in (0, 1], that the target continues the parent with this token;
-    ``sources[i]`` names who drafted it. Siblings may repeat a token (independent drafts do). ``laws`` are the
-    distributions that children were drawn from, for verification by a classical rule; None when nothing was
-    drawn: the same tokens are drafted whenever the same were committed.
+    ``sources[i]`` names who drafted it. Siblings may repeat a token (independent drafts do).
     Raises ValueError when lengths differ or a parent does not precede its child.
     """
 
@@ -30,7 +22,6 @@ class DraftTree:
     parents: tuple[int, ...] = ()
     probs: tuple[float, ...] = ()
     sources: tuple[str, ...] = ()
-    laws: Laws | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.tokens) == len(self.parents) == len(self.probs) == len(self.sources):
@@ -46,9 +37,7 @@ class DraftTree:
         """The tree of the first ``count`` nodes."""
         if count >= len(self):
             return self
-        return DraftTree(
-            self.tokens[:count], self.parents[:count], self.probs[:count], self.sources[:count], self.laws
-        )
+        return DraftTree(self.tokens[:count], self.parents[:count], self.probs[:count], self.sources[:count])
 
     def trunk(self) -> DraftTree:
         """The chain of first children."""
@@ -57,13 +46,11 @@ class DraftTree:
             nodes.append(children[0])
         if len(nodes) == len(self):
             return self
-        laws = self.laws
         return DraftTree(
             tuple(self.tokens[node] for node in nodes),
             tuple(range(ROOT, len(nodes) - 1)),
             tuple(self.probs[node] for node in nodes),
             tuple(self.sources[node] for node in nodes),
-            None if laws is None else lambda node: laws(ROOT if node == ROOT else nodes[node]),
         )
 
     def led_by(self, tokens: Sequence[int]) -> DraftTree:
@@ -77,13 +64,11 @@ class DraftTree:
         if order == list(range(len(self))):
             return self
         place = {node: at for at, node in enumerate(order)} | {ROOT: ROOT}
-        laws = self.laws
         return DraftTree(
             tuple(self.tokens[node] for node in order),
             tuple(place[self.parents[node]] for node in order),
             tuple(self.probs[node] for node in order),
             tuple(self.sources[node] for node in order),
-            None if laws is None else lambda node: laws(ROOT if node == ROOT else order[node]),
         )
 
     def depths(self) -> list[int]:

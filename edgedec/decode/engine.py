@@ -22,7 +22,6 @@ from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
 from edgedec.sampling import DrawParams, Occurred
 from edgedec.telemetry.energy.meter import Meter, Reading
-from edgedec.verify import KEYED
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
 
@@ -49,7 +48,7 @@ class Engine(CachedSequence):
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
         self.measures_entropy = False
-        """Whether steps of replies to come have the entropy of the law they were drawn from."""
+        """Whether steps of replies to come have the entropy of the distribution they were drawn from."""
 
     def mark(self) -> Mark:
         """Return the counts of passes, drafters and energy up to now."""
@@ -135,12 +134,11 @@ class Engine(CachedSequence):
         last = len(waiting) - 1
         draft = self._draft(last, min(reply.end - position, most) - 1)
         tree = draft.tree if draft else EMPTY
-        rule = self.speculation.rule if self.speculation else KEYED
         head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree), hidden=bool(read)))
         self._passes.report(progress, self._committed)
         try:
             with self._forward.ledger.lease("rows", reply.drawing_bytes):
-                verdict = reply.verdict(tree, head, position, rule)
+                verdict = reply.verdict(tree, head, position)
                 steps = reply.steps(verdict, tree, head, position)
             kept = (*range(last + 1), *(last + 1 + node for node in verdict.path))
             if len(tree):

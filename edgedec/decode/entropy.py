@@ -1,4 +1,4 @@
-"""Entropy of the model's own law: before temperature, penalty and cuts."""
+"""Entropy of the model's own distribution: before temperature, penalty and cuts."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Step:
     top: tuple[tuple[int, float], ...] = ()
     """The most probable tokens here, best first, as (id, logprob)."""
     entropy_bits: float | None = None
-    """Entropy of the model's own law at this place, at temperature 1; None unless asked for."""
+    """Entropy of the model's own distribution at this place, at temperature 1; None unless asked for."""
     writer: str | None = None
     """The model that wrote the token, where several take turns."""
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
-from edgedec.core.tree import ROOT, DraftTree, Laws
+from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step
@@ -19,10 +16,9 @@ from edgedec.sampling import (
     draw,
     drawing_bytes,
     head_temperature,
-    law,
     needs_logits,
 )
-from edgedec.verify import KEYED, SeededChance, Verdict, classical, keyed
+from edgedec.verify import Verdict, keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +62,17 @@ class ReplyPlan:
         if self.params.repetition_penalty != 1.0:
             self.occurred.add(token)
 
-    def verdict(self, tree: DraftTree, head: HeadRows, position: int, rule: str) -> Verdict:
-        """Verify ``tree`` by ``rule``: the tokens to commit from ``position`` on, none behind the end.
+    def verdict(self, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
+        """Verify ``tree``: the tokens to commit from ``position`` on, none behind the end.
 
-        ``head`` row i + 1 answers node i, row 0 the last committed token. ``rule``: "keyed", or one of
-        ``verify.RULES``. Raises BackendError as ``draw`` does.
+        ``head`` row i + 1 answers node i, row 0 the last committed token. Raises BackendError as ``draw``
+        does.
         """
         params, occurred = self.params, self.occurred
-        if rule == KEYED or not len(tree):
-            verdict = keyed(
-                tree,
-                lambda node, said: draw(head, node + 1, params, position + len(said), occurred.after(said)),
-            )
-        else:
-            verdict = classical(rule, tree, self._laws(tree, head), SeededChance(params.seed, position))
+        verdict = keyed(
+            tree,
+            lambda node, said: draw(head, node + 1, params, position + len(said), occurred.after(said)),
+        )
         return verdict.until(self.stop_ids, self.end - position)
 
     def steps(self, verdict: Verdict, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
@@ -99,14 +92,5 @@ class ReplyPlan:
 
     @property
     def _at_one(self) -> bool:
-        """Whether something about the law at temperature 1 is reported."""
+        """Whether something about the distribution at temperature 1 is reported."""
         return self.entropy or bool(self.logprobs)
-
-    def _laws(self, tree: DraftTree, head: HeadRows) -> Laws:
-        """The target's distribution after each node."""
-
-        def target(node: int) -> NDArray[np.float64]:
-            history = self.occurred.after([tree.tokens[step] for step in tree.path(node)])
-            return law(head, node + 1, self.params, history, self.spec.vocab_size)
-
-        return target

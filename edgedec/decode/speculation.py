@@ -15,7 +15,7 @@ from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.lessons import Lesson, Lessons
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.sampling import DrawParams
-from edgedec.verify import KEYED, Verdict, fitted
+from edgedec.verify import Verdict
 
 __all__ = ["Speculation", "SpeculationRound", "Tally"]
 
@@ -33,8 +33,6 @@ class Speculation:
     - Without ``costs`` every draft is fed up to ``limit`` tokens, whether it pays or not.
     - Costs that drifted during a reply go to ``keep``.
     - With ``EnergyCosts`` drafts are planned for the fewest joules, with others for the least time.
-    - A drafter with a rule of its own (``DrafterCapabilities.rule``) decides how drafts are verified. Costs
-      do not count then: a seed would not reproduce tokens that times decided.
     """
 
     def __init__(
@@ -50,8 +48,7 @@ class Speculation:
         self._drafters = list(drafters)
         self.limit = limit
         """Most tokens drafted for one pass. It may be lowered between replies."""
-        self.rule = next((one.caps.rule for one in drafters if one.caps.rule), KEYED)
-        self._costs = costs if self.rule == KEYED else None
+        self._costs = costs
         self._control: Controller | Uncontrolled = (
             Controller(
                 self._costs,
@@ -243,7 +240,7 @@ class SpeculationRound:
         """Whether drafters may be queried; if not, the clock is not read either."""
         if control and self._drafts:
             self._began = speculation.now()
-            self.tree = fitted(speculation.rule, control.draft(speculation.query))
+            self.tree = control.draft(speculation.query)
             self._ready = speculation.now()
 
     def lead(self, tokens: Sequence[int]) -> None:

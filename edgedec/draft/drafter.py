@@ -32,11 +32,6 @@ class DrafterCapabilities:
     """It computes its drafts with ``Forward.peek``: parts of the pass that follows. So a round asks one such
     drafter at most, and the pass begins with what ``peeked`` says.
     """
-    rule: str | None = None
-    """The rule of ``verify.RULES`` that its trees are drawn for, with ``DraftTree.laws``.
-
-    None: no laws; its tokens are verified by equality. A drafter with a rule drafts alone.
-    """
 
 
 class Drafter(ABC):

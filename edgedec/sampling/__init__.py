@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from edgedec.sampling.draw import MOST_DRAWING, draw, drawing_bytes, head_temperature, law, needs_logits
+from edgedec.sampling.draw import (
+    MOST_DRAWING,
+    distribution,
+    draw,
+    drawing_bytes,
+    head_temperature,
+    needs_logits,
+)
 from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import DrawParams
 
@@ -10,9 +17,9 @@ __all__ = [
     "MOST_DRAWING",
     "DrawParams",
     "Occurred",
+    "distribution",
     "draw",
     "drawing_bytes",
     "head_temperature",
-    "law",
     "needs_logits",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ def draw(
     return _choose(kept, params, position)
 
 
-def law(
+def distribution(
     rows: HeadRows, row: int, params: DrawParams, history: Occurred | Sequence[int], vocabulary: int
 ) -> warpers.F64:
     """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""

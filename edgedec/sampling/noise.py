@@ -5,9 +5,9 @@ functions of their arguments. The token at position t is
 
     argmin over v of E(v) / p(v)   =   argmax over v of log p(v) + G(v),
 
-which has exactly the law p (the "exponential race", or Gumbel-max trick; p need not be normalised) and
-depends on p, the seed and the position alone: not on how many tokens were drawn before, nor on whether the
-position was reached by speculation.
+which has exactly the distribution p (the "exponential race", or Gumbel-max trick; p need not be normalised)
+and depends on p, the seed and the position alone: not on how many tokens were drawn before, nor on whether
+the position was reached by speculation.
 
 U comes from a counter-based generator: the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood 2014, with the
 constants of Stafford's variant 13) over a counter made from the id and a key made from seed and position,

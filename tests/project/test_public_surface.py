@@ -75,10 +75,10 @@ EXPORTED = {
         "MOST_DRAWING",
         "DrawParams",
         "Occurred",
+        "distribution",
         "draw",
         "drawing_bytes",
         "head_temperature",
-        "law",
         "needs_logits",
     ],
 }

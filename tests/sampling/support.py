@@ -27,7 +27,9 @@ def head(logits: np.ndarray, k: int, *, full: bool, temperature: float = 1.0) ->
     return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), whole, temperature)
 
 
-def law(logits: Sequence[float], params: DrawParams, history: Iterable[int] = ()) -> dict[int, float]:
+def distribution(
+    logits: Sequence[float], params: DrawParams, history: Iterable[int] = ()
+) -> dict[int, float]:
     """The distribution a draw should have: {id: probability}, by dictionaries and loops."""
     values = {v: float(x) for v, x in enumerate(logits)}
     for v in set(history) & set(values):
@@ -68,9 +70,9 @@ def _top_p(order: list[int], probabilities: dict[int, float], p: float) -> list[
 
 
 def chi_square_p(counts: Mapping[K, int], expected: Mapping[K, float]) -> float:
-    """P-value of Pearson's test of ``counts`` against the law ``expected``; cells merged to >= 5 expected.
+    """P-value of Pearson's test of ``counts`` against ``expected``; cells merged to >= 5 expected.
 
-    A count outside the law's support has probability zero, hence p = 0.
+    A count outside the distribution's support has probability zero, hence p = 0.
     """
     if set(counts) - set(expected):
         return 0.0

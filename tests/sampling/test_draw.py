@@ -16,7 +16,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.sampling import DrawParams, draw, head_temperature, needs_logits, noise, portable, short_list
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.draw import survivors
-from tests.sampling.support import head, law
+from tests.sampling.support import distribution, head
 from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 
 K = 16
@@ -67,7 +67,9 @@ def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
             params
         )
         assert draw(head(logits, K, full=True, temperature=at), 0, params, position, history) == whole, params
-        assert whole in law(logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history)
+        assert whole in distribution(
+            logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history
+        )
         try:
             short = draw(head(logits, K, full=False, temperature=at), 0, params, position, history)
         except BackendError:
@@ -121,7 +123,7 @@ def test_a_list_decides_as_the_whole_row_does(
     whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, [])
     assert draw(head(logits, 200, full=True, temperature=at), 0, params, position, []) == whole
     assert draw(head(logits, K, full=True, temperature=at), 0, params, position, []) == whole
-    assert whole in law(
+    assert whole in distribution(
         logits.tolist(), replace(params, top_p=min(1.0, top_p * 1.00001), min_p=min_p * 0.99999)
     )
     try:
@@ -230,7 +232,7 @@ def test_a_drawn_token_is_in_the_support(
         min_p=params.min_p * 0.99999,
         top_n_sigma=params.top_n_sigma * 1.00001,
     )
-    assert token in law(logits, loose, history)
+    assert token in distribution(logits, loose, history)
 
 
 @given(LOGITS, HISTORY, st.floats(0.5, 2.0))
@@ -239,7 +241,7 @@ def test_greedy_is_the_first_of_the_penalised_order(
 ) -> None:
     params = DrawParams(repetition_penalty=penalty)
     rows = head(np.array(logits), 5, full=True)
-    assert {draw(rows, 0, params, 3, history)} == set(law(logits, params, history))
+    assert {draw(rows, 0, params, 3, history)} == set(distribution(logits, params, history))
 
 
 def test_greedy_breaks_ties_by_id_and_needs_no_noise() -> None:

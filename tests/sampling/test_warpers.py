@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgedec.sampling import DrawParams, portable, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.draw import survivors
-from tests.sampling.support import head, law
+from tests.sampling.support import distribution, head
 
 LOGITS = st.lists(st.floats(-12, 12, width=32), min_size=1, max_size=24)
 ANY_PARAMS = st.builds(
@@ -34,7 +34,7 @@ def kept(logits: list[float], params: DrawParams, history: list[int], k: int = 6
     return result
 
 
-def law_of(candidates: Candidates, temperature: float) -> dict[int, float]:
+def distribution_of(candidates: Candidates, temperature: float) -> dict[int, float]:
     weights = portable.exp((candidates.values - candidates.values.max()) / temperature)
     return dict(zip(candidates.ids.tolist(), (weights / weights.sum()).tolist(), strict=True))
 
@@ -43,15 +43,18 @@ def law_of(candidates: Candidates, temperature: float) -> dict[int, float]:
 @given(LOGITS, ANY_PARAMS, HISTORY)
 @example([0.0, 10.0], DrawParams(temperature=0.25), [])
 @example([0.0, 0.0, 6.5], DrawParams(temperature=0.1796875, top_p=1 - 2**-53), [])
-def test_the_warped_law_is_the_reference_law(
+def test_the_warped_distribution_is_the_reference_distribution(
     logits: list[float], params: DrawParams, history: list[int]
 ) -> None:
     """Exact enumeration to 1e-12, except that a cut within 3e-6 of a threshold may fall on either side.
 
     (At temperature 1 top-p uses the head's fp32 logsumexp.)
     """
-    ours = law_of(kept(logits, params, history), params.temperature)
-    fewest, most = law(logits, nudged(params, -1), history), law(logits, nudged(params, 1), history)
+    ours = distribution_of(kept(logits, params, history), params.temperature)
+    fewest, most = (
+        distribution(logits, nudged(params, -1), history),
+        distribution(logits, nudged(params, 1), history),
+    )
     assert is_between(ours, fewest, most), (ours, fewest, most)
 
 
@@ -66,7 +69,7 @@ def nudged(params: DrawParams, sign: int) -> DrawParams:
 
 
 def is_between(ours: dict[int, float], fewest: dict[int, float], most: dict[int, float]) -> bool:
-    """Whether ``ours`` is the law ``most`` cut off at a place no earlier than that of ``fewest``."""
+    """Whether ``ours`` is the distribution ``most`` cut off at a place no earlier than that of ``fewest``."""
     if not set(fewest) <= set(ours) <= set(most):
         return False
     whole = math.fsum(most[v] for v in ours)
@@ -77,12 +80,12 @@ def is_between(ours: dict[int, float], fewest: dict[int, float], most: dict[int,
 
 
 def test_is_between_can_fail() -> None:
-    law = {1: 0.5, 2: 0.3, 3: 0.2}
-    assert is_between({1: 0.625, 2: 0.375}, {1: 1.0}, law)
-    assert not is_between({1: 0.6, 2: 0.4}, {1: 1.0}, law)
-    assert not is_between({1: 1.0}, {1: 0.625, 2: 0.375}, law)
-    assert not is_between({1: 0.5, 3: 0.5}, {1: 1.0}, law)
-    assert not is_between(law, {1: 1.0}, {1: 0.625, 2: 0.375})
+    distribution = {1: 0.5, 2: 0.3, 3: 0.2}
+    assert is_between({1: 0.625, 2: 0.375}, {1: 1.0}, distribution)
+    assert not is_between({1: 0.6, 2: 0.4}, {1: 1.0}, distribution)
+    assert not is_between({1: 1.0}, {1: 0.625, 2: 0.375}, distribution)
+    assert not is_between({1: 0.5, 3: 0.5}, {1: 1.0}, distribution)
+    assert not is_between(distribution, {1: 1.0}, {1: 0.625, 2: 0.375})
 
 
 @given(LOGITS, ANY_PARAMS, HISTORY)

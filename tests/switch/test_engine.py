@@ -125,9 +125,9 @@ def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(
         engine.measures_entropy = True
         steps.append(next(engine.generate([1, 70, 71], params, max_tokens=1, stop_ids=())))
     logits = fresh_logits(folder, "llama", 0, [1, 70, 71])[0].astype(np.float64)
-    law = np.exp(logits - logits.max())
-    law /= law.sum()
-    expected = float(-(law * np.log2(law)).sum())
+    probabilities = np.exp(logits - logits.max())
+    probabilities /= probabilities.sum()
+    expected = float(-(probabilities * np.log2(probabilities)).sum())
     assert [step.entropy_bits for step in steps] == pytest.approx([expected] * 2, rel=1e-5)
 
 

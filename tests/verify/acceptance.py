@@ -16,9 +16,9 @@ import numpy as np
 from edgedec.backends.open import open_backend
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
-from edgedec.sampling import DrawParams, law, noise
+from edgedec.sampling import DrawParams, distribution, noise
 from edgedec.text.tokenizer import Tokenizer
-from edgedec.verify import Chance, SeededChance, k_seq, recursive_rejection, speculative_sampling
+from edgedec.verify.classical import Chance, k_seq, recursive_rejection, speculative_sampling
 from tests.verify.support import F64, draft_chains, draft_without_replacement
 
 Rate = Callable[[F64, F64, int, int], bool]
@@ -46,19 +46,19 @@ def raced(p: F64, at: int) -> int:
 
 
 def rejection(p: F64, q: F64, k: int, at: int) -> bool:
-    chance = SeededChance(2, at)
+    chance = Chance(2, at)
     tree = draft_chains(lambda _: q, 1, 1, chance)
     return len(speculative_sampling(tree, lambda _: p, lambda _: q, chance).path) > 0
 
 
 def recursive(p: F64, q: F64, k: int, at: int) -> bool:
-    chance: Chance = SeededChance(3, at)
+    chance: Chance = Chance(3, at)
     tree = draft_without_replacement(lambda _: q, (k,), chance)
     return len(recursive_rejection(tree, lambda _: p, lambda _: q, chance).path) > 0
 
 
 def sequential(p: F64, q: F64, k: int, at: int) -> bool:
-    chance = SeededChance(4, at)
+    chance = Chance(4, at)
     tree = draft_chains(lambda _: q, k, 1, chance)
     return len(k_seq(tree, lambda _: p, lambda _: q, chance).path) > 0
 
@@ -78,7 +78,7 @@ def total_variation(p: F64, q: F64) -> float:
 
 
 def synthetic(distance: float, size: int = 32) -> tuple[F64, F64]:
-    """A random p, and a q at this total variation from it (at most that of another random law)."""
+    """A random p, and a q at this total variation from it (at most that of another random distribution)."""
     rng = np.random.default_rng(0)
     p, other = (weights / weights.sum() for weights in np.exp(2.0 * rng.standard_normal((2, size))))
     share = distance / total_variation(p, other)
@@ -105,26 +105,28 @@ def table(named: dict[str, Pairs], rounds: int) -> Iterator[str]:
 
 
 def real(bundle: Path, tokens: int) -> dict[str, Pairs]:
-    """Laws of a model along a text that it drew itself, and those of the drafters."""
+    """Distributions of a model along a text that it drew itself, and those of the drafters."""
     manifest = Manifest.load(bundle)
     forward = open_backend(bundle, manifest).forward()
     text = Tokenizer.load(bundle, manifest.tokenizer).encode(TEXT)
     start, size = len(text), manifest.spec.vocab_size
-    laws: dict[str, list[F64]] = {"target": [], "T = 1.2": [], "last 8 tokens": []}
+    distributions: dict[str, list[F64]] = {"target": [], "T = 1.2": [], "last 8 tokens": []}
     for _ in range(tokens):
         forward.rewind(0)
         head = forward.extend(text, rows=Rows(last=True, full=True))
-        laws["target"].append(law(head, 0, WARM, text, size))
-        laws["T = 1.2"].append(law(head, 0, DrawParams(temperature=1.2, top_p=0.95), text, size))
+        distributions["target"].append(distribution(head, 0, WARM, text, size))
+        distributions["T = 1.2"].append(
+            distribution(head, 0, DrawParams(temperature=1.2, top_p=0.95), text, size)
+        )
         forward.rewind(0)
         head = forward.extend(text[-8:], rows=Rows(last=True, full=True))
-        laws["last 8 tokens"].append(law(head, 0, WARM, text, size))
-        text.append(int(np.random.default_rng(len(text)).choice(size, p=laws["target"][-1])))
+        distributions["last 8 tokens"].append(distribution(head, 0, WARM, text, size))
+        text.append(int(np.random.default_rng(len(text)).choice(size, p=distributions["target"][-1])))
     assert len(text) == start + tokens
     name = manifest.name
     return {
-        f"{name}, {drafter}": [compact(p, q) for p, q in zip(laws["target"], rows, strict=True)]
-        for drafter, rows in laws.items()
+        f"{name}, {drafter}": [compact(p, q) for p, q in zip(distributions["target"], rows, strict=True)]
+        for drafter, rows in distributions.items()
         if drafter != "target"
     }
 

@@ -1,16 +1,16 @@
-"""Exact laws by trying every outcome, and drafts of each kind to try them on."""
+"""Exact distributions by trying every outcome, and drafts of each kind to try them on."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify import Chance, Verdict
+from edgedec.verify import Verdict
+from edgedec.verify.classical import Chance
 
 F64 = NDArray[np.float64]
 Context = tuple[int, ...]
@@ -18,25 +18,25 @@ Model = Callable[[Context], F64]
 """Distribution f64[V] after a context."""
 
 
-@dataclass
-class Scripted:
+class Scripted(Chance):
     """Replays decisions, then takes the first possible outcome of each further one."""
 
-    script: list[int]
-    taken: list[int] = field(default_factory=list)
-    possible: list[list[int]] = field(default_factory=list)
-    weight: float = 1.0
+    def __init__(self, script: list[int]) -> None:
+        self.script = script
+        self.taken: list[int] = []
+        self.possible: list[list[int]] = []
+        self.weight = 1.0
 
     def accept(self, probability: float) -> bool:
         yes = min(max(probability, 0.0), 1.0)
         return self.pick(np.array([1.0 - yes, yes])) == 1
 
-    def pick(self, law: F64) -> int:
-        possible = np.flatnonzero(law > 0.0).tolist()
+    def pick(self, distribution: F64) -> int:
+        possible = np.flatnonzero(distribution > 0.0).tolist()
         at = len(self.taken)
         self.taken.append(self.script[at] if at < len(self.script) else possible[0])
         self.possible.append(possible)
-        self.weight *= float(law[self.taken[at]])
+        self.weight *= float(distribution[self.taken[at]])
         return self.taken[at]
 
     def following(self) -> list[int] | None:
@@ -48,29 +48,29 @@ class Scripted:
         return None
 
 
-def exact_law(procedure: Callable[[Chance], Hashable]) -> dict[Hashable, float]:
+def exact_distribution(procedure: Callable[[Chance], Hashable]) -> dict[Hashable, float]:
     """The probability of every result of a procedure that gets all its randomness from its argument."""
-    law: dict[Hashable, float] = {}
+    distribution: dict[Hashable, float] = {}
     script: list[int] | None = []
     while script is not None:
         chance = Scripted(script)
         result = procedure(chance)
-        law[result] = law.get(result, 0.0) + chance.weight
+        distribution[result] = distribution.get(result, 0.0) + chance.weight
         script = chance.following()
-    return law
+    return distribution
 
 
 def random_model(seed: int, vocab: int, *, sharpness: float = 1.5, missing: tuple[int, ...] = ()) -> Model:
     """A distribution per context; tokens in ``missing`` never have any probability."""
 
     @functools.cache
-    def law(context: Context) -> F64:
+    def distribution(context: Context) -> F64:
         generator = np.random.default_rng([seed, *context])
         weights = np.exp(sharpness * generator.standard_normal(vocab))
         weights[list(missing)] = 0.0
         return np.asarray(weights / weights.sum())
 
-    return law
+    return distribution
 
 
 def after(model: Model, tree: DraftTree) -> Callable[[int], F64]:
@@ -109,10 +109,10 @@ def draft_without_replacement(model: Model, widths: tuple[int, ...], chance: Cha
     for width in widths:
         following: list[tuple[int, Context]] = []
         for node, context in level:
-            law = model(context).copy()
-            for _ in range(min(width, int(np.count_nonzero(law)))):
-                token = chance.pick(law / law.sum())
-                law[token] = 0.0
+            distribution = model(context).copy()
+            for _ in range(min(width, int(np.count_nonzero(distribution)))):
+                token = chance.pick(distribution / distribution.sum())
+                distribution[token] = 0.0
                 tokens.append(token)
                 parents.append(node)
                 following.append((len(tokens) - 1, (*context, token)))

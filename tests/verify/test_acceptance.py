@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgedec.verify.k_seq import optimal_rho
+from edgedec.verify.classical import optimal_rho
 from tests.verify.acceptance import RULES, acceptance, synthetic, table, total_variation
 
 ROUNDS = 800

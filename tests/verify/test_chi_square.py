@@ -1,7 +1,7 @@
-"""Every rule keeps the target's law, tested by Pearson's chi-square; and wrong rules are caught by that test.
+"""Every rule keeps the target's distribution by Pearson's chi-square test, which catches wrong rules.
 
-Seeds are fixed. Cells are merged until 5 are expected; a law is rejected at p < 1e-4. ``-m slow`` repeats all
-of it with ten times the draws.
+Seeds are fixed. Cells are merged until 5 are expected; a distribution is rejected at p < 1e-4. ``-m slow``
+repeats all of it with ten times the draws.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ import pytest
 
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.sampling import DrawParams, draw, law
-from edgedec.verify import (
+from edgedec.sampling import DrawParams, distribution, draw
+from edgedec.verify import Verdict, keyed
+from edgedec.verify.classical import (
     Chance,
-    Laws,
-    SeededChance,
-    Verdict,
+    Distributions,
     k_seq,
-    keyed,
     recursive_rejection,
+    residual,
     speculative_sampling,
 )
-from edgedec.verify.verdict import residual
 from tests.sampling import support as sampling
 from tests.sampling.support import chi_square_p, head
 from tests.verify.support import (
@@ -44,7 +42,7 @@ REJECT = 1e-4
 DRAWS = {"keyed": 250, "rejection": 500, "recursive": 500, "k-seq": 500}
 """Of two tokens each; a keyed draw takes longest."""
 CONTROL = 1_000
-Rule = Callable[[DraftTree, Laws, Laws, Chance], Verdict]
+Rule = Callable[[DraftTree, Distributions, Distributions, Chance], Verdict]
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,11 @@ class Pair:
     @functools.cached_property
     def expected(self) -> Mapping[int, float]:
         """By an independent implementation of the warpers."""
-        return sampling.law(self.target, self.warp)
+        return sampling.distribution(self.target, self.warp)
 
 
 def warped(logits: tuple[float, ...], params: DrawParams) -> F64:
-    return law(head(np.array(logits), 8, full=True), 0, params, [], len(logits))
+    return distribution(head(np.array(logits), 8, full=True), 0, params, [], len(logits))
 
 
 def normal(seed: int, size: int, scale: float = 1.5) -> tuple[float, ...]:
@@ -125,7 +123,7 @@ PAIRS: dict[str, Pair] = {
 
 def spread(name: str, pair: Pair, seed: int) -> tuple[int, ...]:
     """The first two tokens after a round; every rule with drafts of the kind that it is for."""
-    chance = SeededChance(7, seed)
+    chance = Chance(7, seed)
     if name == "keyed":
         return by_noise(pair, seed, chance, lambda params, at: (params, at))
     rule, drafting = RULES[name]
@@ -173,7 +171,7 @@ RULES: dict[str, tuple[Rule, Callable[[F64, Chance], DraftTree]]] = {
 @pytest.fixture(autouse=True)
 def remembered_rho(monkeypatch: pytest.MonkeyPatch) -> None:
     """k-SEQ looks for the same rho again and again here."""
-    module = importlib.import_module("edgedec.verify.k_seq")
+    module = importlib.import_module("edgedec.verify.classical.k_seq")
     found: dict[tuple[bytes, bytes, int], float] = {}
     search = module.optimal_rho
 
@@ -201,14 +199,14 @@ def p_values(procedure: Callable[[int], tuple[int, ...]], expected: Mapping[int,
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", ["keyed", *RULES])
-def test_the_law_is_the_targets(name: str, pair: str) -> None:
+def test_the_distribution_is_the_targets(name: str, pair: str) -> None:
     assert p_values(lambda seed: spread(name, PAIRS[pair], seed), PAIRS[pair].expected, DRAWS[name]) > REJECT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", ["keyed", *RULES])
-def test_the_law_is_the_targets_with_many_draws(name: str, pair: str) -> None:
+def test_the_distribution_is_the_targets_with_many_draws(name: str, pair: str) -> None:
     value = p_values(
         lambda seed: spread(name, PAIRS[pair], 10**6 + seed), PAIRS[pair].expected, 10 * DRAWS[name]
     )
@@ -218,7 +216,9 @@ def test_the_law_is_the_targets_with_many_draws(name: str, pair: str) -> None:
 # Negative controls: each is wrong in one way that has been written before.
 
 
-def residual_not_taken(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def residual_not_taken(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """On rejection, draws from p."""
     token, p, q = tree.tokens[0], target(-1), draft(-1)
     if chance.accept(float(p[token] / q[token])):
@@ -226,7 +226,9 @@ def residual_not_taken(tree: DraftTree, target: Laws, draft: Laws, chance: Chanc
     return Verdict((), (chance.pick(p),))
 
 
-def accepted_if_larger(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def accepted_if_larger(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """Accepts exactly when p >= q."""
     token, p, q = tree.tokens[0], target(-1), draft(-1)
     if p[token] >= q[token]:
@@ -234,7 +236,7 @@ def accepted_if_larger(tree: DraftTree, target: Laws, draft: Laws, chance: Chanc
     return Verdict((), (chance.pick(residual(p, q)),))
 
 
-def bonus_from_q(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def bonus_from_q(tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance) -> Verdict:
     """The token after an accepted draft comes from the drafter."""
     token, p, q = tree.tokens[0], target(-1), draft(-1)
     if chance.accept(float(p[token] / q[token])):
@@ -242,7 +244,9 @@ def bonus_from_q(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> 
     return Verdict((), (chance.pick(residual(p, q)),))
 
 
-def draft_not_updated(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def draft_not_updated(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """q keeps the mass of rejected siblings."""
     p, q = target(-1), draft(-1)
     for child in tree.children(-1):
@@ -252,7 +256,9 @@ def draft_not_updated(tree: DraftTree, target: Laws, draft: Laws, chance: Chance
     return Verdict((), (chance.pick(p),))
 
 
-def siblings_tested_alike(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def siblings_tested_alike(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """Candidates are tested as if there were one: rho = 1, and the residual of one."""
     p, q = target(-1), draft(-1)
     for child in tree.children(-1):
@@ -275,9 +281,7 @@ WRONG: dict[str, tuple[Rule, str]] = {
 def test_a_wrong_rule_is_caught(name: str) -> None:
     rule, like = WRONG[name]
     pair, drafting = PAIRS["opposed"], RULES[like][1]
-    value = p_values(
-        lambda seed: by_rule(pair, rule, drafting, SeededChance(7, seed)), pair.expected, CONTROL
-    )
+    value = p_values(lambda seed: by_rule(pair, rule, drafting, Chance(7, seed)), pair.expected, CONTROL)
     assert value < REJECT
 
 
@@ -292,7 +296,7 @@ KEYS: dict[str, Callable[[DrawParams, int], tuple[DrawParams, int]]] = {
 def test_wrong_noise_is_caught(name: str) -> None:
     pair = PAIRS["hot"]
     value = p_values(
-        lambda seed: by_noise(pair, seed, SeededChance(7, seed), KEYS[name]), pair.expected, CONTROL // 2
+        lambda seed: by_noise(pair, seed, Chance(7, seed), KEYS[name]), pair.expected, CONTROL // 2
     )
     assert value < REJECT
 
@@ -306,7 +310,7 @@ def test_a_draw_that_was_dropped_for_being_improbable_is_caught() -> None:
         return tree if q[tree.tokens[0]] > 0.2 else DraftTree()
 
     def procedure(seed: int) -> tuple[int, ...]:
-        chance = SeededChance(7, seed)
+        chance = Chance(7, seed)
         tree = pruned(pair.q, chance)
         verdict = speculative_sampling(tree, after(lambda _: pair.p, tree), lambda _: pair.q, chance)
         return completed(verdict, lambda _: pair.p, 2, chance)

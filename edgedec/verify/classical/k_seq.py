@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify.chance import Chance
-from edgedec.verify.verdict import F64, Laws, Verdict, normalised
+from edgedec.verify.classical.chance import Chance
+from edgedec.verify.classical.distributions import F64, Distributions, normalised
+from edgedec.verify.verdict import Verdict
 
 
-def k_seq(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def k_seq(tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance) -> Verdict:
     """Accept the first of k candidates with probability min(1, p(x) / (rho q(x))) each.
 
     Siblings must be independent draws from ``draft`` after their parent, repeated tokens included (k drafted

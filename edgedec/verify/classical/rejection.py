@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify.chance import Chance
-from edgedec.verify.verdict import Laws, Verdict, residual
+from edgedec.verify.classical.chance import Chance
+from edgedec.verify.classical.distributions import Distributions, residual
+from edgedec.verify.verdict import Verdict
 
 
-def speculative_sampling(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def speculative_sampling(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """Accept token x with probability min(1, p(x) / q(x)); on rejection draw from norm(max(p - q, 0)).
 
     Each token of the chain must have been drawn from ``draft`` after its parent. The tokens returned have
-    the law of the target whatever q is, zeros included. Raises ValueError when the tree branches.
+    the distribution of the target whatever q is, zeros included. Raises ValueError when the tree branches.
     """
     if tree.parents != tuple(range(ROOT, len(tree) - 1)):
         raise ValueError("speculative sampling verifies a chain; this tree branches")

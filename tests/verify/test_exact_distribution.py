@@ -1,4 +1,4 @@
-"""The rules keep the target's law: checked by enumerating every outcome on small vocabularies."""
+"""The rules keep the target's distribution: checked by enumerating every outcome on small vocabularies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from edgedec.core.tree import DraftTree
-from edgedec.verify import Chance, Laws, Verdict, k_seq, recursive_rejection, speculative_sampling
-from edgedec.verify.verdict import residual
+from edgedec.verify import Verdict
+from edgedec.verify.classical import (
+    Chance,
+    Distributions,
+    k_seq,
+    recursive_rejection,
+    residual,
+    speculative_sampling,
+)
 from tests.verify.support import (
     Context,
     Model,
@@ -19,12 +26,12 @@ from tests.verify.support import (
     draft_chain,
     draft_chains,
     draft_without_replacement,
-    exact_law,
+    exact_distribution,
     plain,
     random_model,
 )
 
-Rule = Callable[[DraftTree, Laws, Laws, Chance], Verdict]
+Rule = Callable[[DraftTree, Distributions, Distributions, Chance], Verdict]
 Drafting = Callable[[Model, Chance], DraftTree]
 
 RULES: dict[str, tuple[Rule, Drafting]] = {
@@ -61,14 +68,14 @@ def speculated(rule: Rule, drafting: Drafting, p: Model, q: Model) -> Callable[[
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", RULES)
-def test_the_next_three_tokens_have_the_targets_law(name: str, pair: str) -> None:
+def test_the_next_three_tokens_have_the_targets_distribution(name: str, pair: str) -> None:
     p, q = PAIRS[pair]
-    law = exact_law(speculated(*RULES[name], p, q))
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
-    assert distance(law, exact_law(plain(p, 3))) < 1e-12
+    distribution = exact_distribution(speculated(*RULES[name], p, q))
+    assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
+    assert distance(distribution, exact_distribution(plain(p, 3))) < 1e-12
 
 
-def wrong_residual(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def wrong_residual(tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance) -> Verdict:
     """Negative control: draws from p, not from what is left of it."""
     for node, token in enumerate(tree.tokens):
         if not chance.accept(float(target(node - 1)[token] / draft(node - 1)[token])):
@@ -76,7 +83,7 @@ def wrong_residual(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -
     return Verdict(tuple(range(len(tree))), (*tree.tokens, chance.pick(target(len(tree) - 1))))
 
 
-def draft_kept(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def draft_kept(tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance) -> Verdict:
     """Negative control: q keeps a rejected sibling's mass."""
     p, q = target(-1), draft(-1)
     for child in tree.children(-1):
@@ -87,7 +94,7 @@ def draft_kept(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Ve
     return Verdict((), (chance.pick(p),))
 
 
-def greedy_about_rho(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def greedy_about_rho(tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance) -> Verdict:
     """Negative control: candidates are accepted as if there were one."""
     p, q = target(-1), draft(-1)
     for child in tree.children(-1):
@@ -102,8 +109,8 @@ def greedy_about_rho(tree: DraftTree, target: Laws, draft: Laws, chance: Chance)
 )
 def test_a_wrong_rule_is_caught(rule: Rule, like: str) -> None:
     p, q = PAIRS["unrelated"]
-    law = exact_law(speculated(rule, RULES[like][1], p, q))
-    assert distance(law, exact_law(plain(p, 3))) > 0.01
+    distribution = exact_distribution(speculated(rule, RULES[like][1], p, q))
+    assert distance(distribution, exact_distribution(plain(p, 3))) > 0.01
 
 
 def acceptance(rule: Rule, drafting: Drafting, p: Model, q: Model) -> float:
@@ -113,7 +120,7 @@ def acceptance(rule: Rule, drafting: Drafting, p: Model, q: Model) -> float:
         tree = drafting(q, chance)
         return len(rule(tree, after(p, tree), after(q, tree), chance).path) > 0
 
-    return exact_law(procedure)[True]
+    return exact_distribution(procedure)[True]
 
 
 def test_a_chain_is_accepted_as_often_as_theory_says() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify.chance import Chance
-from edgedec.verify.verdict import F64, Laws, Verdict, normalised, residual
+from edgedec.verify.classical.chance import Chance
+from edgedec.verify.classical.distributions import F64, Distributions, normalised, residual
+from edgedec.verify.verdict import Verdict
 
 
-def recursive_rejection(tree: DraftTree, target: Laws, draft: Laws, chance: Chance) -> Verdict:
+def recursive_rejection(
+    tree: DraftTree, target: Distributions, draft: Distributions, chance: Chance
+) -> Verdict:
     """Test siblings in the order drawn, each against p and q without the mass of the rejected ones before it.
 
     Siblings must have been drawn from ``draft`` after their parent, one after the other without
     replacement. After a rejection p becomes norm(max(p - q, 0)), and q loses the token and is normalised:
-    that is the law the next sibling was drawn from. Raises ValueError when siblings repeat a token.
+    that is the distribution the next sibling was drawn from. Raises ValueError when siblings repeat a token.
     """
     node = ROOT
     while True:
@@ -23,8 +26,10 @@ def recursive_rejection(tree: DraftTree, target: Laws, draft: Laws, chance: Chan
         node = accepted
 
 
-def _among(tree: DraftTree, node: int, p: F64, draft: Laws, chance: Chance) -> tuple[int | None, F64]:
-    """The accepted child of ``node``, or None and the law to draw from instead."""
+def _among(
+    tree: DraftTree, node: int, p: F64, draft: Distributions, chance: Chance
+) -> tuple[int | None, F64]:
+    """The accepted child of ``node``, or None and the distribution to draw from instead."""
     children = tree.children(node)
     if not children:
         return None, p

@@ -1,4 +1,4 @@
-"""Keyed draws have the warped law: chi-square over positions and seeds, and wrong samplers are caught."""
+"""Keyed draws have the warped distribution: chi-square over positions and seeds catches wrong samplers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgedec.sampling import DrawParams, draw, noise, portable
-from tests.sampling.support import chi_square_p, head, law, upper_gamma
+from tests.sampling.support import chi_square_p, distribution, head, upper_gamma
 
 DRAWS = 2_000
 REJECT = 1e-4
@@ -56,11 +56,11 @@ def p_value(sampler: Sampler, logits: np.ndarray, params: DrawParams) -> float:
     """Half of the draws walk along positions under one seed, half along seeds at one position."""
     along_positions = Counter(sampler(logits, params, t) for t in range(DRAWS // 2))
     along_seeds = Counter(sampler(logits, replace(params, seed=1 + s), 77) for s in range(DRAWS // 2))
-    return chi_square_p(along_positions + along_seeds, law(logits.tolist(), params, HISTORY))
+    return chi_square_p(along_positions + along_seeds, distribution(logits.tolist(), params, HISTORY))
 
 
 @pytest.mark.parametrize("index", range(len(CONFIGURATIONS)))
-def test_draws_follow_the_warped_law(index: int) -> None:
+def test_draws_follow_the_warped_distribution(index: int) -> None:
     assert p_value(keyed, logits_for(index), CONFIGURATIONS[index]) > REJECT
 
 
@@ -107,8 +107,8 @@ def test_a_wrong_sampler_is_caught(sampler: Sampler, params: DrawParams) -> None
 
 
 def joint_p_value(sampler: Sampler, logits: np.ndarray, params: DrawParams, apart: int) -> float:
-    """Pairs of tokens drawn ``apart`` positions from each other against the product law."""
-    single = law(logits.tolist(), params)
+    """Pairs of tokens drawn ``apart`` positions from each other against the product distribution."""
+    single = distribution(logits.tolist(), params)
     size = logits.size
     pairs = Counter(
         sampler(logits, params, 2 * apart * n) * size + sampler(logits, params, 2 * apart * n + apart)
@@ -139,7 +139,7 @@ def keyed_without_history(logits: np.ndarray, params: DrawParams, position: int)
 def test_neighbouring_seeds_are_independent() -> None:
     logits = np.array([1.0, 0.5, 0.0, -0.5, 0.8], dtype=np.float32)
     params = DrawParams(temperature=1.0)
-    single = law(logits.tolist(), params)
+    single = distribution(logits.tolist(), params)
     pairs = Counter(
         5 * keyed_without_history(logits, replace(params, seed=2 * n), 9)
         + keyed_without_history(logits, replace(params, seed=2 * n + 1), 9)
