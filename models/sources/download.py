@@ -13,6 +13,7 @@ import httpx
 
 from edgedec.core.errors import BadFileError, DownloadError
 from edgedec.core.files import storage_errors
+from edgedec.core.units import size
 from edgedec.models.sources.simple_index import Link
 from edgedec.models.sources.web import RefusedError, explain, host_of
 
@@ -45,8 +46,9 @@ def download(
     """Fetch ``link`` into ``target.part`` and rename that to ``target`` when it is complete.
 
     The part outlives failures, and a request with Range continues it. A ``target`` that exists is complete.
-    A resumed file that fails the index's hash is fetched once more from the start. Raises DownloadError,
-    StorageError, and BadFileError, after which nothing is kept.
+    A resumed file that fails the index's hash is fetched once more from the start. Nothing behind the size
+    that the link or the server states is written. Raises DownloadError, StorageError, and BadFileError, after
+    which nothing is kept.
     """
     if target.is_file():
         report(target.stat().st_size, target.stat().st_size)
@@ -94,6 +96,8 @@ def _transfer(
 
 def _attempt(client: httpx.Client, link: Link, part: Path, report: Report) -> bool:
     """Make one request. Return whether the file is whole."""
+    if link.size is not None and _size(part) > link.size:
+        part.unlink()
     offset = _size(part)
     headers = {"Accept-Encoding": "identity"}
     if offset:
@@ -106,13 +110,26 @@ def _attempt(client: httpx.Client, link: Link, part: Path, report: Report) -> bo
         if start not in (0, offset):
             part.unlink(missing_ok=True)
             raise _InterruptedError(f"{host_of(link.url)} sent another part than was asked for")
+        most = min((known for known in (total, link.size) if known is not None), default=None)
+        _check_length(total, most, link, part)
         with part.open("ab" if start else "wb") as stream:
             done = start
             for block in response.iter_raw():
-                stream.write(block)
                 done += len(block)
+                _check_length(done, most, link, part)
+                stream.write(block)
                 report(done, total)
     return total is None or done == total
+
+
+def _check_length(found: int | None, most: int | None, link: Link, part: Path) -> None:
+    """Raise BadFileError, and keep nothing, if there are more bytes than are stated."""
+    if found is not None and most is not None and found > most:
+        part.unlink(missing_ok=True)
+        raise BadFileError(
+            f"{host_of(link.url)} sends more than the {size(most)} that are stated for {link.file_name}",
+            hint="pull it again; if it stays so, the source serves another file",
+        )
 
 
 def _extent(response: httpx.Response) -> tuple[int, int | None]:

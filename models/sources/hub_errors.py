@@ -50,6 +50,8 @@ def plain_errors(file: HubFile) -> Iterator[None]:
         raise unreachable(file, "HF_HUB_OFFLINE is set") from error
     except errors.EntryNotFoundError as error:
         raise NotFoundError(f"{file.repo} on the model hub has no file {file.file}") from error
+    except RecursionError as error:  # of JSON that is nested a thousand times
+        raise DownloadError(f"the model hub sent an answer about {file} that cannot be read") from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _TRANSPORTS:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,51 @@ def test_nobody_listening_is_one_line(get: Any) -> None:
 def test_a_wrong_hash_leaves_nothing_behind(get: Any, tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="hash"):
         get(digest="0" * 64)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Torrent(httpx.SyncByteStream):
+    """Far more than was asked for; ``taken`` blocks of it were read."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _ in range(1000):
+            self.taken += 1
+            yield bytes(100)
+
+
+@pytest.mark.parametrize(
+    ("stated", "headers", "before", "taken"),
+    [
+        (250, {}, b"", 3),
+        (None, {"content-length": "250"}, b"", 3),
+        (250, {"content-length": "100000"}, b"", 0),
+        (250, {}, b"x" * 200, 3),
+        (250, {"content-range": "bytes 200-249/250"}, b"x" * 200, 1),
+        (250, {}, b"x" * 251, 3),
+    ],
+)
+def test_a_download_ends_at_the_first_byte_too_many(
+    tmp_path: Path, stated: int | None, headers: dict[str, str], before: bytes, taken: int
+) -> None:
+    if before:
+        (tmp_path / "f.whl.part").write_bytes(before)
+    torrent, largest = Torrent(), 0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal largest
+        largest = max(largest, done)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(206 if "content-range" in headers else 200, headers=headers, stream=torrent)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        link = Link("https://host.invalid/f.whl", "f.whl", size=stated)
+        with pytest.raises(BadFileError, match=r"host\.invalid sends more than the 250 B .* for f\.whl"):
+            download(client, link, tmp_path / "f.whl", report=report, sleep=lambda s: None)
+    assert torrent.taken == taken
+    assert largest <= 250
     assert list(tmp_path.iterdir()) == []
 
 

@@ -161,6 +161,19 @@ def test_a_listing_that_is_none_is_one_line(hub: Hub, listing: bytes) -> None:
     assert tree(hub.home) == []
 
 
+@pytest.mark.parametrize("listing", [b"[" * 100_000, b'{"siblings": ' * 50_000])
+@pytest.mark.parametrize("of", ["/api/models/owner/repo", "/api/models"])
+def test_a_listing_of_a_hundred_thousand_brackets_is_status_6_and_one_line(
+    hub: Hub, listing: bytes, of: str
+) -> None:
+    hub.site.files[of] = listing
+    answer = hub.pull("hf:owner/repo")
+    missing = of == "/api/models"  # the list of repositories that are near
+    assert answer["status"] == (3 if missing else 6), answer
+    assert ("is not on the model hub" if missing else "that cannot be read") in answer["text"]
+    assert "\n" not in answer["text"]
+
+
 def test_a_listing_cannot_name_a_file_outside(hub: Hub) -> None:
     hub.site.add_repository("owner/repo", {"../../m-Q4_K_M.gguf": DATA, "/m-Q8_0.gguf": DATA})
     answer = hub.pull("owner/repo")
