@@ -1,15 +1,17 @@
 """The entry point of ``edgedec``: Ctrl-C ends it quietly from its first moment to its last.
 
 Until the command line is imported, and after the command has ended, there is nothing to clean up: SIGINT then
-ends the process at once. In between it raises KeyboardInterrupt, as everywhere.
+ends the process at once. In between it raises KeyboardInterrupt, as everywhere. Before ``main`` has begun Python
+itself answers, with a traceback: so this module and ``edgedec`` import nothing that Python does not have already.
 """
 
 import os
-import signal
 import sys
-import threading
-import time
-from types import FrameType
+
+TYPE_CHECKING = False  # `typing` takes a while
+if TYPE_CHECKING:
+    import threading
+    from types import FrameType
 
 INTERRUPTED = 130
 OUT_OF_MEMORY = 9
@@ -39,13 +41,19 @@ def leave_at_once() -> None:
 
     Nothing changes outside the main thread.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
+    import _signal  # type: ignore[import-not-found]  # built in; ``signal`` has to import ``enum`` first
+
+    try:
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, _leave)
+    except ValueError:  # another thread
+        return
 
 
 def raise_again() -> bool:
     """Undo ``leave_at_once``: SIGINT raises KeyboardInterrupt. Return whether there was anything to undo."""
+    import signal
+
     if signal.getsignal(signal.SIGINT) is not _leave:
         return False
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,18 +65,23 @@ def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
+    import threading
+
     leaving = threading.Event()
     threading.Thread(target=_interrupt_soon, args=(leaving,)).start()
     leaving.set()  # last: a signal in here would only be printed, too
 
 
-def _interrupt_soon(leaving: threading.Event) -> None:
+def _interrupt_soon(leaving: "threading.Event") -> None:
+    import signal
+    import time
+
     leaving.wait()
     time.sleep(_SOON_S)
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int, frame: "FrameType | None") -> None:
     os._exit(INTERRUPTED)
 
 

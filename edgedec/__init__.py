@@ -3,18 +3,14 @@
 ``open`` a model, then ``chat`` with it or ``complete`` texts. Names are imported at their first use.
 """
 
-from __future__ import annotations
-
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from edgedec.core.version import __version__
 
 # Recent builds of ONNX Runtime queue usage data under the user's home and send it to their maker. They read
 # this once, when they are imported, which only modules below this one do.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+# `typing` and `importlib` would keep the command from handling Ctrl-C for milliseconds (cli/main.py).
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgedec.api import Model, open
     from edgedec.core.errors import (
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from edgedec.core.version import __version__
     from edgedec.runtime.config import RunConfig
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
@@ -44,6 +41,7 @@ _HOMES = {
     "Reply": "edgedec.session.reply",
     "RunConfig": "edgedec.runtime.config",
     "SamplingParams": "edgedec.sampling.named",
+    "__version__": "edgedec.core.version",
     **dict.fromkeys(
         (
             "BackendError",
@@ -93,6 +91,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module 'edgedec' has no attribute {name!r}")
+    from importlib import import_module
+
     try:
         return getattr(import_module(home), name)
     except ModuleNotFoundError as error:

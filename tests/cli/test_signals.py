@@ -63,6 +63,33 @@ def long_reply(bundle: Path) -> list[str]:
     return ["-m", str(bundle), "--threads", "1", "--draft", "off", "--max-tokens", "100000"]
 
 
+CONSOLE_SCRIPT = """
+import os, signal, sys
+before = set(sys.modules)
+real = os._exit
+
+def told(status):
+    os.write(1, " ".join(sorted(set(sys.modules) - before)).encode())
+    real(status)
+
+def interrupted(event, names):
+    if event == "import" and "edgedec.cli.main" in sys.modules and names[0] not in before | {"_signal"}:
+        os.kill(os.getpid(), signal.SIGINT)
+
+os._exit = told
+sys.addaudithook(interrupted)
+from edgedec.cli.main import main
+main()
+"""
+"""As pip's script starts the command, with a Ctrl-C at the first import behind that of the entry point."""
+
+
+def test_ctrl_c_at_the_first_import_of_the_command_is_quiet() -> None:
+    done = subprocess.run([sys.executable, "-c", CONSOLE_SCRIPT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (errors.INTERRUPTED, "")
+    assert done.stdout.split() == ["edgedec", "edgedec.cli", "edgedec.cli.main"]
+
+
 @pytest.mark.parametrize("delay_s", [0.005 * step for step in range(60)])
 def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) -> None:
     done = started(home, "plan", "--help", program=("-c", START))
