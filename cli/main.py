@@ -1,8 +1,8 @@
 """The entry point of ``edgedec``: Ctrl-C ends it quietly from its first moment to its last.
 
 Until the command line is imported, and after the command has ended, there is nothing to clean up: SIGINT then
-ends the process at once. In between it raises KeyboardInterrupt, as everywhere. Before ``main`` has begun Python
-itself answers, with a traceback: so this module and ``edgedec`` import nothing that Python does not have already.
+ends the process at once. In between it raises KeyboardInterrupt, as everywhere. Before ``main`` has begun
+Python itself answers, with a traceback: so this module and ``edgedec`` import nothing new to Python.
 """
 
 import os
