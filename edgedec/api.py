@@ -32,6 +32,7 @@ from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
+from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
@@ -172,6 +173,33 @@ class Model:
     def budget(self) -> Budget | None:
         """The memory plan and its ledger; None without a memory budget."""
         return self.runner.budget
+
+    def plan(self) -> PlanStats | None:
+        """Return the memory plan, and what of it has been in use so far; None without a memory budget.
+
+        >>> model.plan() is None
+        True
+        """
+        return PlanStats.of(self.budget) if self.budget else None
+
+    def stats(self, reply: Reply | None = None) -> ModelStats:
+        """Return how the model runs: bytes, drafters, memory plan; and the figures of ``reply``, if given.
+
+        The energy of a reply takes a second where the idle power of the machine is not known yet. Raises
+        UsageError for a model that was opened for several conversations.
+
+        >>> stats = model.stats()
+        >>> stats.kv, stats.drafts.names[:2]
+        ('fp16', ('lookup', 'recycling'))
+        """
+        return model_stats(self.single, self.engine, reply)
+
+    def make_room_for(self, params: DrawParams, *, logprobs: bool = False) -> None:
+        """Plan for replies that are drawn with ``params``; a notice says what that costs.
+
+        Raises MemoryBudgetError when the memory budget has no room for them.
+        """
+        self.single.make_room_for(params, logprobs=logprobs)
 
     @property
     def context(self) -> int:
