@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
+from edgedec.cli.command import Command, option, taking
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.opening import hand_over, prepare_model, run_config
 from edgedec.cli.positional import model_first
-from edgedec.cli.rare import Command
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
@@ -30,6 +30,7 @@ from edgedec.session.session_file import check_place
 
 if TYPE_CHECKING:
     from edgedec.api import Model
+    from edgedec.runtime.config import RunConfig
     from edgedec.session.chat import Chat
 
 
@@ -40,34 +41,26 @@ if TYPE_CHECKING:
     epilog=opt.examples(
         "edgedec chat",
         'edgedec chat qwen2.5-coder-1.5b --system "Answer in one sentence."',
-        "edgedec chat Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
         'edgedec run smollm2-135m "Why is the sky blue?"',
-        "edgedec chat --temperature 0.7 --seed 3",
         'echo "What is a monad?" | edgedec chat',
         "edgedec chat --session talk",
     ),
 )
 @model_first
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
-@click.option(
-    "--session",
-    "session_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Continue the conversation in this file, if there is one, and keep it there turn by turn.",
+@taking(
+    reply=opt.ReplyOptions, sampling=opt.SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions
 )
-@click.option(
-    "--when-full",
-    type=click.Choice(WHEN_FULL),
-    default=DROP,
-    show_default=True,
-    metavar="WHAT",
+@option(
+    "--session", "session_file", type=click.Path(path_type=Path), metavar="FILE", heading=opt.OUTPUT,
+    help="Continue the conversation in this file, and keep it there turn by turn.",
+)  # fmt: skip
+@option(
+    "--when-full", type=click.Choice(WHEN_FULL), default=DROP, show_default=True, metavar="WHAT",
+    heading=opt.COST, rare=True,
     help="When the context is full: drop the oldest turns, or stop with an error; or, lossy, slide: the "
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
-)
-@opt.raw_option
-@opt.template_option
-@opt.reply_options
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -76,15 +69,17 @@ def command(
     words: tuple[str, ...],
     session_file: Path | None,
     when_full: WhenFull,
-    **options: Any,
+    reply: opt.ReplyOptions,
+    sampling: opt.SamplingOptions,
+    size: opt.SizeOptions,
+    other: opt.OtherModelOptions,
 ) -> None:
-    """Talk with a model.
+    """Talk with a model: a name that `edgedec list --all` shows, owner/repo of the model hub, or a path.
 
-    On a terminal: type, Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the
-    conversation; Ctrl-D quits; /help lists the commands. In a pipe every line of standard input is one turn.
-
-    With PROMPT that alone is answered. A file or pipe at standard input comes before it then, with a blank
-    line between. MODEL is a name that `edgedec list --all` shows, owner/repo of the model hub, or a path.
+    Enter sends, Alt-Enter begins a new line. Ctrl-C stops a reply and keeps the conversation; Ctrl-D quits;
+    /help lists the commands. With PROMPT that alone is answered. In a pipe every line is one turn; with
+    PROMPT all of it comes before PROMPT.
+    \f
 
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
@@ -105,13 +100,17 @@ def command(
     if session_file:
         session_file = session_file.expanduser()
         check_place(session_file)
-    if options["raw"]:
-        options["template"] = NO_TEMPLATE
-    prepare = partial(_prepare, ctx, {**options, "when_full": when_full})
+    config = replace(
+        run_config(size, sampling.named(), other.switch_at),
+        when_full=when_full,
+        template=NO_TEMPLATE if reply.raw else reply.template,
+        history=reply.history,
+    )
+    prepare = _Opening(ctx, config, reply, other).prepare
     window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
     ctx.call_on_close(window.close)
     if session_file:
-        window.keep(session_file, opt.sampling_named(options))
+        window.keep(session_file, sampling.named())
     with window.saved_at_the_end():
         if words:
             _answer(window, [read_prompt(" ".join(words), window.chat.prompts, after_input=True)])
@@ -121,22 +120,29 @@ def command(
             _answer(window, piped_turns(window.chat.prompts))
 
 
-def _prepare(ctx: click.Context, options: dict[str, Any], name: str) -> Callable[[], tuple[Model, Chat]]:
-    """Fetch a model if it is missing; return the function that opens it and begins a chat."""
-    config = run_config(options, when_full=options["when_full"])
-    open_it = prepare_model(ctx, name, config, to_chat=True)
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Opens a model by name, and begins a chat, as the options of this command say."""
 
-    def begin() -> tuple[Model, Chat]:
+    ctx: click.Context
+    config: RunConfig
+    reply: opt.ReplyOptions
+    other: opt.OtherModelOptions
+
+    def prepare(self, name: str) -> Callable[[], tuple[Model, Chat]]:
+        """Fetch a model if it is missing; return the function that opens it and begins a chat."""
+        return partial(self._begin, prepare_model(self.ctx, name, self.config, to_chat=True))
+
+    def _begin(self, open_it: Callable[[], Model]) -> tuple[Model, Chat]:
         model = open_it()
-        hand_over(model, options)
+        hand_over(model, self.other)
         if model.loaded.template:
             model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
-        chat = model.chat(system=options["system"], max_tokens=options["max_tokens"], stop=options["stops"])
-        if options["seed"] is None:
+        reply = self.reply
+        chat = model.chat(system=reply.system, max_tokens=reply.max_tokens, stop=reply.stops)
+        if self.ctx.params["seed"] is None:
             chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
         return model, chat
-
-    return begin
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:

@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
+from edgedec.cli.command import Command, option
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.core.errors import StorageError
 from edgedec.core.units import size
+from edgedec.models.kept import KINDS, entries
 
 if TYPE_CHECKING:
     from edgedec.models.kept import KeptEntry
 
-F = TypeVar("F", bound=Callable[..., Any])
 IN_USE = 1
-_KINDS = {
-    "history": "Remove prompts typed in a chat, and the knowledge of drafters: text of prompts and replies.",
-    "downloads": "Remove unfinished downloads, and remains of processes that were killed.",
-    "sources": "Remove GGUF files that pull --keep-source kept.",
-    "costs": "Remove pass costs; the next reply with drafts measures them again.",
-    "records": "Remove records of checked hashes and of local models; the next start checks again.",
-    "drafters": "Remove drafters that `edgedec draft` made; those shipped with EdgeDec stay.",
-    "rollouts": "Remove models' replies that `edgedec draft rollouts` kept.",
-    "training": "Remove features and checkpoints that `edgedec draft train` kept.",
-    "peers": "Remove models in the form of other runtimes, which bench makes again.",
-}
+ALL = "all"
+_HELP = f"""Show the files that EdgeDec keeps beside the models, and remove those of the kinds named.
 
+Without a KIND nothing is removed. Models are never removed here: `edgedec rm NAME` does that. Saved
+conversations lie where you put them, and no list of them is kept.
 
-def _kinds(command: F) -> F:
-    for kind, text in reversed(_KINDS.items()):
-        command = click.option(f"--{kind}", is_flag=True, help=text)(command)
-    return command
+\b
+{chr(10).join(f"- {kind.name}: {kind.about}" for kind in KINDS.values())}
+- all: all of these
+
+Files that a running process holds stay, and the exit status is 1 then. EdgeDec makes again what it needs.
+"""
 
 
 @click.command(
     "clean",
+    cls=Command,
     short_help="Show and remove files that are kept beside the models.",
+    help=_HELP,
     epilog=opt.examples(
         "edgedec clean",
-        "edgedec clean --history",
-        "edgedec clean --downloads --costs --dry-run",
-        "edgedec clean --all --json | jq .removed_bytes",
+        "edgedec clean history",
+        "edgedec clean downloads costs --dry-run",
+        "edgedec clean all --json | jq .removed_bytes",
     ),
 )
-@_kinds
-@click.option("--all", "everything", is_flag=True, help="Remove all of these kinds.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only list the files that would be removed.")
+@click.argument("kinds", nargs=-1, type=click.Choice([*KINDS, ALL]), metavar="[KIND]...")
+@option("-n", "--dry-run", is_flag=True, help="Only list the files that would be removed.")
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, /, everything: bool, dry_run: bool, as_json: bool, **kinds: bool) -> None:
-    """Show the files that EdgeDec keeps beside the models, and remove those of the kinds named.
-
-    Without a kind nothing is removed. Models are never removed here: `edgedec rm NAME` does that. Saved
-    conversations lie where you put them, and no list of them is kept.
-
-    Files that a running process holds stay, and the exit status is 1 then.
-    """
-    from edgedec.models.kept import entries
-
+def command(ctx: click.Context, /, kinds: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     home = services(ctx).store().home
-    chosen = set(_KINDS) if everything else {kind for kind, given in kinds.items() if given}
+    chosen = set(KINDS) if ALL in kinds else set(kinds)
     found = entries(home)
     removed, failed = _removed([one for one in found if one.kind in chosen and not dry_run], ctx)
     if as_json:
@@ -110,7 +98,7 @@ def _summarise(ctx: click.Context, found: Sequence[KeptEntry]) -> None:
     click.echo(f"Kept in {home} beside the models:")
     for label, text in rows(summary(found)):
         click.echo(f"  {label:<10} {text}")
-    click.echo("Nothing was removed: name kinds, such as --downloads, or --all.")
+    click.echo("Nothing was removed: name kinds, as in `edgedec clean downloads`, or all.")
 
 
 def _tell(removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]) -> None:
@@ -148,8 +136,6 @@ def _line(entry: KeptEntry) -> str:
 
 def summary(found: Sequence[KeptEntry]) -> list[dict[str, Any]]:
     """Return name, bytes and number of files of each kind in ``found``, and whether they hold text."""
-    from edgedec.models.kept import KINDS
-
     kinds = []
     for kind in KINDS.values():
         sizes = [one.bytes for one in found if one.kind == kind.name]

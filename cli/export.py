@@ -10,7 +10,7 @@ import click
 from edgedec.bench.harness.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command, option
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
@@ -38,10 +38,10 @@ from edgedec.models.hub_names import may_name_hub
               f"{', '.join(QUANTS)} (default: {QUANTS[0]}). With PART only those of attention (attn), "
               "MLP (mlp) or embedding and head (head), which keep q8_0 without it; "
               "may be given several times.")  # fmt: skip
-@click.option("--calibrate", type=click.Path(path_type=Path), metavar="FILE",
+@option("--calibrate", rare=True, type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
               "weigh rounding errors by the inputs that the matrices get; for 4 and 5 bits.")  # fmt: skip
-@click.option("--backend", type=click.Choice(BACKENDS), metavar="RUNTIME",
+@option("--backend", rare=True, type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
               "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
 @opt.json_option
@@ -73,10 +73,10 @@ def command(
         if may_name_hub(str(source)):
             hint += f"; `edgedec pull {source}` fetches from the model hub and exports"
         raise NotFoundError(f"no such file: {source}", hint=hint)
-    for option, given in (("--quant", quants), ("--calibrate", calibrate)):
+    for name_of, given in (("--quant", quants), ("--calibrate", calibrate)):
         if given and not source.is_dir():
             raise UsageError(
-                f"{option} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
+                f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
     if backend and source.is_dir():
         raise UsageError("--backend is for GGUF files", hint="leave it out")

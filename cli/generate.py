@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import generate_batch, screen, text_input
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
+from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import hand_over, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
-from edgedec.cli.rare import Command
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY, STOP, WhenFull
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:
     from edgedec.api import Model
+    from edgedec.runtime.config import Objective
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
 _BATCH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """Reports of a reply beside its text."""
+
+    # fmt: off
+    as_json: bool = declared(opt.json_option)
+    logprobs: int | None = declared(option(
+        "--logprobs", type=click.IntRange(min=1, max=20), metavar="N", heading=opt.OUTPUT, rare=True,
+        help="With --json: report the log-probability of each token, and the N best.",
+    ))
+    trace: bool = declared(option(
+        "--trace", is_flag=True, heading=opt.OUTPUT, rare=True,
+        help="Show which tokens were drafted, and by which drafter.",
+    ))
+    # fmt: on
 
 
 @click.command(
@@ -39,39 +57,39 @@ _BATCH = 4
         'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
         'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
         'edgedec generate "List three colours." --json | jq .stats',
-        "edgedec generate -m qwen2.5-coder-1.5b --draft lookup < question-about-a-file.txt",
-        'edgedec generate --trace "List the even numbers from 2 to 40."',
         "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
     ),
 )
 @opt.model_option
 @click.argument("words", nargs=-1, metavar=PROMPT)
-@click.option(
-    "-p", "--prompt", metavar="TEXT",
+@option(
+    "-p", "--prompt", metavar="TEXT", heading=opt.REPLY,
     help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
 )  # fmt: skip
-@opt.raw_option
-@opt.template_option
-@click.option(
+@option(
     "--input", "source", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
-    help="Answer every line of a file as a prompt of its own; - reads standard input.",
+    heading=opt.REPLY, help="Answer every line of a file as a prompt of its own; - reads standard input.",
 )  # fmt: skip
-@click.option(
-    "--batch", type=click.IntRange(min=1), metavar="N",
+@option(
+    "--batch", type=click.IntRange(min=1), metavar="N", heading=opt.COST, rare=True,
     help=f"With --input: answer N lines together, in one pass over the weights. Default: {_BATCH}.",
 )  # fmt: skip
-@opt.reply_options
-@click.option(
+@option(
     "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="POLICY",
+    heading=opt.COST, rare=True,
     help="When the context is full: stop; slide evicts the oldest tokens; speckv evicts the tokens that are "
     "attended to least. Both are lossy.",
 )  # fmt: skip
-@click.option(
-    "--logprobs", type=click.IntRange(min=1, max=20), metavar="N",
-    help="With --json: report the log-probability of each token, and the N best.",
+@option(
+    "--objective", type=click.Choice(["time", "energy"]), default="time", show_default=True, metavar="AIM",
+    heading=opt.COST, rare=True,
+    help="Draft for the least time, or for the fewest joules a token (energy): measured where this machine "
+    "has a meter, by an estimate otherwise. Same reply.",
 )  # fmt: skip
-@click.option("--trace", is_flag=True, help="Show which tokens were drafted, and by which drafter.")
-@opt.json_option
+@taking(
+    reply=opt.ReplyOptions, sampling=opt.SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
+    report=ReportOptions,
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -82,12 +100,18 @@ def command(
     source: Path | None,
     batch: int | None,
     when_full: WhenFull,
-    **options: Any,
+    objective: Objective,
+    reply: opt.ReplyOptions,
+    sampling: opt.SamplingOptions,
+    size: opt.SizeOptions,
+    other: opt.OtherModelOptions,
+    report: ReportOptions,
 ) -> None:
     """Answer one prompt and stop.
 
     Without PROMPT it is read from standard input. With PROMPT a file or pipe at standard input comes first,
     then a blank line and PROMPT. With -p standard input is not read, which suits a loop in a script.
+    \f
 
     The prompt is one user turn through the model's chat template. With --raw, or for a model without a
     template, it is text to be continued. The answer is streamed to standard output. It may fill the context,
@@ -112,31 +136,37 @@ def command(
     reply, and the others are answered; the exit status tells the first error.
     """
     given = one_prompt(words, prompt)
-    if source is not None:
-        if given is not None or options["trace"] or when_full != STOP:
-            raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
-        generate_batch.run(ctx, model, source, run_config(options, conversations=batch or _BATCH), options)
-        return
-    if batch is not None:
+    if batch is not None and source is None:
         raise UsageError("--batch is for --input", hint="give a file with a prompt on every line")
-    config = run_config(options, when_full=when_full)
+    if source is not None and (given is not None or report.trace or when_full != STOP):
+        raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
+    config = replace(
+        run_config(size, sampling.named(), other.switch_at),
+        objective=objective,
+        template=reply.template,
+        history=reply.history,
+        when_full=when_full if source is None else None,
+        conversations=None if source is None else batch or _BATCH,
+    )
+    if source is not None:
+        generate_batch.run(ctx, generate_batch.LineJob(source, model, config), reply, as_json=report.as_json)
+        return
     text_input.check_prompt(given)
-    options["after_input"] = bool(words)
-    _answer(open_model(ctx, model, config), given, options)
+    opened = open_model(ctx, model, config)
+    hand_over(opened, other)
+    raw, system = without_template(opened, raw=reply.raw, system=reply.system)
+    chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops)
+    opened.single.make_room_for(chat.settings.params, logprobs=bool(report.logprobs))
+    text = text_input.read_prompt(given, chat.prompts, after_input=bool(words))
+    begun_s, logprobs = process.age_s(), report.logprobs
+    said = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
+    _answer(opened, chat, said, begun_s, report)
 
 
-def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
-    hand_over(model, options)
-    raw, system = without_template(model, options)
-    chat = model.chat(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
-    model.single.make_room_for(chat.settings.params, logprobs=bool(options["logprobs"]))
-    text = text_input.read_prompt(prompt, chat.prompts, after_input=options["after_input"])
-    begun_s = process.age_s()
-    palette = tracing.Palette() if options["trace"] and tracing.coloured() else None
-    logprobs = options["logprobs"]
-    reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
-    _stream(chat, reply, silent=options["as_json"], palette=palette)
-    if options["as_json"]:
+def _answer(model: Model, chat: Chat, reply: Reply, begun_s: float, options: ReportOptions) -> None:
+    palette = tracing.Palette() if options.trace and tracing.coloured() else None
+    _stream(chat, reply, silent=options.as_json, palette=palette)
+    if options.as_json:
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
     else:
@@ -144,7 +174,7 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
         limits = Limits(context, model.loaded.spec.context_length, slides=chat.policy is None)
         if cut := limits.of_one(reply):
             notice(cut)
-        if options["trace"]:
+        if options.trace:
             tracing.conclude(reply.trace(), palette)
     say_overrun(model)
     if chat.policy and (news := chat.policy.news()):
@@ -153,17 +183,19 @@ def _answer(model: Model, prompt: str | None, options: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
 
-def without_template(model: Model, options: dict[str, Any]) -> tuple[bool, str | None]:
+def without_template(
+    model: Model, *, raw: bool = False, system: str | None = None
+) -> tuple[bool, str | None]:
     """Return whether text is continued as it stands, and the system message.
 
     Raises UsageError for a system message to a model without a template.
     """
-    if model.loaded.template is None and not options["raw"]:
-        if options["system"]:
+    if model.loaded.template is None and not raw:
+        if system:
             raise no_system(model)
         notice(f"note: {model.name} is a base model without a chat template; it continues text")
         return True, None
-    return options["raw"], options["system"]
+    return raw, system
 
 
 def _stream(chat: Chat, reply: Reply, *, silent: bool, palette: tracing.Palette | None) -> None:
@@ -177,12 +209,12 @@ def _stream(chat: Chat, reply: Reply, *, silent: bool, palette: tracing.Palette 
         click.echo()
 
 
-def _details(reply: Reply, options: dict[str, Any]) -> dict[str, object]:
+def _details(reply: Reply, options: ReportOptions) -> dict[str, object]:
     """Return the fields of the report that only some options ask for."""
     found: dict[str, object] = {}
-    if options["trace"]:
+    if options.trace:
         found["trace"] = [one.as_json() for one in reply.trace()]
-    if options["logprobs"] is not None:
+    if options.logprobs is not None:
         found["logprobs"] = [one.as_json() for one in reply.logprobs]
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +19,7 @@ from edgedec.cli.text_input import PromptLine, check_lines, prompt_lines
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
+    from edgedec.cli.options import ReplyOptions
     from edgedec.runtime.config import RunConfig
     from edgedec.session.conversations import Conversations
     from edgedec.session.reply import Reply
@@ -29,28 +30,37 @@ _NUMBERS = 10
 """Numbers of lines in one message."""
 
 
-def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options: dict[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class LineJob:
+    """A file of prompts, and the model that answers them."""
+
+    source: Path
+    model: str
+    config: RunConfig
+
+
+def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: bool) -> None:
     """Answer every line that is not empty; one that cannot be answered is said, and the others are.
 
     Raises an error of the kind that the first such line has, once all are answered.
     """
     from edgedec.cli.generate import without_template
 
-    check_lines(source)
-    opened = open_model(ctx, model, config)
-    raw, system = without_template(opened, options)
-    several = opened.conversations(system=system, max_tokens=options["max_tokens"], stop=options["stops"])
+    check_lines(asked.source)
+    opened = open_model(ctx, asked.model, asked.config)
+    raw, system = without_template(opened, raw=options.raw, system=options.system)
+    several = opened.conversations(system=system, max_tokens=options.max_tokens, stop=options.stops)
     prompts = several.chats[0].prompts
-    with several, prompt_lines(source, prompts) as lines, interrupts_to(several):
+    with several, prompt_lines(asked.source, prompts) as lines, interrupts_to(several):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
-        if options["as_json"]:
+        if as_json:
             several.measure()
         cut: dict[str, list[int]] = {"length": [], "context": [], "loop": []}
         for outcome in _outcomes(several, lines, raw):
             if outcome.error:
                 failed[outcome.line.number] = outcome.error
-            if options["as_json"]:
+            if as_json:
                 _show_json(outcome, several)
             else:
                 _show(outcome, first=not shown)
@@ -58,7 +68,7 @@ def run(ctx: click.Context, model: str, source: Path, config: RunConfig, options
             shown += reason != "interrupted"
             if reason in cut:
                 cut[reason].append(outcome.line.number)
-    if not options["as_json"]:
+    if not as_json:
         limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
         for line in limits.of_several(cut):
             notice(line)

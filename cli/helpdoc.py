@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from edgedec.cli.app import ALIASES, COMMANDS, app
-from edgedec.cli.rare import split
+from edgedec.cli.command import by_heading
 from edgedec.cli.slash.table import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
@@ -58,13 +58,10 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     arguments = [str(one.metavar) for one in command.params if isinstance(one, click.Argument)]
     yield from ("", f"## edgedec {name}", "")
     yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
-    yield from ("", inspect.cleandoc(command.help or "").replace("\b\n", ""), "")
-    common, rare = split(command.params)
-    if common:
-        yield from ("| option | meaning |", "|---|---|", *map(_option, common))
-    if rare:
-        yield from ("", "| rare option | meaning |", "|---|---|", *map(_option, rare))
-    yield from ("", "```sh")
+    yield from ("", inspect.cleandoc(command.help or "").replace("\b\n", "").replace("\f\n", ""), "")
+    for heading, options in by_heading(command.params).items():
+        yield from (f"| {heading.lower()} | meaning |", "|---|---|", *map(_option, options), "")
+    yield "```sh"
     yield from (line.strip() for line in (command.epilog or "").splitlines()[2:])
     yield "```"
     if isinstance(command, click.Group):

@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import contradictions, progress
-from edgedec.cli.options import sampling_named
 from edgedec.cli.services import services
 from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
-from edgedec.core.when_full import WhenFull
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
+    from edgedec.cli.options import OtherModelOptions, SizeOptions
     from edgedec.runtime.config import RunConfig
     from edgedec.runtime.loaded_model import LoadedModels
-
-_RUN = (
-    "threads", "context", "kv", "memory", "draft", "draft_tokens", "objective", "history",
-    "template", "switch",
-)  # fmt: skip
-
+    from edgedec.sampling.named import SamplingParams
 
 def run_config(
-    options: dict[str, Any], *, when_full: WhenFull | None = None, conversations: int | None = None
+    size: SizeOptions,
+    sampling: SamplingParams | None = None,
+    thresholds: tuple[float, float] | None = None,
 ) -> RunConfig:
-    """Return the settings that a command's options name; options it does not have keep their defaults.
+    """Return the settings that these options name.
 
     Raises UsageError, also for options of the command line that contradict each other.
     """
     contradictions.refuse(click.get_current_context())
     from edgedec.runtime.config import RunConfig
 
-    chosen = {name: options[name] for name in _RUN if name in options}
-    if options.get("switch_at"):
-        chosen["switch_rule"] = SwitchRule(*options["switch_at"])
     return RunConfig(
-        **chosen,
-        sampling=sampling_named(options),
-        when_full=when_full,
-        conversations=conversations,
+        **asdict(size),
+        switch_rule=SwitchRule(*thresholds) if thresholds else None,
+        sampling=sampling,
     )
 
 
@@ -90,16 +83,16 @@ def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
     return model
 
 
-def hand_over(model: Model, options: dict[str, Any]) -> None:
+def hand_over(model: Model, other: OtherModelOptions) -> None:
     """Let the server that the options name, if they do, write where ``model`` is unsure.
 
     Raises UsageError for an address that none can have. Nothing is sent before a reply needs it.
     """
-    if not options["large"]:
+    if not other.large:
         return
     from edgedec.remote import RemoteSide, ServerAddress
 
-    side = RemoteSide(ServerAddress.of(options["large"]), options["large_model"])
+    side = RemoteSide(ServerAddress.of(other.large), other.large_model)
     click.get_current_context().call_on_close(side.close)
     model.hand_over_to(side)
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.cli.command import declared, option
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.sampling.named import SamplingParams
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from edgedec.memory import KvType
 
-model_option = click.option(
-    "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME",
-    help="A model's name, owner/repo of the model hub, a bundle, a GGUF file or a Hugging Face directory; a "
-    "path that exists comes first, and what is missing is pulled.",
+MODEL, REPLY, COST, OUTPUT = "Model", "Reply", "Memory and speed", "Output"
+"""Headings of options."""
+
+model_option = option(
+    "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME", heading=MODEL,
+    help="A name that `edgedec list --all` shows, owner/repo of the model hub, or a path. What is missing is "
+    "pulled.",
 )  # fmt: skip
 
-kv_option = click.option(
+kv_option = option(
     "--kv", type=click.Choice(["fp16", "int8"]), default="fp16", show_default=True,
-    metavar="KIND",
+    metavar="KIND", heading=COST, rare=True,
     help="How the cache keeps keys and values: fp16 or int8. int8 takes about half the memory; its replies "
     "are not exactly those of fp16, and with and without drafts they are the same.",
 )  # fmt: skip
@@ -61,66 +66,58 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-memory_option = click.option(
-    "--memory", type=Size(), metavar="SIZE",
-    help="Most memory that this process may take, such as 600MB: weights, cache, drafters, Python and all. "
-    "What does not fit is given up in a stated order, and said; see edgedec plan.",
+memory_option = option(
+    "--memory", type=Size(), metavar="SIZE", heading=COST,
+    help="Most memory that the whole process may take, such as 600MB; `edgedec plan` shows what fits.",
 )  # fmt: skip
 
-plot_option = click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the result (png, svg, pdf)."
-)
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
-_SAMPLING = (
-    click.option(
-        "--greedy", is_flag=True,
-        help="Always take the most probable token; the same as --temperature 0.",
-    ),
-    click.option(
-        "--temperature", type=float, metavar="T",
-        help="1 draws from the model's own distribution, less than 1 prefers probable tokens, 0 is greedy. "
-        "Values not given here are those of the model's preset, which list -v shows; with 0 they are off.",
-    ),
-    click.option("--top-k", type=int, metavar="K", help="Keep the K most probable (0: all)."),
-    click.option(
-        "--top-p", type=float, metavar="P",
-        help="Keep the most probable tokens that together reach P (1: all).",
-    ),
-    click.option(
-        "--min-p", type=float, metavar="P",
-        help="Keep tokens at least P times as probable as the best one (0: all).",
-    ),
-    click.option(
-        "--top-n-sigma", type=float, metavar="N",
-        help="Keep tokens whose logit is within N standard deviations of the best one (0: all).",
-    ),
-    click.option(
-        "--repetition-penalty", type=float, metavar="R",
-        help="Above 1, tokens that have occurred become less probable (1: off).",
-    ),
-    click.option(
-        "--seed", type=int, metavar="S",
-        help="Same seed, prompt and settings: same tokens, with any number of threads. Default: 0; a chat "
-        "draws one, which /stats shows.",
-    ),
+plot_option = option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", heading=OUTPUT,
+    help="Draw the result (png, svg, pdf).",
 )  # fmt: skip
 
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N",
+json_option = option("--json", "as_json", is_flag=True, heading=OUTPUT, help="Print one JSON object.")
+
+threads_option = option(
+    "--threads", type=click.IntRange(min=1), metavar="N", heading=COST,
     help="Threads to compute with, at most the usable cores (default: one per physical core).",
 )  # fmt: skip
 
-context_option = click.option(
-    "--context", type=click.IntRange(min=2), metavar="N",
-    help="Tokens the cache can hold (default: what the model was made for, within reason).",
+context_option = option(
+    "--context", type=click.IntRange(min=2), metavar="N", heading=COST,
+    help="Tokens that a conversation has room for (default: the model's own limit, at most 4096).",
 )  # fmt: skip
 
-draft_option = click.option(
-    "--draft", default="auto", show_default=True, metavar="NAMES",
-    help="Draft tokens, check several in a pass where that is quicker: auto, off, or by comma drafters "
-    "(lookup, recycling, head; exit, skip: the model's own layers) and models, by name or path. Same reply.",
+draft_option = option(
+    "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST,
+    help="Drafters that make replies quicker, and change none: auto, off, or by comma lookup, recycling, "
+    "head, exit, skip and models by name or path.",
+)  # fmt: skip
+
+draft_tokens_option = option(
+    "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
+    heading=COST, rare=True, help="Most tokens drafted for one pass.",
+)  # fmt: skip
+
+switch_option = option(
+    "--switch", metavar="SMALL", heading=COST, rare=True,
+    help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
+    "the rest.",
+)  # fmt: skip
+
+greedy_option = option(
+    "--greedy", is_flag=True, heading=REPLY, rare=True,
+    help="Always take the most probable token; the same as --temperature 0.",
+)  # fmt: skip
+
+seed_option = option(
+    "--seed", type=int, metavar="S", heading=REPLY,
+    help="Same seed, prompt and settings: same reply (default: 0; a chat draws one).",
+)  # fmt: skip
+
+max_tokens_option = option(
+    "--max-tokens", type=click.IntRange(min=1), metavar="N", heading=REPLY,
+    help="Longest reply, in tokens (default: as far as the context reaches).",
 )  # fmt: skip
 
 
@@ -139,106 +136,116 @@ def read_thresholds(
     return low, high
 
 
-switch_options = (
-    click.option(
-        "--switch", metavar="SMALL",
-        help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
-        "the rest.",
-    ),
-    click.option(
-        "--switch-at", callback=read_thresholds, metavar="LOW,HIGH",
-        help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the "
-        "large one hands back below LOW. Default: 0.5,1.",
-    ),
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class SizeOptions:
+    """Settings that decide how much memory a run takes."""
 
-large_options = (
-    click.option(
-        "--large", metavar="URL",
+    # fmt: off
+    memory: int | None = declared(memory_option)
+    context: int | None = declared(context_option)
+    threads: int | None = declared(threads_option)
+    draft: str = declared(draft_option)
+    draft_tokens: int = declared(draft_tokens_option)
+    kv: KvType = declared(kv_option)
+    switch: str | None = declared(switch_option)
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class OtherModelOptions:
+    """The second model of a run: the thresholds of ``--switch``, and a server's model."""
+
+    # fmt: off
+    switch_at: tuple[float, float] | None = declared(option(
+        "--switch-at", callback=read_thresholds, metavar="LOW,HIGH", heading=COST, rare=True,
+        help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the "
+        "large one hands back below LOW (default: 0.5,1).",
+    ))
+    large: str | None = declared(option(
+        "--large", metavar="URL", heading=COST, rare=True,
         help="Lossy: let a large model behind this OpenAI-compatible server write where the model is unsure. "
         "The conversation is sent there. EDGEDEC_REMOTE_KEY holds the key.",
-    ),
-    click.option(
-        "--large-model", metavar="NAME", help="The model of that server (default: the only one it has)."
-    ),
-)  # fmt: skip
+    ))
+    large_model: str | None = declared(option(
+        "--large-model", metavar="NAME", heading=COST, rare=True,
+        help="The model of that server (default: the only one it has).",
+    ))
+    # fmt: on
 
-draft_tokens_option = click.option(
-    "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
-    help="Most tokens drafted for one pass.",
-)  # fmt: skip
 
-objective_option = click.option(
-    "--objective", type=click.Choice(["time", "energy"]), default="time", show_default=True, metavar="AIM",
-    help="Draft for the least time, or for the fewest joules a token (energy): measured where this machine "
-    "has a meter, by an estimate otherwise. Same reply.",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """How the tokens of a reply are drawn; None: as the model's preset says."""
 
-_RUNTIME = (
-    click.option(
-        "--max-tokens", type=click.IntRange(min=1), metavar="N",
-        help="Longest reply, in tokens (default: as far as the context reaches).",
-    ),
-    click.option(
-        "--stop", "stops", multiple=True, metavar="STRING",
+    # fmt: off
+    temperature: float | None = declared(option(
+        "--temperature", type=float, metavar="T", heading=REPLY,
+        help="0 always takes the most probable token, 1 draws from the model's own distribution (default: as "
+        "the model's preset says).",
+    ))
+    seed: int | None = declared(seed_option)
+    greedy: bool = declared(greedy_option)
+    top_k: int | None = declared(option(
+        "--top-k", type=int, metavar="K", heading=REPLY, rare=True, help="Keep the K most probable (0: all)."
+    ))
+    top_p: float | None = declared(option(
+        "--top-p", type=float, metavar="P", heading=REPLY, rare=True,
+        help="Keep the most probable tokens that together reach P (1: all).",
+    ))
+    min_p: float | None = declared(option(
+        "--min-p", type=float, metavar="P", heading=REPLY, rare=True,
+        help="Keep tokens at least P times as probable as the best one (0: all).",
+    ))
+    top_n_sigma: float | None = declared(option(
+        "--top-n-sigma", type=float, metavar="N", heading=REPLY, rare=True,
+        help="Keep tokens whose logit is within N standard deviations of the best one (0: all).",
+    ))
+    repetition_penalty: float | None = declared(option(
+        "--repetition-penalty", type=float, metavar="R", heading=REPLY, rare=True,
+        help="Above 1, tokens that have occurred become less probable (1: off).",
+    ))
+    # fmt: on
+
+    def named(self) -> SamplingParams:
+        """Return the values that are named; greedy decoding is temperature 0.
+
+        Raises UsageError for options that contradict each other, and for a value out of range.
+        """
+        if self.greedy and self.temperature:
+            raise UsageError(
+                f"--greedy contradicts --temperature {self.temperature:g}", hint="leave one of them out"
+            )
+        values = {one.name: getattr(self, one.name) for one in fields(SamplingParams)}
+        return SamplingParams(**(values | {"temperature": 0.0} if self.greedy else values))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOptions:
+    """Settings of a reply, apart from how it is drawn and computed."""
+
+    # fmt: off
+    system: str | None = declared(option(
+        "--system", metavar="TEXT", heading=REPLY, help="System message (needs a chat template)."
+    ))
+    max_tokens: int | None = declared(max_tokens_option)
+    stops: tuple[str, ...] = declared(option(
+        "--stop", "stops", multiple=True, metavar="STRING", heading=REPLY, rare=True,
         help="End the reply before this text; may be given several times.",
-    ),
-    click.option("--system", metavar="TEXT", help="System message (needs a chat template)."),
-    threads_option,
-    context_option,
-    kv_option,
-    memory_option,
-    draft_option,
-    draft_tokens_option,
-    objective_option,
-    *switch_options,
-    *large_options,
-    click.option(
-        "--history/--no-history", default=False, show_default=True,
+    ))
+    raw: bool = declared(option(
+        "--raw", is_flag=True, heading=MODEL,
+        help="Continue the text as it stands, without the chat template.",
+    ))
+    template: str | None = declared(option(
+        "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
+        heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
+    ))
+    history: bool = declared(option(
+        "--history", is_flag=True, heading=OUTPUT, rare=True,
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "
-        "what drafters learned. edgedec clean --history removes it.",
-    ),
-)  # fmt: skip
-
-
-raw_option = click.option(
-    "--raw", is_flag=True, help="Continue the text as it stands, without the chat template."
-)
-
-template_option = click.option(
-    "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
-    help="Use the chat template (Jinja) in this file, not the model's own.",
-)  # fmt: skip
-
-
-def reply_options(command: F) -> F:
-    """Everything that says how a reply is drawn and computed."""
-    for option in reversed((*_RUNTIME, *_SAMPLING)):
-        command = option(command)
-    return command
-
-
-def plan_options(command: F) -> F:
-    """Add those of ``reply_options`` that change how much memory a run takes."""
-    size = (threads_option, context_option, kv_option, memory_option, draft_option, draft_tokens_option)
-    for option in reversed((*size, switch_options[0], *_SAMPLING[:-1])):  # all but the seed
-        command = option(command)
-    return command
-
-
-def sampling_named(options: dict[str, Any]) -> SamplingParams:
-    """Return the sampling values that a command's options name; greedy decoding is temperature 0.
-
-    Raises UsageError for options that contradict each other.
-    """
-    named = {
-        name: options[name] for name in SamplingParams.__dataclass_fields__ if options.get(name) is not None
-    }
-    if options.get("greedy") and named.get("temperature"):
-        raise UsageError(
-            f"--greedy contradicts --temperature {named['temperature']:g}", hint="leave one of them out"
-        )
-    return SamplingParams(**(named | {"temperature": 0.0} if options.get("greedy") else named))
+        "what drafters learned. `edgedec clean history` removes it.",
+    ))
+    # fmt: on
 
 
 def examples(*lines: str) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import Command, option, taking
 from edgedec.cli.opening import fetch_bundles, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
-from edgedec.cli.rare import Command
 from edgedec.cli.services import services
 from edgedec.cli.speed_words import spoken
-from edgedec.core.units import size
+from edgedec.core.units import size as in_words
 from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
+from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.runtime.budget import Budget
@@ -41,6 +43,9 @@ WHY = {
     "slack": "what a session comes to need besides",
 }
 
+ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
+"""Values that take the most memory: tokens are drawn from whole rows of logits, cut by top-p."""
+
 
 @click.command(
     "plan",
@@ -49,21 +54,25 @@ WHY = {
     epilog=opt.examples(
         "edgedec plan --memory 250MB",
         "edgedec plan qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
-        "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --temperature 0.8",
+        "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --sampled",
         "edgedec plan --memory 220MB --json | jq .planned_bytes",
         "edgedec plan qwen2.5-coder-1.5b --context 4096 --plot plan.png",
     ),
 )
 @model_first
-@opt.plan_options
-@click.option(
+@option(
+    "--sampled", is_flag=True, heading=opt.REPLY,
+    help="Plan for replies that are drawn with any sampling values (default: as the model's preset draws).",
+)  # fmt: skip
+@option(
     "--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="Plan for N conversations that share each pass, as generate --input has them.",
+    heading=opt.COST, help="Plan for N conversations that share each pass, as generate --input has them.",
 )  # fmt: skip
-@click.option(
+@option(
     "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="POLICY",
-    help="Plan for this way to go on when the context is full; see chat.",
+    heading=opt.COST, rare=True, help="Plan for this way to go on when the context is full; see chat.",
 )  # fmt: skip
+@taking(size=opt.SizeOptions)
 @opt.json_option
 @opt.plot_option
 @click.pass_context
@@ -71,11 +80,12 @@ def command(
     ctx: click.Context,
     /,
     model: str,
+    sampled: bool,
     batch: int,
     when_full: WhenFull,
+    size: opt.SizeOptions,
     as_json: bool,
     plot: Path | None,
-    **options: Any,
 ) -> None:
     """Say what a run with these options takes, and what fits into --memory.
 
@@ -96,7 +106,11 @@ def command(
 
     if plot:
         check_plot(plot)
-    config = run_config(options, when_full=when_full, conversations=batch if batch > 1 else None)
+    config = replace(
+        run_config(size, ANY if sampled else None),
+        when_full=when_full,
+        conversations=batch if batch > 1 else None,
+    )
     store = services(ctx).store()
     home = store.home
     config, bundles = with_unnamed(config, fetch_bundles(ctx, model, config), store)
@@ -114,7 +128,7 @@ def command(
             del report["budget_bytes"]
         screen.show_json({"model": models.target.name, **report, "milestones": _milestones(budget)})
         return
-    _show(models.target.name, budget, options["memory"])
+    _show(models.target.name, budget, size.memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
@@ -162,18 +176,18 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     longest = longest_pass(plan.choice, count)
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
     words = {"context": context, "kv": plan.choice.kv, "longest": longest}
-    promised = f" of {size(memory)}" if memory else ""
-    click.echo(f"{name}: {size(plan.peak)}{promised}\n")
+    promised = f" of {in_words(memory)}" if memory else ""
+    click.echo(f"{name}: {in_words(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
         why = WHY[part].format(**words, rows=count * (1 + plan.choice.drafted))
-        click.echo(_row(f"{part.replace('_', ' '):<10}{size(nbytes):>10}  ", why))
+        click.echo(_row(f"{part.replace('_', ' '):<10}{in_words(nbytes):>10}  ", why))
     if plan.given_up:
         click.echo("\nGiven up to fit:")
         for line in plan.given_up:
             click.echo(_row("  ", line))
     click.echo("\nWith less than    a session has to give up")
     for stone in _milestones(budget):
-        click.echo(_row(f"{size(float(str(stone['bytes']))):>14}    ", str(stone["below"])))
+        click.echo(_row(f"{in_words(float(str(stone['bytes']))):>14}    ", str(stone["below"])))
 
 
 def _row(head: str, text: str) -> str:

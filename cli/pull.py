@@ -8,7 +8,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command, option
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
@@ -31,7 +31,7 @@ from edgedec.core.units import size
 @click.option("--force", is_flag=True, help="Fetch and prepare it again even if it is installed.")
 @click.option("--file", "source", type=click.Path(path_type=Path), metavar="GGUF",
               help="Use this local file, download nothing; a known model's hash is checked.")  # fmt: skip
-@click.option("--keep-source", is_flag=True, help="Keep the downloaded GGUF too.")
+@option("--keep-source", is_flag=True, rare=True, help="Keep the downloaded GGUF too.")
 @opt.json_option
 @click.pass_context
 def command(

@@ -26,7 +26,7 @@ from edgedec.cli.bench.options import (
     save_option,
 )
 from edgedec.cli.bench.tasks import CONTEXT_TOKENS
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY, WhenFull
 

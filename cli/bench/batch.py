@@ -13,7 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
 from edgedec.sampling import DrawParams

@@ -23,7 +23,7 @@ from edgedec.cli.bench.options import (
     use_isa,
 )
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import DrawParams

@@ -21,8 +21,8 @@ from edgedec.cli.bench.options import (
     peer_options,
     use_isa,
 )
+from edgedec.cli.command import Command
 from edgedec.cli.opening import open_model
-from edgedec.cli.rare import Command
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size

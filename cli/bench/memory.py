@@ -27,7 +27,7 @@ from edgedec.cli.bench.options import (
     peer_options,
 )
 from edgedec.cli.bench.tasks import CHAT_TOKENS, DRAFTS, PEER_TOKENS
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:

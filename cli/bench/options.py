@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from edgedec.bench.harness.memory_levels import CURVE, FULL, Level
 from edgedec.cli import options as opt
+from edgedec.cli.command import option
 from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def stacked(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Make one decorator of several options."""
 
     def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
+        for one in reversed(options):
+            command = one(command)
         return command
 
     return decorate
@@ -121,8 +122,8 @@ save_option = click.option(
 )  # fmt: skip
 
 
-isa_option = click.option(
-    "--isa", metavar="ROW", help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
+isa_option = option(
+    "--isa", metavar="ROW", rare=True, help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
 )
 
 
@@ -159,8 +160,8 @@ def peer_options(peers: Sequence[str]) -> Callable[[F], F]:
             "--gguf", type=click.Path(path_type=Path), metavar="FILE",
             help="The GGUF file the model was made of (default: -m, if that is one).",
         ),
-        click.option(
-            "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH",
+        option(
+            "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH", rare=True,
             help="Python that has the other runtimes, or the one of this name (default: this one).",
         ),
     )  # fmt: skip

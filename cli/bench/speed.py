@@ -13,7 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_options
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

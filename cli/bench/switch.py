@@ -11,8 +11,8 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions, count_option, input_option, save_option
-from edgedec.cli.opening import open_model, run_config
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
+from edgedec.cli.opening import open_model
 from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import EdgeDecError, UsageError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.bench.studies.switch_problems import SwitchProblem
     from edgedec.bench.studies.switching import SideResult
+    from edgedec.runtime.config import RunConfig
     from edgedec.runtime.measures import Energy
     from edgedec.session.reply import Reply
 
@@ -79,7 +80,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["plot"]:
         check_plot(options["plot"])
     problems = _problems(options)
-    model = open_model(ctx, options["model"], run_config({**options, "greedy": True}))
+    model = open_model(ctx, options["model"], _config(options))
     conditions = _conditions(options, model)
     results = _asked(model, problems, conditions, options, began)
     if not results:
@@ -96,6 +97,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         screen.show_json({"conditions": conditions, "tasks": tasks})
     else:
         _show(results, {task: sum(one.task == task for one in problems) for task in results})
+
+
+def _config(options: dict[str, Any]) -> RunConfig:
+    from edgedec.runtime.config import RunConfig
+    from edgedec.sampling.named import SamplingParams
+
+    names = ("threads", "context", "memory", "draft", "switch")
+    return RunConfig(**{name: options[name] for name in names}, sampling=SamplingParams.greedy())
 
 
 def _asked(

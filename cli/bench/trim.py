@@ -16,7 +16,7 @@ from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import isa_option, last_options, save_option, use_isa
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
-from edgedec.cli.rare import Command
+from edgedec.cli.command import Command
 from edgedec.core.errors import EdgeDecError, UsageError
 from edgedec.sampling import DrawParams
 

@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.token_bar import token_bar
 from edgedec.cli.generate import without_template
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_model, run_config, say_overrun
+from edgedec.cli.opening import open_model, say_overrun
 from edgedec.cli.progress import notice
-from edgedec.cli.rare import Command
 from edgedec.cli.services import services
 
 if TYPE_CHECKING:
+    from edgedec.runtime.config import RunConfig
     from edgedec.session.conversations import Conversations
     from edgedec.training.gather import Gathered
     from edgedec.training.rollouts import RolloutWriter
 
 _BATCH = 8
-_CONTEXT_TOKENS = 1024
+"""Prompts that are answered at a time, in one pass."""
+CONTEXT_TOKENS = 1024
 _REPLY_TOKENS = 256
-USUAL = {"batch": _BATCH, "context": _CONTEXT_TOKENS, "max_tokens": _REPLY_TOKENS}
-"""Options of ``answer`` that other commands leave as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOptions:
+    """Which prompts a model answers, and how."""
+
+    # fmt: off
+    model: str = declared(opt.model_option)
+    prompts: Path | None = declared(prompts_option(
+        "One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which "
+        "the first is asked"
+    ))
+    tokens: int | None = declared(tokens_option(
+        "End when so many tokens of replies are kept in all (default: when all prompts are answered)."
+    ))
+    threads: int | None = declared(opt.threads_option)
+    greedy: bool = declared(option(
+        "--greedy", is_flag=True,
+        help="Always take the most probable token. Without it tokens are drawn as the model's preset says.",
+    ), default=False)
+    max_tokens: int = declared(option(
+        "--max-tokens", type=click.IntRange(min=1), metavar="N", default=_REPLY_TOKENS, show_default=True,
+        help="Longest reply, in tokens.",
+    ), default=_REPLY_TOKENS)
+    context: int = declared(option(
+        "--context", type=click.IntRange(min=2), metavar="N", default=CONTEXT_TOKENS, show_default=True,
+        help="Tokens of context for each prompt with its reply; longer prompts are left out.",
+    ), default=CONTEXT_TOKENS)
+    memory: int | None = declared(opt.memory_option, default=None)
+    # fmt: on
 
 
 @click.command(
@@ -41,37 +72,10 @@ USUAL = {"batch": _BATCH, "context": _CONTEXT_TOKENS, "max_tokens": _REPLY_TOKEN
         "edgedec draft rollouts --prompts prompts.jsonl --json | jq .tokens",
     ),
 )
-@opt.model_option
-@prompts_option(
-    "One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which the "
-    "first is asked"
-)
-@click.option(
-    "--greedy",
-    is_flag=True,
-    help="Always take the most probable token. Without it tokens are drawn as the model's preset says.",
-)
-@click.option(
-    "--seed", type=int, metavar="S", help="Same seed, prompts and settings: same tokens (default: 0)."
-)
-@tokens_option("End when so many tokens of replies are kept in all (default: when all prompts are answered).")
-@click.option(
-    "--max-tokens", type=click.IntRange(min=1), metavar="N", default=_REPLY_TOKENS, show_default=True,
-    help="Longest reply, in tokens.",
-)  # fmt: skip
-@click.option(
-    "--batch", type=click.IntRange(1, 16), metavar="N", default=_BATCH, show_default=True,
-    help="Prompts that are answered at a time, in one batch.",
-)  # fmt: skip
-@click.option(
-    "--context", type=click.IntRange(min=2), metavar="N", default=_CONTEXT_TOKENS, show_default=True,
-    help="Tokens of context for each prompt with its reply; longer prompts are left out.",
-)  # fmt: skip
-@opt.threads_option
-@opt.memory_option
+@taking(options=RolloutOptions)
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(ctx: click.Context, /, options: RolloutOptions, as_json: bool) -> None:
     """Let a model answer prompts, and keep its replies as token ids.
 
     Drafters are made of these replies, and measured on the one in twenty that is held out. The same command
@@ -79,7 +83,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     reply that came to its end is kept.
     """
     outcome, report, known = answer(ctx, options)
-    if options["as_json"]:
+    if as_json:
         screen.show_json(report)
     else:
         _show(report, known)
@@ -87,7 +91,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         raise KeyboardInterrupt
 
 
-def answer(ctx: click.Context, options: Mapping[str, Any]) -> tuple[Gathered, dict[str, Any], int]:
+def answer(ctx: click.Context, options: RolloutOptions) -> tuple[Gathered, dict[str, Any], int]:
     """Gather replies as the options of this command say.
 
     Returns the outcome, a report of it as JSON fields, and the number of prompts that had a reply before.
@@ -96,19 +100,19 @@ def answer(ctx: click.Context, options: Mapping[str, Any]) -> tuple[Gathered, di
     from edgedec.core.drafter_manifest import Target
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
-    texts = read_prompts(options["prompts"]) if options["prompts"] else list(QUESTIONS)
-    model = open_model(ctx, options["model"], run_config(dict(options), conversations=options["batch"]))
+    texts = read_prompts(options.prompts) if options.prompts else list(QUESTIONS)
+    model = open_model(ctx, options.model, _config(options))
     target = Target.of(model.loaded.manifest)
     store = RolloutStore(rollouts_folder(services(ctx).store().home, target))
-    raw, _ = without_template(model, {"raw": False, "system": None})
-    several = model.conversations(max_tokens=options["max_tokens"])
+    raw, _ = without_template(model)
+    several = model.conversations(max_tokens=options.max_tokens)
 
     def waiting() -> None:
         notice(f"waiting: another process adds to {store.folder}")
 
     began = time.monotonic()
     with several, store.writing(target, waiting) as writer:
-        left, outcome = _gathered(several, texts, writer, raw, options)
+        left, outcome = _gathered(several, texts, writer, raw, options.tokens)
         counts = {"replies": writer.replies, "tokens": writer.tokens}
     report = {
         "model": model.name,
@@ -123,16 +127,29 @@ def answer(ctx: click.Context, options: Mapping[str, Any]) -> tuple[Gathered, di
     return outcome, report, len(texts) - left
 
 
+def _config(options: RolloutOptions) -> RunConfig:
+    from edgedec.runtime.config import RunConfig
+    from edgedec.sampling.named import SamplingParams
+
+    return RunConfig(
+        threads=options.threads,
+        context=options.context,
+        memory=options.memory,
+        conversations=_BATCH,
+        sampling=SamplingParams.greedy() if options.greedy else None,
+    )
+
+
 def _gathered(
-    several: Conversations, texts: list[str], writer: RolloutWriter, raw: bool, options: Mapping[str, Any]
+    several: Conversations, texts: list[str], writer: RolloutWriter, raw: bool, most_tokens: int | None
 ) -> tuple[int, Gathered]:
     """Answer the prompts that have no reply; returns their number too."""
     from edgedec.training.gather import gather, unanswered
 
     left = unanswered(texts, writer, greedy=several.chats[0].settings.params.greedy)
-    goal = None if options["tokens"] is None else max(options["tokens"] - writer.tokens, 0)
+    goal = None if most_tokens is None else max(most_tokens - writer.tokens, 0)
     with token_bar(len(left), goal) as bar, interrupts_to(several):
-        found = gather(several, left, writer, raw=raw, most_tokens=options["tokens"], answered=bar)
+        found = gather(several, left, writer, raw=raw, most_tokens=most_tokens, answered=bar)
     return len(left), found
 
 

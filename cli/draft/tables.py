@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import steps
-from edgedec.cli.opening import open_model, run_config
+from edgedec.cli.opening import open_model
 from edgedec.cli.services import services
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @opt.threads_option
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(ctx: click.Context, /, model: str, threads: int | None, as_json: bool) -> None:
     """Make tables of what a model says most, so that its first reply is drafted too.
 
     They are made of the replies that `edgedec draft rollouts` kept, measured on those held out, and kept if
@@ -36,18 +36,19 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     have anyway.
     """
     from edgedec.core.drafter_manifest import Target
+    from edgedec.runtime.config import RunConfig
     from edgedec.training.make_tables import make_tables
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
-    model = open_model(ctx, options["model"], run_config({**options, "draft": "off"}))
+    opened = open_model(ctx, model, RunConfig(threads=threads, draft="off"))
     home = services(ctx).store().home
-    store = RolloutStore(rollouts_folder(home, Target.of(model.loaded.manifest)))
+    store = RolloutStore(rollouts_folder(home, Target.of(opened.loaded.manifest)))
     with steps() as show:
-        made = make_tables(model, store, home, lambda done, total: show("measuring", done, total))
-    if options["as_json"]:
-        screen.show_json({"model": model.name, "kept": made.kept, "facts": made.facts})
+        made = make_tables(opened, store, home, lambda done, total: show("measuring", done, total))
+    if as_json:
+        screen.show_json({"model": opened.name, "kept": made.kept, "facts": made.facts})
     else:
-        _show(model.name, made)
+        _show(opened.name, made)
 
 
 def _show(name: str, made: MadeTables) -> None:

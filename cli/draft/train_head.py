@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,9 +28,9 @@ _DEPTHS = 3
 """A fourth step over its own outputs would take a quarter more time for guesses that are seldom reached."""
 
 
-def train(ctx: click.Context, options: dict[str, Any]) -> None:
+def train(ctx: click.Context, options: training.TrainOptions) -> None:
     """Train a head and install it."""
-    bundle = find_bundle(ctx, options["model"])
+    bundle = find_bundle(ctx, options.model)
     job = _job(ctx, bundle, options)
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
@@ -44,21 +44,21 @@ def train(ctx: click.Context, options: dict[str, Any]) -> None:
     _finish(job, trainer, facts, found, options)
 
 
-def _job(ctx: click.Context, bundle: Path, options: dict[str, Any]) -> HeadTraining:
+def _job(ctx: click.Context, bundle: Path, options: training.TrainOptions) -> HeadTraining:
     from edgedec.training.head_training import HeadSettings, HeadTraining
 
-    settings = HeadSettings(ids=options["ids"], cache_bytes=options["cache"], device=options["device"])
+    settings = HeadSettings(ids=options.ids, device=options.device)
     return HeadTraining(bundle, services(ctx).store().home, settings)
 
 
-def _recipe(options: dict[str, Any]) -> TrainingRecipe:
+def _recipe(options: training.TrainOptions) -> TrainingRecipe:
     from edgedec.training.recipe import TrainingRecipe
 
-    return TrainingRecipe(batch_tokens=_BATCH_TOKENS, depths=_DEPTHS, seed=options["seed"])
+    return TrainingRecipe(batch_tokens=_BATCH_TOKENS, depths=_DEPTHS)
 
 
 def _data(
-    job: HeadTraining, bundle: Path, replies: Replies, options: dict[str, Any], progress: Progress
+    job: HeadTraining, bundle: Path, replies: Replies, options: training.TrainOptions, progress: Progress
 ) -> TrainingData:
     """Open the target, and compute what is missing of its features."""
     from edgedec.backends.open import open_backend
@@ -67,7 +67,7 @@ def _data(
     from edgedec.training.features import Teacher
 
     keep = job.kept_ids(replies, Tokenizer.load(bundle, job.manifest.tokenizer))
-    backend = open_backend(bundle, job.manifest, threads=options["threads"], drafting=True)
+    backend = open_backend(bundle, job.manifest, threads=options.threads, drafting=True)
     context = min(training.TEXT_TOKENS, job.manifest.spec.context_length)
     return job.data(replies, keep, Teacher(backend.forward(CacheConfig(context))), progress)
 
@@ -77,15 +77,15 @@ def _finish(
     trainer: Trainer[HeadLearner],
     facts: dict[str, Scalar],
     found: Agreement,
-    options: dict[str, Any],
+    options: training.TrainOptions,
 ) -> None:
     """Install the head, draw the picture, and report."""
     from edgedec.training.log import TrainingLog
 
     with reporter() as progress:
-        place = job.export(trainer, facts, options["quant"], progress)
-    if options["plot"]:
-        TrainingLog(job.folder).draw(options["plot"], title=f"head of {job.manifest.name}")
+        place = job.export(trainer, facts, options.quant, progress)
+    if options.plot:
+        TrainingLog(job.folder).draw(options.plot, title=f"head of {job.manifest.name}")
     nbytes = sum(file.stat().st_size for file in place.iterdir())
     made = {
         "model": job.manifest.name,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 _LAYERS = 8
 
 
-def train(ctx: click.Context, options: dict[str, Any]) -> None:
+def train(ctx: click.Context, options: training.TrainOptions) -> None:
     """Train a small model and install it."""
     from edgedec.training.small_training import SMALL_RECIPE, SmallSettings, SmallTraining
 
-    bundle = find_bundle(ctx, options["model"])
+    bundle = find_bundle(ctx, options.model)
     home = services(ctx).store().home
-    layers, device = options["layers"] or _LAYERS, options["device"]
-    settings = SmallSettings(layers, options["ids"], options["cache"], device)
-    job = SmallTraining(bundle, gguf_of(home, options["source"] or options["model"]), home, settings)
+    layers, device = options.layers or _LAYERS, options.device
+    settings = SmallSettings(layers, ids=options.ids, device=device)
+    job = SmallTraining(bundle, gguf_of(home, options.source or options.model), home, settings)
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
         data = _data(job, bundle, replies, options, progress)
-        trainer = job.trainer(data, replace(SMALL_RECIPE, seed=options["seed"]))
+        trainer = job.trainer(data, SMALL_RECIPE)
         if not training.trained(trainer, options, progress):
             notice(f"stopped at step {trainer.step}; the same command goes on")
             raise KeyboardInterrupt
@@ -50,14 +49,14 @@ def train(ctx: click.Context, options: dict[str, Any]) -> None:
 
 
 def _data(
-    job: SmallTraining, bundle: Path, replies: Replies, options: dict[str, Any], progress: Progress
+    job: SmallTraining, bundle: Path, replies: Replies, options: training.TrainOptions, progress: Progress
 ) -> TrainingData:
     """Open the target, and compute what is missing of its answers."""
     from edgedec.backends.open import open_backend
     from edgedec.core.cache_config import CacheConfig
     from edgedec.training.features import Teacher
 
-    backend = open_backend(bundle, job.manifest, threads=options["threads"])
+    backend = open_backend(bundle, job.manifest, threads=options.threads)
     context = min(training.TEXT_TOKENS, job.manifest.spec.context_length)
     teacher = Teacher(backend.forward(CacheConfig(context)), hidden=False)
     return job.data(replies, job.kept_ids(replies), teacher, progress)
@@ -68,15 +67,15 @@ def _finish(
     trainer: Trainer[SmallLearner],
     facts: dict[str, Scalar],
     found: Agreement,
-    options: dict[str, Any],
+    options: training.TrainOptions,
 ) -> None:
     """Install the model, draw the picture, and report."""
     from edgedec.training.log import TrainingLog
 
     with reporter() as progress:
-        file, bundle = job.export(trainer, facts, options["quant"], progress)
-    if options["plot"]:
-        TrainingLog(job.folder).draw(options["plot"], title=job.name)
+        file, bundle = job.export(trainer, facts, options.quant, progress)
+    if options.plot:
+        TrainingLog(job.folder).draw(options.plot, title=job.name)
     made = {
         "model": job.manifest.name,
         "draft": job.name,

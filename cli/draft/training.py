@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.draft.rollouts import USUAL, answer
+from edgedec.cli.command import declared, option
+from edgedec.cli.draft.options import prompts_option, tokens_option
+from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
 
@@ -26,49 +30,102 @@ if TYPE_CHECKING:
     from edgedec.training.trainer import Trainer
     from edgedec.training.unrolling import Agreement
 
+_LEAST_TOKENS = 20_000
 EPOCHS = 2
-"""How often a training that is not told goes through the data."""
+"""How often a training goes through the data, unless a command says how long."""
 TEXT_TOKENS = 1024
 """Context of the target while it writes replies, and while it reads them again."""
-ROLLOUTS: dict[str, Any] = {**USUAL, "greedy": True, "seed": None, "memory": None}
-"""Settings of ``edgedec draft rollouts`` for replies that are missing."""
+REPLY_TOKENS = 256
+"""Longest reply that is gathered."""
 
 
-def check(options: dict[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """Which drafter is trained, on what, and how long."""
+
+    # fmt: off
+    model: str = declared(opt.model_option)
+    kind: str = declared(option(
+        "--kind", type=click.Choice(["head", "small"]), default="head", show_default=True, metavar="NAME",
+        help="The drafter to train: head (one layer over the model's hidden states), or small (a few layers "
+        "of a model, which draft on their own).",
+    ))
+    minutes: float | None = declared(option(
+        "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N",
+        help="Train so long, beside gathering replies and features; results then depend on the machine "
+        f"(default: {EPOCHS} times through all replies).",
+    ))
+    steps: int | None = declared(option(
+        "--steps", type=click.IntRange(min=1), metavar="N", help="Train so many steps instead."
+    ))
+    prompts: Path | None = declared(prompts_option(
+        "Prompts for missing replies, as in `edgedec draft rollouts`"
+    ))
+    tokens: int = declared(tokens_option(
+        "Gather replies first while there are fewer tokens of them.", _LEAST_TOKENS
+    ))
+    ids: int = declared(option(
+        "--ids", type=click.IntRange(min=256), metavar="N", default=16384, show_default=True, rare=True,
+        help="Tokens that the head predicts: the most frequent ones. The first training decides it.",
+    ))
+    quant: str = declared(option(
+        "--quant", metavar="FORMAT", default="q8_0", show_default=True, rare=True,
+        help="Format of the drafter's weights, as in `edgedec export`.",
+    ))
+    source: str | None = declared(option(
+        "--from", "source", metavar="GGUF", rare=True,
+        help="For --kind small: the file that layers are taken of, or an installed model pulled with "
+        "--keep-source (default: the model itself).",
+    ))
+    layers: int | None = declared(option(
+        "--layers", type=click.IntRange(min=2), metavar="N", rare=True,
+        help="For --kind small: layers to keep, evenly spread, with the first and the last (default: 8).",
+    ))
+    device: str = declared(option(
+        "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, metavar="NAME",
+        rare=True, help="Where the drafter is trained: cpu or cuda. The model itself always runs on the CPU.",
+    ))
+    threads: int | None = declared(opt.threads_option)
+    plot: Path | None = declared(opt.plot_option)
+    as_json: bool = declared(opt.json_option)
+    # fmt: on
+
+
+def check(options: TrainOptions) -> None:
     """Raise UsageError for options that contradict each other, and without torch."""
-    given = [f"--{name}" for name in ("epochs", "steps", "minutes") if options[name]]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} are ways to say how long", hint="leave out all but one")
-    if options["kind"] != "small" and (options["source"] or options["layers"]):
+    if options.minutes and options.steps:
+        raise UsageError("--steps and --minutes are ways to say how long", hint="leave out one")
+    if options.kind != "small" and (options.source or options.layers):
         raise UsageError("--from and --layers are for small models", hint="add --kind small")
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint="`pip install 'edgedec-runtime[train]'`")
-    if options["plot"]:
+    if options.plot:
         from edgedec.bench.plots.figure import check_plot
 
-        check_plot(options["plot"])
+        check_plot(options.plot)
     import torch
 
-    if options["device"] == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         raise UsageError("torch finds no CUDA device here", hint="leave out --device")
-    if options["threads"]:
-        torch.set_num_threads(options["threads"])
+    if options.threads:
+        torch.set_num_threads(options.threads)
 
 
-def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, options: dict[str, Any]) -> Replies:
+def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, options: TrainOptions) -> Replies:
     """Return the replies in ``store``; gather some first while there are fewer tokens than asked for."""
     from edgedec.training.head_training import Replies
 
     have = sum(len(one.reply) for one in store)
-    if have < options["tokens"]:
+    if have < options.tokens:
         notice(f"{manifest.name} has {have} tokens of replies: it answers more prompts first")
-        wanted = {"model", "prompts", "tokens", "threads"}
-        given = {name: options[name] for name in wanted}
-        given["context"] = min(TEXT_TOKENS, manifest.spec.context_length)
-        outcome, report, _ = answer(ctx, {**ROLLOUTS, **given})
+        asked = RolloutOptions(
+            options.model, options.prompts, options.tokens, options.threads,
+            greedy=True, max_tokens=REPLY_TOKENS, context=min(TEXT_TOKENS, manifest.spec.context_length),
+        )  # fmt: skip
+        outcome, report, _ = answer(ctx, asked)
         if outcome.interrupted:
             raise KeyboardInterrupt
-        if report["tokens"] < options["tokens"]:
+        if report["tokens"] < options.tokens:
             notice(f"all prompts have a reply: {report['tokens']} tokens; --prompts FILE can ask more")
     try:
         return Replies.of(store, manifest.name)
@@ -105,7 +162,7 @@ def stop_at_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def trained(trainer: Trainer[Any], options: dict[str, Any], progress: Progress) -> bool:
+def trained(trainer: Trainer[Any], options: TrainOptions, progress: Progress) -> bool:
     """Train until the end of the run or Ctrl-C; return whether it came to its end."""
     from edgedec.training.trainer import Watch
 
@@ -117,9 +174,9 @@ def trained(trainer: Trainer[Any], options: dict[str, Any], progress: Progress) 
         notice(f"going on after step {trainer.step} with the run that was not finished")
         if trainer.lost_s:
             notice(f"{trainer.lost_s:.0f} s of training after it were lost")
-    seconds, steps = 60 * options["minutes"] if options["minutes"] else None, options["steps"]
+    seconds, steps = 60 * options.minutes if options.minutes else None, options.steps
     if not seconds and not steps:
-        steps = trainer.steps_of(options["epochs"] or EPOCHS)
+        steps = trainer.steps_of(EPOCHS)
     with stop_at_interrupt() as stopped:
         watch = Watch(progress=progress, stop=stopped, measured=measured)
         return trainer.run(steps=steps, seconds=seconds, watch=watch)
@@ -130,10 +187,10 @@ def show(
     facts: dict[str, Scalar],
     found: Agreement,
     words: list[str],
-    options: dict[str, Any],
+    options: TrainOptions,
 ) -> None:
     """Report a training: ``made`` says in ``--json`` what was installed, ``words`` say it to a reader."""
-    if options["as_json"]:
+    if options.as_json:
         rates = [round(rate, 4) for rate in found.rates]
         measured = {"agreement": rates, "tokens_a_pass": round(found.tokens_a_pass, 4)}
         screen.show_json({**made, **measured, "facts": facts})

@@ -11,9 +11,9 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import Command
 from edgedec.cli.draft.options import prompts_option, tokens_option
-from edgedec.cli.draft.rollouts import USUAL, answer
-from edgedec.cli.rare import Command
+from edgedec.cli.draft.rollouts import CONTEXT_TOKENS, RolloutOptions, answer
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 20_000
 _REPEAT = 15
+"""Rounds of timing; every round times each head once."""
 _CONTEXT_TOKENS = 256
 
 
@@ -49,10 +50,6 @@ _CONTEXT_TOKENS = 256
     help="Keep about K ids, in whole tiles (default: the best of 2048 to 32768 and all).",
 )  # fmt: skip
 @tokens_option("Least tokens of replies to count.", _TOKENS)
-@click.option(
-    "--repeat", type=click.IntRange(min=1), metavar="N", default=_REPEAT, show_default=True,
-    help="Rounds of timing; every round times each head once.",
-)  # fmt: skip
 @opt.threads_option
 @opt.plot_option
 @opt.json_option
@@ -112,8 +109,9 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
     vocab_size = manifest.spec.vocab_size
     store = RolloutStore(rollouts_folder(services(ctx).store().home, Target.of(manifest)))
     if sum(len(one.reply) for one in store) < options["tokens"]:
-        context = min(USUAL["context"], manifest.spec.context_length)
-        outcome, _, _ = answer(ctx, {**options, **USUAL, "context": context})
+        wanted = {name: options[name] for name in ("model", "prompts", "tokens", "threads")}
+        context = min(CONTEXT_TOKENS, manifest.spec.context_length)
+        outcome, _, _ = answer(ctx, RolloutOptions(**wanted, context=context))
         if outcome.interrupted:
             raise KeyboardInterrupt
     questions = read_questions(options["prompts"]) if options["prompts"] else []
@@ -146,7 +144,7 @@ def _measure(
     heads = trim.subsets(replies.counts, always, sizes)
     forward = backend.forward(CacheConfig(_CONTEXT_TOKENS))
     with inputs.steps() as progress:
-        times = trim.time_steps(forward, heads, repeat=options["repeat"], progress=progress)
+        times = trim.time_steps(forward, heads, repeat=_REPEAT, progress=progress)
     return trim.TrimReport(
         manifest.name, manifest.spec.n_layers, pass_weights(bundle), replies.held_out, heads, times,
         int(replies.counts.sum()), asked=options["ids"] is not None,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from edgedec.cli import clean
 from edgedec.core.errors import StorageError
 from edgedec.core.home import HISTORY_LOCK
 from edgedec.core.locks import Share
@@ -40,8 +39,11 @@ def files(home: Home) -> set[str]:
     return {str(path.relative_to(home.path)) for path in home.path.rglob("*") if path.is_file()}
 
 
-def test_every_kind_has_an_option() -> None:
-    assert list(clean._KINDS) == list(KINDS)
+def test_the_help_says_what_every_kind_is(home: Home) -> None:
+    shown = edgedec(home, "clean", "--help").stdout
+    for kind in KINDS.values():
+        assert f"- {kind.name}: {kind.about}" in shown
+    assert_one_line(edgedec(home, "clean", "nonsense"), 2, "nonsense", "history", "all")
 
 
 def test_without_a_kind_it_shows_and_removes_nothing(used: Home) -> None:
@@ -57,21 +59,21 @@ def test_without_a_kind_it_shows_and_removes_nothing(used: Home) -> None:
 
 def test_a_kind_is_removed_and_a_dry_run_only_lists(used: Home) -> None:
     before = files(used)
-    listed = edgedec(used, "clean", "--history", "--dry-run")
+    listed = edgedec(used, "clean", "history", "--dry-run")
     assert listed.stdout.splitlines() == [
         f"would remove {used.path / 'chat_history'} (100 B)",
         f"would remove {used.path / 'drafts/a.drafts'} (50 B)",
     ]
     assert files(used) == before
-    done = edgedec(used, "clean", "--history")
+    done = edgedec(used, "clean", "history")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "removed history: 150 B\n", "")
     assert before - files(used) == {"chat_history", "drafts/a.drafts"}
-    again = edgedec(used, "clean", "--history")
+    again = edgedec(used, "clean", "history")
     assert (again.exit_code, again.stdout) == (0, "nothing to remove\n")
 
 
 def test_all_is_every_kind_and_no_model(used: Home) -> None:
-    result = edgedec(used, "clean", "--all", "--json")
+    result = edgedec(used, "clean", "all", "--json")
     document = json.loads(result.stdout)
     assert document["removed_bytes"] == DOWNLOAD + 150
     assert {one["kind"]: one["text"] for one in document["kinds"]} == {"history": True, "downloads": False}
@@ -83,17 +85,17 @@ def test_all_is_every_kind_and_no_model(used: Home) -> None:
 def test_a_history_in_use_stays_and_the_status_says_so(used: Home) -> None:
     share = Share(used.path / HISTORY_LOCK)
     try:
-        result = edgedec(used, "clean", "--history", "--downloads")
+        result = edgedec(used, "clean", "history", "downloads")
         assert result.exit_code == 1
         assert result.stdout == "removed downloads: 1.5 MB\n"
         assert result.stderr.count("stays: a running process holds it") == 2
-        listed = edgedec(used, "clean", "--history", "-n").stdout
+        listed = edgedec(used, "clean", "history", "-n").stdout
         assert listed.count("would leave ") == 2
         document = json.loads(edgedec(used, "clean", "--json").stdout)
         assert [one["in_use"] for one in document["entries"]] == [True, True]
     finally:
         share.release()
-    assert edgedec(used, "clean", "--history").exit_code == 0
+    assert edgedec(used, "clean", "history").exit_code == 0
 
 
 def test_a_file_that_cannot_be_removed_spares_the_others(used: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +107,7 @@ def test_a_file_that_cannot_be_removed_spares_the_others(used: Home, monkeypatch
         real_unlink(path, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    result = edgedec(used, "clean", "--all")
+    result = edgedec(used, "clean", "all")
     assert result.exit_code == StorageError.exit_code
     assert "no permission to write" in result.stderr
     assert "drafts/a.drafts" not in files(used)
@@ -126,7 +128,7 @@ def test_doctor_shows_the_same(used: Home) -> None:
     told = " ".join(edgedec(used, "doctor", "--fast").stdout.split())
     assert "kept history, 150 B: prompts typed in a chat" in told
     assert "a saved conversation" in told
-    edgedec(used, "clean", "--history")
+    edgedec(used, "clean", "history")
     assert "kept no text of prompts and replies" in " ".join(edgedec(used, "doctor", "--fast").stdout.split())
 
 
@@ -143,7 +145,7 @@ def test_commands_keep_nothing_that_clean_does_not_know(home: Home, tmp_path: Pa
         assert others(home.path) == []
     assert run(real(home), "chat", *given, stdin="A secret\n").exit_code == 0
     assert run(real(home), "plan", "-m", str(source)).exit_code == 0
-    assert run(real(home), "clean", "--all").exit_code == 0
+    assert run(real(home), "clean", "all").exit_code == 0
     assert not [name for name in files(home) if not name.startswith("models/") and name != HISTORY_LOCK]
 
 

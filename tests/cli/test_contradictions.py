@@ -42,7 +42,6 @@ def test_one_option_that_leaves_another_no_meaning(
     [
         ("--temperature", "0", "--seed", "3"),
         ("--temperature", "0", "--top-p", "0.9"),
-        (*NO_DRAFTS, "--no-history"),
         ("--draft", "lookup", "--draft-tokens", "4"),
     ],
 )

@@ -38,7 +38,7 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
     prompts.write_text("\n".join(TEXTS), encoding="utf-8")
     again = rollouts("--greedy")
     assert (again["replies"], again["added_replies"]) == (5, 2)
-    assert rollouts("--seed", "4")["added_replies"] == 0  # this model's preset is greedy
+    assert rollouts()["added_replies"] == 0  # this model's preset is greedy
     folder = Path(str(again["folder"]))
     assert folder.parent == home.path / "rollouts"
     assert sum(len(one.reply) for one in RolloutStore(folder)) == again["tokens"]

@@ -31,6 +31,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
+def timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.cli.draft.trim._REPEAT", 1)
+
+
+@pytest.fixture(autouse=True)
 def ends_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only end tokens are always kept: 256 bytes would be all that this vocabulary has."""
     monkeypatch.setattr(
@@ -51,7 +56,7 @@ def told(home: Home, bundle: Path) -> Manifest:
 
 
 def trim(home: Home, bundle: Path, *options: str) -> dict[str, Any]:
-    args = ("-m", str(bundle), "--repeat", "1", "--threads", "1", *options)
+    args = ("-m", str(bundle), "--threads", "1", *options)
     result = run(real(home), "draft", "trim", *args, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)  # type: ignore[no-any-return]
@@ -89,7 +94,7 @@ def test_the_table_has_the_coverage_of_each_category(
     prompts.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     options = ("--tokens", "800", "--ids", "256", "--prompts", str(prompts))
     assert set(trim(home, bundle, *options)["chosen"]["coverage_by_category"]) == {"odd"}
-    shown = run(real(home), "draft", "trim", "-m", str(bundle), "--repeat", "1", *options)
+    shown = run(real(home), "draft", "trim", "-m", str(bundle), *options)
     assert shown.exit_code == 0, shown.output
     assert re.search(r"\d+ +tiles +\d+ +90\.0%", shown.stdout)
     assert "chosen: " in shown.stdout
@@ -132,7 +137,7 @@ def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gat
 def test_a_picture_is_drawn_or_refused_first(
     home: Home, bundle: Path, told: Manifest, tmp_path: Path
 ) -> None:
-    options = ("--tokens", "800", "--ids", "256", "--repeat", "1", "--plot", str(tmp_path / "trim.svg"))
+    options = ("--tokens", "800", "--ids", "256", "--plot", str(tmp_path / "trim.svg"))
     result = run(real(home), "draft", "trim", "-m", str(bundle), *options)
     if find_spec("matplotlib"):
         assert result.exit_code == 0, result.output

@@ -183,7 +183,7 @@ def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
 
 def test_the_plan_of_several(home: Home, bundle: Path) -> None:
     home.path.mkdir(exist_ok=True)
-    given = ("-m", str(bundle), "--context", "256", "--threads", "1", "--temperature", "0.5")
+    given = ("-m", str(bundle), "--context", "256", "--threads", "1", "--sampled")
     one, four = (
         json.loads(run(real(home), "plan", *given, "--batch", count, "--json").stdout)["parts"]
         for count in ("1", "4")

@@ -151,17 +151,16 @@ def test_ctrl_c_stops_the_reply_and_keeps_the_session(
 
 
 def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
-    for options in ((), ("--no-history",)):
-        chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", *options)
-        terminals.append(chat)
-        chat.wait_for(READY)
-        chat.type(b"a secret\r")
-        chat.wait_for("/more continues]")
-        chat.wait_for(READY)
-        chat.type(b"\x1b[A")  # the arrow up still brings it back
-        chat.wait_for("a secret")
-        chat.type(CTRL_C + CTRL_D)
-        assert chat.status() == 0
+    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
+    terminals.append(chat)
+    chat.wait_for(READY)
+    chat.type(b"a secret\r")
+    chat.wait_for("/more continues]")
+    chat.wait_for(READY)
+    chat.type(b"\x1b[A")  # the arrow up still brings it back
+    chat.wait_for("a secret")
+    chat.type(CTRL_C + CTRL_D)
+    assert chat.status() == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
 
 

@@ -89,8 +89,9 @@ def refusal(words: list[str]) -> str | None:
     for parameter in command.params:
         if isinstance(parameter.type, click.Choice) and parameter.name in values:
             given = values[parameter.name]
-            wrong = [one for one in (given if isinstance(given, list) else [given]) if one.islower()]
-            if refused := [one for one in wrong if one not in parameter.type.choices]:
+            several = given if isinstance(given, list | tuple) else [given]
+            known = [one for one in several if isinstance(one, str) and one.islower()]
+            if refused := [one for one in known if one not in parameter.type.choices]:
                 return f"{parameter.opts[0]} does not take {refused[0]}"
     return None
 

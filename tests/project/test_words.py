@@ -12,7 +12,6 @@ import pytest
 
 from edgedec.cli import remedies
 from edgedec.cli.app import COMMANDS, app
-from edgedec.cli.rare import RARE, Command, split
 from edgedec.core.errors import EdgeDecError, Remedy, RemedyName
 
 ROOT = Path(__file__).parents[2]
@@ -90,15 +89,3 @@ def test_every_option_says_what_it_takes_and_does() -> None:
             if isinstance(option, click.Option):
                 assert option.help, (command.name, option.opts)
                 assert option.is_flag or option.metavar, (command.name, option.opts)
-
-
-def test_rare_options_come_last_in_help_and_exist() -> None:
-    names = {option.name for command in commands() for option in command.params}
-    assert names >= RARE
-    for command in commands():
-        shown = command.get_help(click.Context(command))
-        common, _, rare = shown.partition("Rare options:\n")
-        for option in split(command.params)[1]:
-            if isinstance(command, Command):
-                assert f"{option.opts[-1]} " in rare
-                assert f"  {option.opts[-1]} " not in common
