@@ -1,10 +1,8 @@
 """A model on another machine, behind an OpenAI-compatible server, that continues texts.
 
 address        the server that the user named, and the key from the environment
-allowance      time limits, and a budget of requests and bytes for one conversation
-events         server-sent events out of blocks of bytes
 completions    requests and answers of the two endpoints
-transfer       one streamed request in a thread of its own, with retries before the first byte
+transfer       one streamed request, within limits of time and bytes
 continuing     whether a text continues another one or repeats it
 side           ``RemoteSide``, which the layers above use
 
@@ -13,7 +11,7 @@ method of ``RemoteSide`` is called, and nothing to a host other than the one nam
 """
 
 from edgedec.remote.address import KEY_VARIABLE, ServerAddress
-from edgedec.remote.allowance import RemoteLimits, RemoteUse
 from edgedec.remote.side import RemoteSide
+from edgedec.remote.transfer import RemoteLimits
 
-__all__ = ["KEY_VARIABLE", "RemoteLimits", "RemoteSide", "RemoteUse", "ServerAddress"]
+__all__ = ["KEY_VARIABLE", "RemoteLimits", "RemoteSide", "ServerAddress"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -14,6 +15,9 @@ from edgedec.core.errors import UsageError
 KEY_VARIABLE = "EDGEDEC_REMOTE_KEY"
 """The environment variable that holds the key. There is no other way to give one."""
 _MOST_KEY_CHARS = 4096
+_LEAST_SECRET_CHARS = 6
+"""A shorter key, as local servers take any, may be a word of a reply."""
+_HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,18 @@ class ServerAddress:
         return cls(f"{parts.scheme}://{shown}{f':{port}' if port else ''}{path}", host, key)
 
     @property
+    def secret(self) -> str:
+        """The key where it is one; empty for none, and for one that protects nothing."""
+        return self.key if self.key and len(self.key) >= _LEAST_SECRET_CHARS else ""
+
+    @property
     def local(self) -> bool:
         """Whether the server is on this machine, where no proxy is asked."""
         return is_loopback(self.host)
 
     def without_key(self, text: str) -> str:
-        """Return ``text`` with the key, which servers may quote, made unreadable."""
-        return text.replace(self.key, "***") if self.key else text
+        """Return ``text`` with the key, which servers may quote in any case, made unreadable."""
+        return re.sub(re.escape(self.secret), _HIDDEN, text, flags=re.IGNORECASE) if self.secret else text
 
 
 def is_loopback(host: str) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Self
@@ -23,6 +23,8 @@ from typing import Any, Self
 from edgedec.core.passage import Passage
 from edgedec.sampling import DrawParams
 
+Hide = Callable[[str], str]
+"""Makes the key unreadable in a text, before any of it is cut off or shown."""
 DONE = "[DONE]"
 """The data of the event after the last one."""
 _MOST_MODEL_NAMES = 3
@@ -99,12 +101,12 @@ class Endpoint:
         asked |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
         return json.dumps(asked).encode()
 
-    def read(self, data: str) -> TextPiece | None:
+    def read(self, data: str, hide: Hide = str) -> TextPiece | None:
         """Read the data of one event; None for one that holds no text, such as counts of tokens.
 
-        Raises NoCompletion when it is none, or another model's.
+        ``hide`` gets each text of it. Raises NoCompletion when it is none, or another model's.
         """
-        answer = _parsed(data)
+        answer = parsed(data, hide)
         if error := error_in(answer):
             raise NoCompletion(f"an error: {error}")
         self._check_model(answer.get("model"))
@@ -142,9 +144,9 @@ class ModelList:
     owner: str = ""
 
     @classmethod
-    def of(cls, data: str) -> Self:
+    def of(cls, data: str, hide: Hide = str) -> Self:
         """Read it. Raises NoCompletion for an answer that lists no models."""
-        listed = _parsed(data).get("data")
+        listed = parsed(data, hide).get("data")
         rows = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         names = tuple(one["id"] for one in rows if isinstance(one.get("id"), str))
         if not names:
@@ -167,11 +169,16 @@ def error_in(answer: Mapping[str, Any]) -> str:
     return f"{message:.200}" if isinstance(message, str) else "" if error is None else "no message"
 
 
-def _parsed(data: str) -> dict[str, Any]:
+def parsed(data: str, hide: Hide = str) -> dict[str, Any]:
+    """Return the object that is ``data``, with texts as ``hide`` makes them. Raises NoCompletion."""
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: hide(value) if isinstance(value, str) else value for name, value in pairs}
+
     try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise NoCompletion("text that is not JSON") from error
+        answer = json.loads(data, object_pairs_hook=fields)
+    except (ValueError, RecursionError):
+        raise NoCompletion("text that is not JSON") from None
     if not isinstance(answer, dict):
         raise NoCompletion("JSON that is no completion")
     return answer

@@ -1,6 +1,8 @@
-"""Whether a text continues another one, or repeats it from its beginning."""
+"""Whether a text continues another one, repeats it from its beginning, or quotes the key."""
 
 from __future__ import annotations
+
+from edgedec.remote.address import ServerAddress
 
 _LEAST_CHARS, _ENOUGH_CHARS = 32, 96
 
@@ -36,3 +38,23 @@ class NoEcho:
     def rest(self) -> str:
         """Return the text that is still held back at the end of a reply."""
         return "" if self._differs else self._held
+
+
+class NoKey:
+    """Hides the server's key in a text that arrives in pieces. Holds back an end that may begin the key."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self._address = address
+        self._held = ""
+
+    def passed(self, piece: str) -> str:
+        """Return the text that can be given on now."""
+        text, key = self._address.without_key(self._held + piece), self._address.secret.lower()
+        ends = range(min(len(text), len(key) - 1), 0, -1)
+        held = next((n for n in ends if text[-n:].lower() == key[:n]), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def rest(self) -> str:
+        """Return the text that is still held back at the end of a reply."""
+        return self._held

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+import httpx
+from httpx_sse import EventSource
+
 from edgedec.core.errors import one_line
 from edgedec.core.passage import Passage
 from edgedec.remote.address import ServerAddress
-from edgedec.remote.allowance import Allowance, RemoteLimits, RemoteUse
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
-from edgedec.remote.continuing import NoEcho, Repeats
-from edgedec.remote.events import events
-from edgedec.remote.transfer import WAITING, NotOffered, RemoteRequest, ServerRefusal, Transfer
+from edgedec.remote.continuing import NoEcho, NoKey, Repeats
+from edgedec.remote.transfer import WAITING, NotOffered, RemoteLimits, RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import DrawParams
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
@@ -27,10 +28,9 @@ _LIST_BYTES = 1 << 20
 class RemoteSide:
     """Begins and continues replies with a model behind an OpenAI-compatible server; a ``TextSide``.
 
-    One object serves one conversation: its budget is that of ``limits``. ``model`` None: the only one that
-    the server has. ``chat``: ask for messages alone, where the server continues no texts. The list of models
-    costs a request, once, where it is needed: for the model's name, or to learn how the server continues a
-    reply.
+    ``model`` None: the only one that the server has. ``chat``: ask for messages alone, where the server
+    continues no texts. The list of models costs a request, once, where it is needed: for the model's name, or
+    to learn how the server continues a reply.
     """
 
     address: ServerAddress
@@ -45,17 +45,12 @@ class RemoteSide:
     """Whether the server refused messages."""
 
     def __post_init__(self) -> None:
-        self._transfer = Transfer(self.address, Allowance(self.limits))
+        self._transfer = Transfer(self.address, self.limits)
 
     @property
     def name(self) -> str:
         """The model and its host, for the user."""
         return one_line(f"{self.model or 'the model'} at {self.address.host}")
-
-    @property
-    def use(self) -> RemoteUse:
-        """Requests and bytes so far."""
-        return self._transfer.allowance.use
 
     def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Generator[str]:
         """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.
@@ -86,8 +81,9 @@ class RemoteSide:
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
         body = endpoint.body(question, most_tokens, params)
         request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)
-        left, echo = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens, NoEcho(question.before)
-        pieces = self._transfer.pieces(request, lambda blocks: _completion(endpoint, blocks))
+        left = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens
+        echo, secret = NoEcho(question.before), NoKey(self.address)
+        pieces = self._transfer.pieces(request, lambda answer: self._completion(endpoint, answer))
         try:
             for piece in pieces:
                 if piece is WAITING:
@@ -96,14 +92,14 @@ class RemoteSide:
                 left -= bool(piece.text)
                 if left < 0:
                     raise self._transfer.lost("sends more than was asked for")
-                if passed := echo.passed(piece.text):
+                if passed := echo.passed(secret.passed(piece.text)):
                     yield passed
                 self.ended = piece.finish == "stop"
         except Repeats as error:
             raise self._transfer.lost("repeats the text instead of continuing it") from error
         finally:
             pieces.close()
-        if rest := echo.rest():
+        if rest := echo.rest() + secret.rest():
             yield rest
 
     def _only_model(self) -> Generator[str, None, str]:
@@ -126,8 +122,9 @@ class RemoteSide:
         """Ask for the list of models; yields as ``continued`` does while it waits."""
         request = RemoteRequest("/models", None, "application/json", _LIST_BYTES)
 
-        def read(blocks: Iterator[bytes]) -> Iterator[ModelList]:
-            yield ModelList.of(b"".join(blocks).decode("utf-8", "replace"))
+        def read(answer: httpx.Response) -> Iterator[ModelList]:
+            answer.read()
+            yield ModelList.of(answer.text, self.address.without_key)
 
         found = ModelList()
         for piece in self._transfer.pieces(request, read):
@@ -136,6 +133,24 @@ class RemoteSide:
             else:
                 found = piece
         return found
+
+    def _completion(self, endpoint: Endpoint, answer: httpx.Response) -> Iterator[TextPiece]:
+        """Yield the pieces of a stream up to the one that ends it.
+
+        Raises NoCompletion for a stream that ends before.
+        """
+        begun = False
+        for event in EventSource(answer).iter_sse():
+            if event.data == DONE:
+                break
+            if not event.data:
+                continue
+            begun = True
+            if piece := endpoint.read(event.data, self.address.without_key):
+                yield piece
+                if piece.finish:
+                    return
+        raise NoCompletion("no end of its reply" if begun else "an empty reply")
 
     def close(self, wait_s: float = 0.0) -> None:
         """Close connections to the server; see ``Transfer.close``."""
@@ -148,20 +163,3 @@ class RemoteSide:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _completion(endpoint: Endpoint, blocks: Iterator[bytes]) -> Iterator[TextPiece]:
-    """Yield the pieces of a stream up to the one that ends it.
-
-    Raises NoCompletion for a stream that ends before.
-    """
-    begun = False
-    for data in events(blocks):
-        if data == DONE:
-            break
-        begun = True
-        if piece := endpoint.read(data):
-            yield piece
-            if piece.finish:
-                return
-    raise NoCompletion("no end of its reply" if begun else "an empty reply")

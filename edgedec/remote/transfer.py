@@ -1,7 +1,9 @@
-"""One streamed request in a thread of its own.
+"""One streamed request, within limits of time and bytes.
 
-The reader waits for the thread no longer than the limits say, whatever the server, a name server or a proxy
-does. The thread ends at its next block of bytes, or at the time limit of its connection.
+httpx gives up a connection and a read that take too long. It does not give up a name server that is silent,
+a header that comes a byte at a time, or a stream of pings; and a wait in it ends at nothing but an exception.
+So a thread makes the request, and the reader waits for the thread no longer than the limits say. The thread
+ends at its next block of bytes, or at the time limit of httpx.
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
 
-from edgedec.core.errors import SideLost
+from edgedec.core.errors import SideLost, UsageError
 from edgedec.remote.address import KEY_VARIABLE, ServerAddress
-from edgedec.remote.allowance import Allowance
-from edgedec.remote.completions import NoCompletion, error_in
-from edgedec.remote.events import NoEvents
+from edgedec.remote.completions import NoCompletion, error_in, parsed
 
 _RETRIED = (429, 500, 502, 503, 504)
-_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 5.0
+_PAUSES_S = (0.25, 1.0)
 _MOST_ERROR_BYTES = 8192
 _LOOK_EVERY_S = 0.1
 WAITING = object()
 """Yielded in the place of a piece while nothing comes."""
+_ENDED = object()
+"""Said to the reader after the last piece."""
 _REASONS = {
     401: f"refused the key (401); {KEY_VARIABLE} holds it",
     403: f"refused the key (403); {KEY_VARIABLE} holds it",
@@ -36,6 +38,23 @@ _REASONS = {
 _SHOWN = (400, 404, 413, 422)
 """Statuses whose answer tells the user what to change."""
 _NOT_OFFERED = (400, 404, 405, 422, 501)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLimits:
+    """Seconds until there is a connection, until the next piece of text, and until the last one.
+
+    Raises UsageError for a limit that is not positive.
+    """
+
+    connect_s: float = 5.0
+    read_s: float = 30.0
+    total_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise UsageError(f"{name} = {value} is no limit", hint="a limit is above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +77,34 @@ class NotOffered(ServerRefusal):
 
 
 class _Again(Exception):  # noqa: N818
-    """An attempt failed before the first byte. ``pause_s``: the time that the server asks for."""
-
-    def __init__(self, reason: str, pause_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.pause_s = pause_s
+    """An attempt failed before the first byte."""
 
 
-class _Begun:
-    """Said to the reader when an attempt begins or a block arrived: its time starts anew."""
+class _TooMuch(Exception):  # noqa: N818
+    """An answer is longer than it may be."""
 
 
-class _Ended:
-    """Said to the reader after the last piece."""
+class _Bounded(httpx.SyncByteStream):
+    """An answer's bytes, up to ``most``. Raises _TooMuch."""
+
+    def __init__(self, answer: httpx.Response, most: int, left: threading.Event) -> None:
+        assert isinstance(answer.stream, httpx.SyncByteStream)
+        self._stream, self._most, self._left = answer.stream, most, left
+        self.received = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._stream:
+            self.received += len(block)
+            if self.received > self._most or self._left.is_set():
+                raise _TooMuch
+            yield block
+
+    def close(self) -> None:
+        self._stream.close()
 
 
-AnswerReader = Callable[[Iterator[bytes]], Iterator[Any]]
-"""Makes pieces of the blocks of an answer. May raise NoEvents and NoCompletion."""
+AnswerReader = Callable[[httpx.Response], Iterator[Any]]
+"""Makes pieces of an answer. May raise NoCompletion."""
 
 
 @dataclass(slots=True)
@@ -82,7 +112,7 @@ class Transfer:
     """Requests to one server. ``clock`` counts seconds."""
 
     address: ServerAddress
-    allowance: Allowance
+    limits: RemoteLimits
     clock: Callable[[], float] = time.monotonic
     _client: httpx.Client | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -92,37 +122,32 @@ class Transfer:
 
         Yields WAITING ten times a second while nothing comes, so that the caller can give up.
         """
-        limits, found = self.allowance.limits, queue.SimpleQueue[Any]()
-        stop = threading.Event()
-        attempts = _Attempts(self, request, read, found.put, stop)
-        thread = threading.Thread(target=attempts.run, name="edgedec-remote", daemon=True)
+        limits, found, left = self.limits, queue.SimpleQueue[Any](), threading.Event()
+        work = (request, read, found.put, left)
+        thread = threading.Thread(target=self._work, args=work, name="edgedec-remote", daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()] + [thread]
         began = self.clock()
-        deadline, wait_s = began + limits.total_s, limits.connect_s + limits.read_s
-        next_by = began + wait_s
+        silent_by = began + limits.connect_s + limits.read_s
         thread.start()
         try:
             while True:
-                left_s = min(next_by, deadline) - self.clock()
                 try:
-                    piece = found.get(timeout=max(min(left_s, _LOOK_EVERY_S), 0.0))
+                    piece = found.get(timeout=_LOOK_EVERY_S)
                 except queue.Empty:
-                    if left_s > _LOOK_EVERY_S:
-                        yield WAITING
-                        continue
-                    late = "took longer than" if next_by >= deadline else "was silent for"
-                    limit_s = limits.total_s if next_by >= deadline else limits.read_s
-                    raise self.lost(f"{late} {limit_s:g} s") from None
+                    piece = WAITING
                 if isinstance(piece, SideLost):
                     raise piece
-                if piece is _Ended:
+                if piece is _ENDED:
                     return
-                if piece is not _Begun:
-                    wait_s = limits.read_s
-                    yield piece
-                next_by = self.clock() + wait_s
+                if self.clock() > began + limits.total_s:
+                    raise self.lost(f"took longer than {limits.total_s:g} s")
+                if piece is WAITING and self.clock() > silent_by:
+                    raise self.lost(f"was silent for {limits.read_s:g} s")
+                yield piece
+                if piece is not WAITING:
+                    silent_by = self.clock() + limits.read_s
         finally:
-            stop.set()
+            left.set()
 
     def lost(self, reason: str, kind: type[SideLost] = SideLost) -> SideLost:
         """Return the error with the server's name, and without the key."""
@@ -131,13 +156,12 @@ class Transfer:
     def client(self) -> httpx.Client:
         """Return the HTTP client. It follows no redirect and asks for no compression."""
         if self._client is None:
-            limits = self.allowance.limits
             headers = {"User-Agent": "edgedec", "Accept-Encoding": "identity"}
             if self.address.key:
                 headers["Authorization"] = f"Bearer {self.address.key}"
             self._client = httpx.Client(
                 headers=headers,
-                timeout=httpx.Timeout(limits.read_s, connect=limits.connect_s),
+                timeout=httpx.Timeout(self.limits.read_s, connect=self.limits.connect_s),
                 follow_redirects=False,
                 trust_env=not self.address.local,
             )
@@ -151,124 +175,73 @@ class Transfer:
         for thread in self._threads:
             thread.join(wait_s)
 
-
-@dataclass(frozen=True, slots=True)
-class _Attempts:
-    """The work of the thread. ``say`` takes pieces, ``_Begun``, ``_Ended`` or a SideLost."""
-
-    transfer: Transfer
-    request: RemoteRequest
-    read: AnswerReader
-    say: Callable[[Any], None]
-    stop: threading.Event
-
-    def run(self) -> None:
-        try:
-            self._run()
-            self.say(_Ended)
-        except SideLost as lost:
-            self.say(lost)
-        except Exception as error:  # the reader waits: it has to learn of any error
-            self.say(self.transfer.lost(f"broke the connection ({type(error).__name__})"))
-
-    def _run(self) -> None:
-        limits = self.transfer.allowance.limits
-        for attempt in range(limits.attempts):
-            self.say(_Begun)
+    def _work(
+        self, request: RemoteRequest, read: AnswerReader, say: Callable[[Any], None], left: threading.Event
+    ) -> None:
+        """Say the pieces of an answer, then _ENDED; for any fault a SideLost, which has no cause to show."""
+        for pause_s in (*_PAUSES_S, None):
             try:
-                self._attempt()
-                return
+                for piece in self._attempt(request, read, left):
+                    say(piece)
+                say(_ENDED)
             except _Again as again:
-                pause_s = _PAUSE_S * 2.0**attempt if again.pause_s is None else again.pause_s
-                if attempt + 1 == limits.attempts or pause_s > min(_LONGEST_PAUSE_S, limits.read_s):
-                    raise self.transfer.lost(str(again)) from again
-            if self.stop.wait(pause_s):
-                return
+                if pause_s is None:
+                    say(self.lost(str(again)))
+                elif not left.wait(pause_s):
+                    continue
+            except SideLost as lost:
+                say(lost)
+            except Exception as error:  # the reader waits: it has to learn of any error
+                say(self.lost(f"broke the connection ({type(error).__name__})"))
+            return
 
-    def _attempt(self) -> None:
+    def _attempt(self, request: RemoteRequest, read: AnswerReader, left: threading.Event) -> Iterator[Any]:
         """Make one request. Raises _Again before the first byte of an answer, SideLost after it."""
-        transfer, request = self.transfer, self.request
-        transfer.allowance.send(len(request.content or b""))
         method = "GET" if request.content is None else "POST"
         headers = {"Accept": request.kind, "Content-Type": "application/json"}
-        url = transfer.address.root + request.path
+        url, received = self.address.root + request.path, None
         try:
-            with transfer.client().stream(method, url, content=request.content, headers=headers) as response:
-                self._check(response)
-                self._pass_on(response)
-        except httpx.ConnectTimeout as error:
-            raise _Again(f"gave no connection in {transfer.allowance.limits.connect_s:g} s") from error
-        except httpx.TimeoutException as error:
-            raise transfer.lost(f"was silent for {transfer.allowance.limits.read_s:g} s") from error
+            with self.client().stream(method, url, content=request.content, headers=headers) as answer:
+                self._check(answer, request.kind, left)
+                answer.stream = received = _Bounded(answer, request.most_bytes, left)
+                answer.encoding = "utf-8"
+                yield from read(answer)
+        except NoCompletion as error:
+            raise self.lost(f"sent {error}", ServerRefusal) from None
+        except _TooMuch:
+            raise self.lost("sends more than was asked for") from None
+        except httpx.ConnectTimeout:
+            raise _Again(f"gave no connection in {self.limits.connect_s:g} s") from None
+        except httpx.TimeoutException:
+            raise self.lost(f"was silent for {self.limits.read_s:g} s") from None
         except httpx.HTTPError as error:
+            if received and received.received:
+                raise self.lost("broke off in the middle of its reply") from None
             refused = isinstance(error, httpx.ConnectError)
-            raise _Again("cannot be reached" if refused else "broke the connection") from error
+            raise _Again("cannot be reached" if refused else "broke the connection") from None
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check(self, answer: httpx.Response, wanted: str, left: threading.Event) -> None:
         """Raise for an answer that is no stream of the kind asked for."""
-        status, transfer = response.status_code, self.transfer
+        status = answer.status_code
         if 300 <= status < 400:
-            where = httpx.URL(response.headers.get("location", "")).host or "another address"
-            raise transfer.lost(f"sends us on to {where}, which was not named")
+            where = httpx.URL(answer.headers.get("location", "")).host or "another address"
+            raise self.lost(f"sends us on to {where}, which was not named")
         if status != 200:
             reason = _REASONS.get(status, f"answered {status}")
             if status in _RETRIED:
-                raise _Again(reason, _pause(response))
-            told = self._error_text(response) if status in _SHOWN else ""
+                raise _Again(reason)
+            told = self._error_text(answer, left) if status in _SHOWN else ""
             kind_of_loss = NotOffered if status in _NOT_OFFERED else ServerRefusal
-            raise transfer.lost(f"{reason}: {told}" if told else reason, kind_of_loss)
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise transfer.lost("sends compressed text, which was not asked for")
-        kind = response.headers.get("content-type", "no type").partition(";")[0].strip().lower()
-        if kind != self.request.kind:
-            raise transfer.lost(f"sends {kind:.40}, not {self.request.kind}", ServerRefusal)
+            raise self.lost(f"{reason}: {told}" if told else reason, kind_of_loss)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise self.lost("sends compressed text, which was not asked for")
+        kind = answer.headers.get("content-type", "no type").partition(";")[0].strip().lower()
+        if kind != wanted:
+            raise self.lost(f"sends {self.address.without_key(kind):.40}, not {wanted}", ServerRefusal)
 
-    def _error_text(self, response: httpx.Response) -> str:
-        import json
-
-        found = b""
-        for block in response.iter_raw():
-            self.transfer.allowance.receive(len(block))
-            found += block
-            if len(found) > _MOST_ERROR_BYTES or self.stop.is_set():
-                return ""
+    def _error_text(self, answer: httpx.Response, left: threading.Event) -> str:
+        answer.stream = _Bounded(answer, _MOST_ERROR_BYTES, left)
         try:
-            answer = json.loads(found)
-        except (ValueError, RecursionError):
+            return error_in(parsed(answer.read().decode("utf-8", "replace"), self.address.without_key))
+        except (_TooMuch, NoCompletion, httpx.DecodingError):
             return ""
-        return error_in(answer) if isinstance(answer, dict) else ""
-
-    def _pass_on(self, response: httpx.Response) -> None:
-        """Say the pieces of a stream. After its first byte every fault is final."""
-        begun = False
-
-        def blocks() -> Iterator[bytes]:
-            nonlocal begun
-            received = 0
-            for block in response.iter_raw():
-                begun = True
-                received += len(block)
-                self.transfer.allowance.receive(len(block))
-                if self.stop.is_set():
-                    return
-                if received > self.request.most_bytes:
-                    raise self.transfer.lost("sends more than was asked for")
-                yield block
-
-        try:
-            for piece in self.read(blocks()):
-                self.say(piece)
-        except (NoEvents, NoCompletion) as error:
-            raise self.transfer.lost(f"sent {error}", ServerRefusal) from error
-        except httpx.TimeoutException:
-            raise
-        except httpx.HTTPError as error:
-            if not begun:
-                raise
-            raise self.transfer.lost("broke off in the middle of its reply") from error
-
-
-def _pause(response: httpx.Response) -> float | None:
-    """Return the seconds of Retry-After; None without a number of them."""
-    stated = response.headers.get("retry-after", "")
-    return float(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None

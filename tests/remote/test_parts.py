@@ -1,37 +1,14 @@
-"""The parts of the remote side that need no server: events, pieces, models, repetition."""
+"""The parts of the remote side that need no server: pieces, keys, models, repetition."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from edgedec.remote.address import KEY_VARIABLE, ServerAddress
 from edgedec.remote.completions import Endpoint, NoCompletion, TextPiece
-from edgedec.remote.continuing import NoEcho, Repeats
-from edgedec.remote.events import NoEvents, events
-
-STREAM = ": ping\r\n\r\ndata: one\r\n\r\nevent: x\ndata:two\ndata: three\n\nid: 7\r\rdata: drei ä\n\ndata: 4"
-DATA = ["one", "two\nthree", "drei ä", "4"]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, len(STREAM.encode()))))
-def test_events_do_not_depend_on_the_borders_of_blocks(cuts: list[int]) -> None:
-    data = STREAM.encode()
-    edges = [0, *sorted(cuts), len(data)]
-    assert list(events(data[a:b] for a, b in pairwise(edges))) == DATA
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.binary(max_size=200))
-def test_any_bytes_are_events_or_refused(data: bytes) -> None:
-    with suppress(NoEvents):
-        assert all(isinstance(one, str) for one in events([data]))
-
+from edgedec.remote.continuing import NoEcho, NoKey, Repeats
 
 ODD = [None, True, 7, "", "x", [], [1], {}, {"content": 1}, {"text": "x"}]
 
@@ -104,3 +81,21 @@ def test_a_repeated_prompt_is_no_continuation(width: int) -> None:
 
 def test_short_prompts_may_be_repeated() -> None:
     assert NoEcho("ha").passed("ha") == "ha"
+
+
+KEY = "sk-Abcdef123"
+
+
+@pytest.mark.parametrize("width", [1, 3, 500])
+def test_a_key_is_hidden_also_where_it_arrives_in_pieces(width: int) -> None:
+    secret = NoKey(ServerAddress.of("http://localhost", {KEY_VARIABLE: KEY}))
+    text = f"Your key {KEY}, or {KEY.upper()}{KEY}: sk-Abc is its beginning. İ sk-A"
+    pieces = [text[start : start + width] for start in range(0, len(text), width)]
+    shown = [*map(secret.passed, pieces), secret.rest()]
+    assert "".join(shown) == "Your key ***, or ******: sk-Abc is its beginning. İ sk-A"
+
+
+@pytest.mark.parametrize("key", ["", "none", "x"])
+def test_a_key_that_is_no_secret_may_be_a_word(key: str) -> None:
+    secret = NoKey(ServerAddress.of("http://localhost", {KEY_VARIABLE: key}))
+    assert secret.passed("none of xylophones") == "none of xylophones"

@@ -101,7 +101,6 @@ def test_a_reply_begins_with_messages_and_is_continued_as_text(server: Running) 
         begun = "".join(side.continued(Passage("", turns), 8, GREEDY))
         assert begun
         assert "".join(side.continued(Passage(f"user: foxes? {begun}", turns, begun), 8, GREEDY))
-        assert side.use.requests == 3
 
 
 def test_messages_are_answered_where_the_user_says_so(server: Running) -> None:
@@ -116,7 +115,7 @@ def test_a_text_that_does_not_fit_its_context_loses_the_side(server: Running) ->
 
 
 def test_a_server_that_stands_still_is_left_in_time_and_a_killed_one_is_not_there(server: Running) -> None:
-    with side_of(server, RemoteLimits(connect_s=1, read_s=1, total_s=5, attempts=1)) as side:
+    with side_of(server, RemoteLimits(connect_s=1, read_s=1, total_s=5)) as side:
         pieces = side.continued(Passage(TEXT), 100, GREEDY)
         next(filter(None, pieces))
         server.process.send_signal(signal.SIGSTOP)
