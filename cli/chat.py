@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgedec.assemble.config import NO_TEMPLATE
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
 from edgedec.cli.command import Command, option, taking
@@ -25,12 +26,11 @@ from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
-from edgedec.runtime.config import NO_TEMPLATE
 from edgedec.session.session_file import check_place
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
     from edgedec.session.chat import Chat
 
 

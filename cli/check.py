@@ -19,8 +19,8 @@ from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.core.forward import Forward
-    from edgedec.runtime.loaded_model import LoadedModel
-    from edgedec.runtime.pairing import Pairing
+    from edgedec.drafters.pairing import Pairing
+    from edgedec.loaded_model import LoadedModel
 
 _NAMED = 5
 _DEAR = 0.5
@@ -51,7 +51,7 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
 
     A pair that does not work is an error. The reply of the target never depends on the draft model.
     """
-    from edgedec.runtime.pairing import paired, require
+    from edgedec.drafters.pairing import paired, require
 
     store = services(ctx).store()
     with progress.reporter() as reporter:
@@ -75,8 +75,8 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
 
 
 def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
-    from edgedec.runtime.pass_costs import TimedPasses
-    from edgedec.runtime.speeds import seconds_in_turns
+    from edgedec.costs.pass_costs import TimedPasses
+    from edgedec.costs.speeds import seconds_in_turns
 
     theirs = target.backend.forward(CacheConfig())
     mine = draft.backend.forward(CacheConfig(min(theirs.capacity, draft.spec.context_length)))
@@ -95,7 +95,7 @@ def _report(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[s
 
 
 def _vocabularies(target: LoadedModel, draft: LoadedModel, pairing: Pairing) -> dict[str, Any]:
-    from edgedec.runtime.pairing import differing_ids, share_of_vocabulary
+    from edgedec.drafters.pairing import differing_ids, share_of_vocabulary
 
     tokenizers = target.tokenizer, draft.tokenizer
     differing = [] if pairing.same else differing_ids(*tokenizers)

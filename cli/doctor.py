@@ -139,7 +139,7 @@ def _kept_rows(kept: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _model_rows(models: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     from edgedec.cli.speed_words import spoken
-    from edgedec.runtime.speeds import PredictedSpeeds
+    from edgedec.costs.speeds import PredictedSpeeds
 
     if not models:
         yield "models", "none installed; `edgedec chat` fetches the default one"

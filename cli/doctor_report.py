@@ -17,7 +17,7 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.core.verification import verify
 from edgedec.core.version import __version__
-from edgedec.runtime.measures import BANDWIDTH_FILE
+from edgedec.metrics.measures import BANDWIDTH_FILE
 from edgedec.telemetry import bandwidth, machine
 from edgedec.telemetry.energy import NoMeter, open_meter
 
@@ -101,8 +101,8 @@ def measure_models(found: Findings, services: Services, report: Progress) -> Non
 
 
 def _speed(services: Services, bundle: Path, home: Path) -> dict[str, float]:
-    from edgedec.runtime.drafting import MOST_DRAFTED
-    from edgedec.runtime.speeds import PredictedSpeeds, costs_now
+    from edgedec.costs.speeds import PredictedSpeeds, costs_now
+    from edgedec.drafters.drafting import MOST_DRAFTED
 
     model = services.load(bundle, {}, None).target
     costs = costs_now(model, ("fp16",), home, notice=None, clock=services.clock)

@@ -23,7 +23,7 @@ from edgedec.telemetry import process
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.runtime.config import Objective
+    from edgedec.assemble.config import Objective
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 

@@ -19,8 +19,8 @@ from edgedec.cli.text_input import PromptLine, check_lines, prompt_lines
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
+    from edgedec.assemble.config import RunConfig
     from edgedec.cli.options import ReplyOptions
-    from edgedec.runtime.config import RunConfig
     from edgedec.session.conversations import Conversations
     from edgedec.session.reply import Reply
 

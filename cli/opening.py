@@ -17,10 +17,11 @@ from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
+    from edgedec.assemble.config import RunConfig
+    from edgedec.assemble.loaded_models import LoadedModels
     from edgedec.cli.options import OtherModelOptions, SizeOptions
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.loaded_model import LoadedModels
     from edgedec.sampling.named import SamplingParams
+
 
 def run_config(
     size: SizeOptions,
@@ -32,7 +33,7 @@ def run_config(
     Raises UsageError, also for options of the command line that contradict each other.
     """
     contradictions.refuse(click.get_current_context())
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
 
     return RunConfig(
         **asdict(size),

@@ -23,10 +23,10 @@ from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.runtime.budget import Budget
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.loaded_model import LoadedModel
-    from edgedec.runtime.speeds import CostsNow
+    from edgedec.assemble.budget import Budget
+    from edgedec.assemble.config import RunConfig
+    from edgedec.costs.speeds import CostsNow
+    from edgedec.loaded_model import LoadedModel
 
 WHY = {
     "process": "Python, libraries, tokenizer and graph: measured just now",
@@ -97,12 +97,11 @@ def command(
     With drafts they lie between one token a pass and all drafts right.
     """
     from edgedec.api import with_unnamed
+    from edgedec.assemble.batch import check_batch
+    from edgedec.assemble.budget import plan_memory
+    from edgedec.assemble.installed import usable_drafts, with_head
     from edgedec.bench.plots.figure import check_plot
-    from edgedec.runtime.batch import check_batch
-    from edgedec.runtime.budget import plan_memory
-    from edgedec.runtime.heads import with_head
-    from edgedec.runtime.pairing import usable_drafts
-    from edgedec.runtime.speeds import PredictedSpeeds
+    from edgedec.costs.speeds import PredictedSpeeds
 
     if plot:
         check_plot(plot)
@@ -147,7 +146,7 @@ def _milestones(budget: Budget) -> list[dict[str, object]]:
 def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path) -> CostsNow:
     """Draw plans for all budgets; return the costs that their speeds come from."""
     from edgedec.bench.plots.memory_plan import draw_plans, plans, predicted
-    from edgedec.runtime.speeds import costs_now
+    from edgedec.costs.speeds import costs_now
 
     found = plans(budget.facts, budget.wanted, elastic=config.context is None)
     kinds = tuple(dict.fromkeys([budget.choice.kv, *(plan.choice.kv for plan in found)]))
@@ -162,7 +161,7 @@ def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunCon
 
 def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
     """Return the speeds of this plan, and of the same drafts with each type of KV cache."""
-    from edgedec.runtime.speeds import PredictedSpeeds
+    from edgedec.costs.speeds import PredictedSpeeds
 
     kinds = {kv: PredictedSpeeds.of(curve, budget.choice.drafted) for kv, curve in costs.curves.items()}
     by_kind = {kv: speed.as_json() for kv, speed in kinds.items()}

@@ -13,7 +13,7 @@ import click
 
 from edgedec.cli import screen
 from edgedec.core.units import size
-from edgedec.telemetry.stats import Clock
+from edgedec.metrics.stats import Clock
 
 if TYPE_CHECKING:
     from typing import Self

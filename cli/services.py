@@ -14,10 +14,10 @@ import click
 from edgedec.cli import progress
 
 if TYPE_CHECKING:
+    from edgedec.assemble.loaded_models import LoadedModels, Loader
     from edgedec.core.manifest import Manifest
+    from edgedec.metrics.stats import Clock
     from edgedec.models import Store
-    from edgedec.runtime.loaded_model import LoadedModels, Loader
-    from edgedec.telemetry.stats import Clock
 
 
 class Exporter(Protocol):
@@ -52,7 +52,7 @@ def _store() -> Store:
 def _load(
     bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
 ) -> LoadedModels:
-    from edgedec.runtime.loaded_model import load_models
+    from edgedec.assemble.loaded_models import load_models
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgedec.runtime.speeds import PredictedSpeeds
+    from edgedec.costs.speeds import PredictedSpeeds
 
 
 def spoken(speed: PredictedSpeeds) -> str:

@@ -13,6 +13,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgedec.api import Model, open
+    from edgedec.assemble.config import RunConfig
     from edgedec.core.errors import (
         BackendError,
         BadFileError,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         UsageError,
     )
     from edgedec.core.version import __version__
-    from edgedec.runtime.config import RunConfig
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
@@ -39,7 +39,7 @@ _HOMES = {
     "Chat": "edgedec.session.chat",
     "Conversations": "edgedec.session.conversations",
     "Reply": "edgedec.session.reply",
-    "RunConfig": "edgedec.runtime.config",
+    "RunConfig": "edgedec.assemble.config",
     "SamplingParams": "edgedec.sampling.named",
     "__version__": "edgedec.core.version",
     **dict.fromkeys(

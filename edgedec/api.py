@@ -12,22 +12,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from edgedec.assemble.batch import Batch
+from edgedec.assemble.budget import Budget
+from edgedec.assemble.config import RunConfig, with_small
+from edgedec.assemble.installed import usable_drafts, with_installed
+from edgedec.assemble.loaded_models import LoadedModels, Loader, load_models
+from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.when_full import DROP
+from edgedec.drafters.drafting import AUTO, no_drafter
+from edgedec.loaded_model import LoadedModel
 from edgedec.models import Store
 from edgedec.models.disk import bytes_under
 from edgedec.models.pairs import installed_drafter
-from edgedec.runtime.batch import Batch
-from edgedec.runtime.budget import Budget
-from edgedec.runtime.config import RunConfig, with_small
-from edgedec.runtime.drafting import AUTO, no_drafter
-from edgedec.runtime.installed import with_installed
-from edgedec.runtime.loaded_model import LoadedModel, LoadedModels, Loader, load_models
-from edgedec.runtime.pairing import usable_drafts
-from edgedec.runtime.runner import Runner
-from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
 from edgedec.session.chat import Chat
@@ -77,9 +77,10 @@ def open(
     config, bundles = with_unnamed(config, bundles, store)
     drafting = bool(config.drafting.of_target)
     load = load or partial(load_models, home=store.home, progress=progress)
-    models = load(bundles.target, bundles.drafts, config.threads, drafting).with_template(config.template)
+    models = load(bundles.target, bundles.drafts, config.threads, drafting)
+    models = replace(models, target=models.target.with_template(config.template))
     config, models = usable_drafts(config, models, notice)
-    return Model(models, config, Surroundings(store.home, notice))
+    return Model(models, config, RunContext(store.home, notice))
 
 
 def with_unnamed(
@@ -134,7 +135,7 @@ class Model:
     its conversation again. Not for several threads; ``conversations`` is.
     """
 
-    def __init__(self, models: LoadedModels, config: RunConfig, around: Surroundings | None = None) -> None:
+    def __init__(self, models: LoadedModels, config: RunConfig, around: RunContext | None = None) -> None:
         """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
         self.config = config
         self._notice = around.notice if around else ignore
@@ -143,7 +144,7 @@ class Model:
         )
         engine = None if isinstance(self.runner, Batch) else self.runner.engine
         self._engine: ReplyEngine | None = engine
-        self._around = around or Surroundings()
+        self._around = around or RunContext()
         if config.switch is not None:
             from edgedec.switch.assembly import switched
 

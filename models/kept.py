@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.files import TRANSIENT, storage_errors
-from edgedec.core.home import COMPANIONS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
+from edgedec.core.home import ARTIFACTS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
 from edgedec.core.locks import free, held
 from edgedec.models.layout import Layout
 
@@ -107,7 +107,7 @@ def nbytes(path: Path) -> int:
 
 _FOLDERS = (
     *("models", "downloads", "gguf", "costs", "verified", "llama.cpp", "peers"),
-    *(DRAFTS, COMPANIONS, ROLLOUTS, TRAINING),
+    *(DRAFTS, ARTIFACTS, ROLLOUTS, TRAINING),
 )
 _Place = tuple[str, Path, tuple[Path, ...]]
 
@@ -132,7 +132,7 @@ def _places(layout: Layout) -> Iterator[_Place]:
     for name in ("verified", "llama.cpp"):
         yield from (("records", path, ()) for path in _in(home / name))
     yield from (("records", path, ()) for path in _in(home) if path.name.startswith(layout.local_index.name))
-    yield from (("drafters", path, ()) for path in _in(home / COMPANIONS))
+    yield from (("drafters", path, ()) for path in _in(home / ARTIFACTS))
     for kind in (ROLLOUTS, TRAINING):
         yield from ((kind, path, tuple(path.glob("*.lock"))) for path in _in(home / kind))
     yield from (("peers", path, tuple(path.glob("*.lock"))) for path in _in(home / "peers"))

@@ -122,11 +122,11 @@ def _texts(options: BatchOptions) -> list[str]:
 
 
 def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Sequence[str]) -> BatchStudy:
+    from edgedec.assemble.batch import check_batch_drafting
     from edgedec.bench.harness.memory_levels import Level
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.studies.batch import BatchStudy
-    from edgedec.runtime.batch import check_batch_drafting
-    from edgedec.runtime.drafting import Drafting
+    from edgedec.drafters.drafting import Drafting
 
     for draft in options.drafts:
         check_batch_drafting(Drafting(draft))

@@ -80,7 +80,7 @@ class DraftOptions(QuestionOptions):
     def check(self) -> None:
         """Raise UsageError for options that contradict each other."""
         from edgedec.bench.plots.figure import check_plot
-        from edgedec.runtime.drafting import Drafting
+        from edgedec.drafters.drafting import Drafting
 
         if self.plot:
             check_plot(self.plot)
@@ -216,7 +216,7 @@ def _with_unnamed(ctx: click.Context, bundle: Path, run: OwnRun) -> OwnRun:
     from dataclasses import replace
 
     from edgedec.api import Bundles, with_unnamed
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
 
     modes, models = {}, dict(run.draft_models)
     for way in run.modes:

@@ -38,7 +38,7 @@ def home(ctx: click.Context) -> str:
 def find_draft_models(ctx: click.Context, drafts: Sequence[str]) -> dict[str, str]:
     """Return the bundles of all draft models in ``drafts``. Raises UsageError for unknown drafters."""
     from edgedec.core.errors import NotFoundError
-    from edgedec.runtime.drafting import Drafting, no_drafter
+    from edgedec.drafters.drafting import Drafting, no_drafter
 
     found: dict[str, str] = {}
     for name in (name for names in drafts for name in Drafting(names).models):
@@ -99,7 +99,7 @@ def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
 
 def bandwidth(ctx: click.Context, threads: int) -> float:
     """Measure and keep the memory bandwidth of ``threads``; return the best that was measured, in GB/s."""
-    from edgedec.runtime.measures import BANDWIDTH_FILE
+    from edgedec.metrics.measures import BANDWIDTH_FILE
     from edgedec.telemetry import bandwidth
 
     given = services(ctx)
@@ -120,7 +120,7 @@ def check_context(manifest: Manifest, context: int) -> None:
 
 def load_text_parts(bundle: Path, manifest: Manifest) -> tuple[Tokenizer, ChatTemplate | None]:
     """Load a bundle's tokenizer, and its chat template if it has one."""
-    from edgedec.runtime.loaded_model import load_template
+    from edgedec.loaded_model import load_template
     from edgedec.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)

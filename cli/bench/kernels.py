@@ -104,15 +104,15 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.worker import Worker
     from edgedec.bench.studies import kernels
     from edgedec.bench.studies.pass_energies import PassEnergies
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.core.manifest import WEIGHTS
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.drafting import OFF
-    from edgedec.runtime.measures import traffic_of
+    from edgedec.drafters.drafting import OFF
+    from edgedec.metrics.measures import traffic_of
     from edgedec.telemetry.bandwidth import measure
 
     given = services(ctx)

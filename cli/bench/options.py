@@ -34,8 +34,7 @@ class StudyOptions:
     @property
     def chosen_threads(self) -> int:
         """Threads of every side: as many as EdgeDec would choose. Raises UsageError for too many."""
-        from edgedec.runtime.config import check_usable
-        from edgedec.telemetry.cores import physical_cores
+        from edgedec.telemetry.cores import check_usable, physical_cores
 
         check_usable(self.threads)
         return self.threads or physical_cores()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
     from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
-    from edgedec.telemetry.roof import Roof
+    from edgedec.metrics.roof import Roof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ from edgedec.core.errors import EdgeDecError, UsageError
 
 if TYPE_CHECKING:
     from edgedec.api import Model
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.studies.switch_problems import SwitchProblem
     from edgedec.bench.studies.switching import SideResult
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.measures import Energy
+    from edgedec.metrics.measures import Energy
     from edgedec.session.reply import Reply
 
 _AT = ((0.1, 0.2), (0.2, 0.4), (0.4, 0.8), (0.7, 1.4), (1.2, 2.4))
@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _config(options: dict[str, Any]) -> RunConfig:
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
     from edgedec.sampling.named import SamplingParams
 
     names = ("threads", "context", "memory", "draft", "switch")

@@ -43,7 +43,7 @@ class TrimRunOptions(QuestionOptions):
         """Raise UsageError for a picture that cannot be drawn, and for drafters without a head to trim."""
         from edgedec.bench.plots.figure import check_plot
         from edgedec.core.drafter_manifest import HEAD
-        from edgedec.runtime.drafting import EXIT, Drafting
+        from edgedec.drafters.drafting import EXIT, Drafting
 
         if self.plot:
             check_plot(self.plot)
@@ -155,7 +155,7 @@ def _heads(ctx: click.Context, bundle: Path, sizes: tuple[int, ...]) -> tuple[li
     from edgedec.core.drafter_manifest import Target
     from edgedec.core.manifest import Manifest
     from edgedec.draft.subset import always_kept, counted
-    from edgedec.runtime.trim import ends_of
+    from edgedec.drafters.trim import ends_of
     from edgedec.text.tokenizer import Tokenizer
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
@@ -181,7 +181,7 @@ def _sides(run: OwnRun, bundle: Path, trimmed: Path, heads: list[Subset], folder
     from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.core.manifest import Manifest
-    from edgedec.runtime.trim import SAVED, save_trim
+    from edgedec.drafters.trim import SAVED, save_trim
 
     weights = pass_weights(trimmed)
     arguments = {"sampling": asdict(DrawParams())}

@@ -43,15 +43,15 @@ def command(ctx: click.Context, model: str, source: str | None, output: Path, as
     """
     from edgedec.core.drafter_manifest import HEAD, Target
     from edgedec.core.manifest import Manifest
+    from edgedec.drafters.artifacts import artifact
     from edgedec.export.draft_head.gguf import write_head_gguf
     from edgedec.export.draft_head.installed import read_head
-    from edgedec.runtime.companions import companion
 
     if output.exists():
         raise UsageError(f"{output} exists", hint="name a new file")
     bundle, home = find_bundle(ctx, model), services(ctx).store().home
     manifest = Manifest.load(bundle)
-    folder = companion(manifest, HEAD, home)
+    folder = artifact(manifest, HEAD, home)
     if folder is None:
         raise NotFoundError(
             f"no drafting head belongs to {manifest.name}", hint=f"`edgedec draft train -m {model}` makes one"

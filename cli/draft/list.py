@@ -19,8 +19,8 @@ from edgedec.models.layout import is_bundle
 if TYPE_CHECKING:
     from edgedec.core.drafter_manifest import Target
     from edgedec.core.manifest import Manifest
+    from edgedec.drafters.artifacts import DrafterArtifact
     from edgedec.models import Store
-    from edgedec.runtime.companions import Companion
 
 
 @click.command(
@@ -43,11 +43,11 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
     One that is damaged, or belongs to another model, has the reason instead; the model runs without it.
     """
     from edgedec.core.drafter_manifest import Target
-    from edgedec.runtime.companions import companions
+    from edgedec.drafters.artifacts import artifacts
 
     store = services(ctx).store()
     targets = [Target.of(one) for one in _manifests(store, model)]
-    found = [_facts(target, one) for target in targets for one in companions(target, store.home)]
+    found = [_facts(target, one) for target in targets for one in artifacts(target, store.home)]
     if as_json:
         screen.show_json({"home": str(store.home), "drafters": found})
         return
@@ -71,7 +71,7 @@ def _manifests(store: Store, model: str | None) -> list[Manifest]:
     return found
 
 
-def _facts(target: Target, found: Companion) -> dict[str, Any]:
+def _facts(target: Target, found: DrafterArtifact) -> dict[str, Any]:
     place = {
         "model": target.name,
         "kind": found.kind,

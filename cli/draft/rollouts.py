@@ -21,7 +21,7 @@ from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 
 if TYPE_CHECKING:
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
     from edgedec.session.conversations import Conversations
     from edgedec.training.gather import Gathered
     from edgedec.training.rollouts import RolloutWriter
@@ -128,7 +128,7 @@ def answer(ctx: click.Context, options: RolloutOptions) -> tuple[Gathered, dict[
 
 
 def _config(options: RolloutOptions) -> RunConfig:
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
     from edgedec.sampling.named import SamplingParams
 
     return RunConfig(

@@ -35,8 +35,8 @@ def command(ctx: click.Context, /, model: str, threads: int | None, as_json: boo
     they draft better than none. Every start without --history loads them, into the memory that drafters
     have anyway.
     """
+    from edgedec.assemble.config import RunConfig
     from edgedec.core.drafter_manifest import Target
-    from edgedec.runtime.config import RunConfig
     from edgedec.training.make_tables import make_tables
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 

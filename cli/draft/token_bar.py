@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from edgedec.cli.progress import notice
-from edgedec.telemetry.stats import Clock
+from edgedec.metrics.stats import Clock
 
 LINE_EVERY_S = 30.0
 """Least time between two plain lines."""

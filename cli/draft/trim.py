@@ -68,7 +68,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from edgedec.bench.studies.trim import require_trims
     from edgedec.cli.bench import inputs
     from edgedec.core.manifest import Manifest
-    from edgedec.runtime.trim import remove_trim, save_trim
+    from edgedec.drafters.trim import remove_trim, save_trim
 
     if options["plot"]:
         check_plot(options["plot"])
@@ -136,7 +136,7 @@ def _measure(
     from edgedec.cli.bench import inputs
     from edgedec.core.cache_config import CacheConfig
     from edgedec.draft.subset import always_kept
-    from edgedec.runtime.trim import ends_of
+    from edgedec.drafters.trim import ends_of
     from edgedec.text.tokenizer import Tokenizer
 
     always = always_kept(Tokenizer.load(bundle, manifest.tokenizer), ends_of(manifest))
@@ -152,7 +152,7 @@ def _measure(
 
 
 def _facts(report: TrimReport, chosen: TrimPoint) -> dict[str, str | int | float | bool]:
-    from edgedec.runtime.trim import SAVED
+    from edgedec.drafters.trim import SAVED
 
     saved = (1.0 - chosen.subset.share) * report.weights.head / report.weights.streamed
     return {

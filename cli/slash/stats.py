@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from edgedec.control.tally import Tally
     from edgedec.decode.speculation import Speculation
-    from edgedec.runtime.measures import Energy
+    from edgedec.metrics.measures import Energy
     from edgedec.session.reply import Reply
 
 

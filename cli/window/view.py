@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.telemetry.stats import Clock
+from edgedec.metrics.stats import Clock
 from edgedec.text.thinking import ThinkingSplitter
 
 if TYPE_CHECKING:

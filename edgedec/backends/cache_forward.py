@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from edgedec.backends.checks import check_keep
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities, Sink, Source
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
@@ -89,7 +88,7 @@ class CacheForward:
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
-        bypass: Bypass | None = None,
+        resume: int | None = None,
     ) -> HeadRows:
         """See ``Forward.peek``."""
         self._refuse("no tokens can be drafted after a part of its layers")

@@ -16,7 +16,6 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
 from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -177,12 +176,12 @@ class MarkovForward(_Fake):
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
-        bypass: Bypass | None = None,
+        resume: int | None = None,
     ) -> HeadRows:
         """See ``Forward.peek``."""
         rows = peek_rows(rows, keep)
         self._check_rows(rows)
-        before = self._peeked.at(exit, bypass)
+        before = self._peeked.at(exit, resume)
         peeked = before.joined(tokens, parents, self.caps)
         chosen = rows.resolve(len(tokens))
         done = self.plan(peeked.tokens, peeked.parents)
@@ -191,8 +190,8 @@ class MarkovForward(_Fake):
         self.peeks += 1
         states = (self._slots[done.start + len(before) + node] for node in chosen)
         run = exit
-        if bypass:
-            run += self.caps.exits[-1] - bypass.to
+        if resume is not None:
+            run += self.caps.exits[-1] - resume
         return self._head([self._after(state, run) for state in states], rows)
 
     def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.rows import Keep, Rows
 
@@ -21,33 +20,33 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
 class Peeked:
     """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through.
 
-    ``bypass``: how they went on; None: they did not.
+    ``resume``: the layers that they went on behind; None: they did not.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     exit: int = 0
-    bypass: Bypass | None = None
+    resume: int | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def at(self, exit: int, bypass: Bypass | None) -> Peeked:
+    def at(self, exit: int, resume: int | None) -> Peeked:
         """Return what another peek at ``exit`` builds upon: nothing where the tokens went another way.
 
-        Raises ValueError for a bypass that leads back.
+        Raises ValueError for a ``resume`` below it.
         """
-        if bypass and bypass.to < exit:
-            raise ValueError(f"no way back from layer {exit} to layer {bypass.to}")
-        same = (exit, bypass) == (self.exit, self.bypass)
-        return self if same else replace(NOTHING, exit=exit, bypass=bypass)
+        if resume is not None and resume < exit:
+            raise ValueError(f"no way back from layer {exit} to layer {resume}")
+        same = (exit, resume) == (self.exit, self.resume)
+        return self if same else replace(NOTHING, exit=exit, resume=resume)
 
     def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
         """Return these with ``tokens`` behind them, as ``Forward.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """
-        for exit in (self.exit, *((self.bypass.to,) if self.bypass else ())):
+        for exit in (self.exit, *(() if self.resume is None else (self.resume,))):
             if exit not in caps.exits:
                 raise ValueError(f"no exit after {exit} layers: there are {', '.join(map(str, caps.exits))}")
         first, end = len(self), len(self) + len(tokens)

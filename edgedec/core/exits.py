@@ -5,22 +5,10 @@ Also the names of their inputs and outputs in ``drafting.onnx``; ``export.drafti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 EXITS, TAPS = "exits", "taps"
 """Keys of the graph's metadata: numbers of layers, and indices of layers, separated by commas."""
 KEEP = "keep"
 _PARTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Bypass:
-    """A way for drafts past layers of a model: from an exit to the layers behind the first ``to``.
-
-    ``to`` is an exit too; the last one leads to the norm and the head.
-    """
-
-    to: int
 
 
 def exits_of(layers: int) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.cache_config import KvType
-from edgedec.core.exits import Bypass
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -131,12 +130,12 @@ class Forward(Protocol):
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
-        bypass: Bypass | None = None,
+        resume: int | None = None,
     ) -> HeadRows:
         """Run only the first ``exit`` layers over ``tokens``, and the model's norm and head over ``rows``.
 
-        With ``bypass`` the tokens go on from there to later layers first. Those layers' work is the draft's
-        alone: the next pass does it again.
+        With ``resume``, an exit too, the tokens go on from there to the layers behind the first ``resume``.
+        Those layers' work is the draft's alone: the next pass does it again.
 
         Nothing is appended: ``length`` stays. The tokens follow those peeked before. ``parents[i]`` is the
         index of token i's parent among all peeked tokens, these included, or -1 for a child of the last
@@ -145,9 +144,9 @@ class Forward(Protocol):
 
         The next ``extend`` whose tokens and parents begin like the peeked ones takes their lower layers from
         here: nothing is computed twice, and its bits are the same. Every other change of the cache, and
-        a peek with another ``exit`` or way on, drops all that was peeked. Raises ValueError for an exit that
-        is not in ``caps.exits``, a bypass that leads back, hidden states, more tokens than ``caps.max_pass``
-        in all, and as ``extend``.
+        a peek with another ``exit`` or ``resume``, drops all that was peeked. Raises ValueError for an exit
+        that is not in ``caps.exits``, a ``resume`` below ``exit``, hidden states, more tokens than
+        ``caps.max_pass`` in all, and as ``extend``.
         """
         ...
 

@@ -16,10 +16,11 @@ from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes, Read
-from edgedec.decode.records import FinishReason, Mark, PassRecord, Step
+from edgedec.decode.records import FinishReason, PassRecord, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
+from edgedec.metrics.marks import Mark
 from edgedec.sampling import DrawParams, Occurred
 from edgedec.telemetry.energy.meter import Meter, Reading
 

@@ -10,7 +10,7 @@ from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.records import PassRecord
 from edgedec.eviction.policy import Policy
-from edgedec.telemetry.traffic import Work
+from edgedec.metrics.traffic import Work
 
 LONGEST_PASS = 128
 """Tokens. A reply can be interrupted between passes, and longer ones take no less time per token."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.telemetry.energy.meter import Reading
-from edgedec.telemetry.traffic import Work
 
 FinishReason = Literal["stop", "length"]
 
@@ -31,32 +29,6 @@ class Step:
     """Entropy of the model's own distribution at this place, at temperature 1; None unless asked for."""
     writer: str | None = None
     """The model that wrote the token, where several take turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Counts of an engine at a moment."""
-
-    work: Work
-    """Passes of the target."""
-    draft_bytes: int = 0
-    """Bytes that drafters have read."""
-    draft_table_bytes: int = 0
-    """Bytes of embedding tables from which their passes looked up rows, once a pass."""
-    reading: Reading | None = None
-    """The energy meter; None without one."""
-    small: Mark | None = None
-    """Counts of the small model that takes turns with the target; None where there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """The marks of one reply."""
-
-    start: Mark
-    first: Mark
-    """After the pass that gave its first token."""
-    end: Mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.tree import ROOT
-from edgedec.draft.sketch import Sketch
+from edgedec.draft.tree_builder import TreeBuilder
 
 Ids = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Bridge(Protocol):
         """The committed sequence in the drafter's ids, not to be changed; nothing if it has no such ids."""
         ...
 
-    def alike(self, ids: Ids) -> Ids:
+    def to_target_ids(self, ids: Ids) -> Ids:
         """For each of the drafter's ids the target's id of the same meaning, or -1."""
         ...
 
@@ -64,7 +64,7 @@ class Bridge(Protocol):
         """Whether nothing is drafted after this token of the drafter."""
         ...
 
-    def said(self, sketch: Sketch) -> Sketch:
+    def said(self, sketch: TreeBuilder) -> TreeBuilder:
         """A draft in the drafter's ids as one in the target's."""
         ...
 
@@ -94,16 +94,16 @@ class SameVocabulary:
     def read(self) -> list[int]:
         return self._ids if self._readable else []
 
-    def alike(self, ids: Ids) -> Ids:
+    def to_target_ids(self, ids: Ids) -> Ids:
         return np.where(ids < self._size, ids, _NONE)
 
     def ends(self, token: int) -> bool:
         return token >= self._size
 
-    def said(self, sketch: Sketch) -> Sketch:
+    def said(self, sketch: TreeBuilder) -> TreeBuilder:
         if all(token < self._size for token in sketch.tokens):
             return sketch
-        known, places = Sketch(), {ROOT: ROOT}
+        known, places = TreeBuilder(), {ROOT: ROOT}
         for node, token in enumerate(sketch.tokens):  # nothing follows an unknown one: it ``ends``
             if token < self._size:
                 places[node] = known.add(token, places[sketch.parents[node]], sketch.reach[node])
@@ -137,7 +137,7 @@ class TextBridge:
         self._draft = draft
         self._controls = dict(controls)
         self._back = {mine: theirs for theirs, mine in reversed(self._controls.items())}
-        self._alike = np.full(draft_size, _UNSEEN, dtype=np.int32)
+        self._target_ids = np.full(draft_size, _UNSEEN, dtype=np.int32)
         self._opening = list(opening)
         self._closed = list(opening)
         # Where stretches end: in target tokens, and in the drafter's.
@@ -174,26 +174,26 @@ class TextBridge:
         text, self._half = whole_text(self._spelled())
         return [*self._closed, *(self._draft.encode_inside(text) if text else ())]
 
-    def alike(self, ids: Ids) -> Ids:
-        found = self._alike[ids]
+    def to_target_ids(self, ids: Ids) -> Ids:
+        found = self._target_ids[ids]
         if (found == _UNSEEN).any():
             for token in ids[found == _UNSEEN].tolist():
                 piece = self._draft.token_bytes(token)
                 theirs = self._target.id_of(piece) if piece else self._back.get(token)
-                self._alike[token] = _NONE if theirs is None else theirs
-            found = self._alike[ids]
+                self._target_ids[token] = _NONE if theirs is None else theirs
+            found = self._target_ids[ids]
         return found.astype(np.int64)
 
     def ends(self, token: int) -> bool:
         return not self._draft.token_bytes(token)
 
-    def said(self, sketch: Sketch) -> Sketch:
+    def said(self, sketch: TreeBuilder) -> TreeBuilder:
         """Each path is a text, and another path may continue it into another token (" photo", "synthesis").
 
         So a target token is as probable as all paths together that are tokenised so, each counted with the
         probability that the text goes on along it and then along none that was drafted.
         """
-        result = Sketch()
+        result = TreeBuilder()
         for node, probability in enumerate(sketch.ends()):
             if probability > _TRIFLE:
                 self._say([sketch.tokens[above] for above in sketch.path(node)], probability, result)
@@ -201,12 +201,12 @@ class TextBridge:
 
     def nbytes(self) -> int:
         entries = len(self._closed) + len(self._open) + 2 * len(self._marks) + 2 * len(self._controls)
-        return int(self._alike.nbytes) + 8 * entries
+        return int(self._target_ids.nbytes) + 8 * entries
 
     def length(self, tokens: Sequence[int]) -> int:
         return len(self._cut(tokens)[0])
 
-    def _say(self, tokens: list[int], probability: float, result: Sketch) -> None:
+    def _say(self, tokens: list[int], probability: float, result: TreeBuilder) -> None:
         cut, whole = self._cut(tokens)
         parent = ROOT
         for token in cut:

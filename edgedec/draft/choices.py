@@ -19,7 +19,7 @@ from edgedec.sampling import DrawParams, noise, portable, warpers
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-Alike = Callable[[Ids], Ids]
+ToTargetIds = Callable[[Ids], Ids]
 """The target's ids i64[n] of the drafter's ids i64[n]; below 0 where the target has no such token."""
 
 FEW = 4
@@ -27,7 +27,12 @@ FEW = 4
 
 
 def choices(
-    rows: HeadRows, row: int, params: DrawParams, position: int, history: Container[int], alike: Alike
+    rows: HeadRows,
+    row: int,
+    params: DrawParams,
+    position: int,
+    history: Container[int],
+    to_target: ToTargetIds,
 ) -> list[tuple[int, float]]:
     """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
 
@@ -46,13 +51,15 @@ def choices(
         return [
             (token, min(prob, 1.0)) for token, prob in zip(ids[:FEW].tolist(), probs.tolist(), strict=True)
         ]
-    return _keyed(values, ids, params, position, alike)
+    return _keyed(values, ids, params, position, to_target)
 
 
-def _keyed(values: F64, ids: Ids, params: DrawParams, position: int, alike: Alike) -> list[tuple[int, float]]:
+def _keyed(
+    values: F64, ids: Ids, params: DrawParams, position: int, to_target: ToTargetIds
+) -> list[tuple[int, float]]:
     weights = portable.exp((values - values[0]) / params.temperature)
     kept = _survivors(weights, params)
-    theirs = alike(ids[:kept])
+    theirs = to_target(ids[:kept])
     known = theirs >= 0
     weights, ids, theirs = weights[:kept][known], ids[:kept][known], theirs[known]
     if not ids.size:

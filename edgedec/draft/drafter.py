@@ -1,7 +1,7 @@
 """The interface of every drafter, and what one can do, as data.
 
 A new drafter is one file with a subclass of ``Drafter``, and one line in the table of drafters
-(``edgedec.runtime.drafting.DRAFTERS``).
+(``edgedec.drafters.drafting.DRAFTERS``).
 """
 
 from __future__ import annotations

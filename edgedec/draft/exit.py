@@ -9,8 +9,8 @@ A draft is a chain. It ends where an early head is unsure (AdaEDL, Agrawal et al
 less probable than a further step is worth. A head's probabilities understate how often an exit is right, or
 overstate it; so each exit measures that and states measured ones (the confidence of DEL, Zarch et al. 2025).
 
-Behind a bypass a draft leaves out a span of layers and goes on above it (SWIFT, Xia et al. 2025). The layers
-above see other rows than a pass does, so their keys and values are the draft's alone.
+A draft may also leave out a span of layers and go on above it (SWIFT, Xia et al. 2025). The layers above see
+other rows than a pass does, so their keys and values are the draft's alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.exits import Bypass
 from edgedec.core.forward import Forward
 from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
@@ -43,33 +42,33 @@ _LAST_IS_RIGHT = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to draft within a target: after its first ``exit`` layers, perhaps behind a bypass."""
+class LayerSubset:
+    """Layers that draft: the first ``exit``, and those behind the first ``resume`` if that is given."""
 
     exit: int
-    bypass: Bypass | None = None
+    resume: int | None = None
 
     @property
     def name(self) -> str:
-        """The name of the drafter that goes this way."""
-        if self.bypass is None:
+        """The name of the drafter that has them."""
+        if self.resume is None:
             return exit_name(self.exit)
-        return f"skip-{self.exit}-{self.bypass.to}"
+        return f"skip-{self.exit}-{self.resume}"
 
-    def layers(self, last: int) -> int:
+    def count(self, last: int) -> int:
         """Return how many layers it runs in a model of ``last``."""
-        if self.bypass is None:
+        if self.resume is None:
             return self.exit
-        return self.exit + last - self.bypass.to
+        return self.exit + last - self.resume
 
     def share(self, forward: Forward, trimmed: TrimmedHead | None) -> float:
         """Return the bytes that a step reads, as a part of those of a pass over one token."""
         last = forward.caps.exits[-1]
-        layers, head = read_bytes(forward, self.layers(last))
+        layers, head = read_bytes(forward, self.count(last))
         whole, _ = read_bytes(forward, last)
         keep = trimmed.keep if trimmed else None
         kept = 1.0 if keep is None else keep.size / forward.spec.vocab_size
-        return (layers + kept * head) / (whole + head) if whole else self.layers(last) / last
+        return (layers + kept * head) / (whole + head) if whole else self.count(last) / last
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +95,14 @@ class ExitDrafter(Drafter):
         exit: int,
         trimmed: TrimmedHead | None = None,
         ends: Collection[int] = (),
-        bypass: Bypass | None = None,
+        resume: int | None = None,
     ) -> None:
         last = forward.caps.exits[-1]
-        way = Way(exit, bypass)
-        self.name = way.name
+        layers = LayerSubset(exit, resume)
+        self.name = layers.name
         self._forward = forward
         self._exit = exit
-        self._bypass = bypass
+        self._resume = resume
         self._trimmed = trimmed
         self._ends = frozenset(ends)
         self._params = DrawParams()
@@ -116,7 +115,7 @@ class ExitDrafter(Drafter):
         """After all layers the head's doubts are the target's own."""
         self._stated: _Stated | None = None
         self._peeked = 0
-        self._layer_bytes, self._head_bytes = read_bytes(forward, way.layers(last))
+        self._layer_bytes, self._head_bytes = read_bytes(forward, layers.count(last))
         self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
 
@@ -181,7 +180,7 @@ class ExitDrafter(Drafter):
         keep = self._trimmed.keep if self._trimmed else None
         reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
-            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, bypass=self._bypass)
+            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, resume=self._resume)
             self._peeked += 1
             self._passes += 1
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size

@@ -20,7 +20,7 @@ from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
-from edgedec.draft.sketch import Sketch
+from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.memory.footprint import HEAD_WAITING
 from edgedec.sampling import DrawParams, Occurred
 
@@ -181,7 +181,7 @@ class _Growth:
         self._base = head.length
         self._position = len(tokens)
         self._occurred = Occurred(tokens if params.repetition_penalty != 1.0 else ())
-        self._sketch = Sketch()
+        self._tree = TreeBuilder()
         self._out: dict[int, FloatArray] = {ROOT: answer[1]}
         """The head's own output for each node that was fed."""
         self._held: list[int] = []
@@ -190,9 +190,9 @@ class _Growth:
         """Nodes that can be followed and were not."""
         self._grow(ROOT, answer[0], 0)
 
-    def grown(self, limit: int, floor: float) -> Sketch:
+    def grown(self, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable nodes, until nothing that follows can be among the ``limit`` best."""
-        reach = self._sketch.reach
+        reach = self._tree.reach
         while self._open:
             order = sorted(self._open, key=lambda node: (-reach[node], node))
             lead = reach[order[0]]
@@ -202,11 +202,11 @@ class _Growth:
             chosen = [node for node in order[:_BEAM] if reach[node] >= least]
             if not self._feed(chosen):
                 break
-        return self._sketch
+        return self._tree
 
     def _feed(self, chosen: list[int]) -> bool:
         """One pass over ``chosen`` and the nodes above them that the cache lacks; False if it has no room."""
-        paths = [self._sketch.path(node) for node in chosen]
+        paths = [self._tree.path(node) for node in chosen]
         shared = min(_same(self._held, path) for path in paths)
         fed = sorted({node for path in paths for node in path[shared:]})
         if len(fed) > min(_MOST_FED, self._head.capacity - self._base - shared, self._head.caps.max_pass):
@@ -216,9 +216,9 @@ class _Growth:
         self._head.rewind(self._base + shared)
         del self._held[shared:]
         at = {node: place for place, node in enumerate(fed)}
-        above = [self._sketch.parents[node] for node in fed]
+        above = [self._tree.parents[node] for node in fed]
         found = self._head.step(
-            [self._sketch.tokens[node] for node in fed],
+            [self._tree.tokens[node] for node in fed],
             states=np.stack([self._out[node] for node in above]),
             parents=[at.get(node, ROOT) for node in above],
             rows=[at[node] for node in chosen],
@@ -235,12 +235,12 @@ class _Growth:
 
     def _grow(self, node: int, rows: HeadRows, row: int) -> None:
         """Add tokens that may follow ``node``."""
-        said = [self._sketch.tokens[above] for above in self._sketch.path(node)]
+        said = [self._tree.tokens[above] for above in self._tree.path(node)]
         history: Container[int] = self._occurred.after(said)
-        reach = 1.0 if node == ROOT else self._sketch.reach[node]
+        reach = 1.0 if node == ROOT else self._tree.reach[node]
         for token, prob in choices(rows, row, self._params, self._position + len(said), history, _itself):
             if reach * prob > 0.0:
-                self._open.add(self._sketch.add(token, node, reach * prob))
+                self._open.add(self._tree.add(token, node, reach * prob))
 
 
 def _itself(ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.bridge import Bridge
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
-from edgedec.draft.sketch import Sketch
+from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.sampling import DrawParams, Occurred
 
@@ -88,8 +88,8 @@ class ModelDrafter(Drafter):
         if self._trimmed:
             self._trimmed.follow(ids)
         head = self._catch_up(ids, self._drafted(LAST_ROW))
-        sketch = self._sketch(head, limit, max(floor, _LEAST_REACH))
-        return self._bridge.said(sketch).best(limit, floor, self.name)
+        tree = self._tree(head, limit, max(floor, _LEAST_REACH))
+        return self._bridge.said(tree).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """Greedily, a chain. Reads the end of the text anew, and with the full head: drafts of ``propose``
@@ -100,12 +100,12 @@ class ModelDrafter(Drafter):
         self._cached, self._skipped = [], 0
         if not (ids := self._bridge.read()):
             return []
-        head, sketch, node = self._catch_up(ids, LAST_ROW), Sketch(), ROOT
+        head, tree, node = self._catch_up(ids, LAST_ROW), TreeBuilder(), ROOT
         while True:
-            node = sketch.add(token := int(head.ids[0, 0]), node, 1.0)
+            node = tree.add(token := int(head.ids[0, 0]), node, 1.0)
             full = len(self._cached) == self._forward.capacity
-            if len(sketch.tokens) == limit or full or self._bridge.ends(token):
-                return self._bridge.said(sketch).tokens[:limit]
+            if len(tree.tokens) == limit or full or self._bridge.ends(token):
+                return self._bridge.said(tree).tokens[:limit]
             head = self._feed([token], LAST_ROW)
 
     def nbytes(self) -> int:
@@ -169,53 +169,51 @@ class ModelDrafter(Drafter):
         self._table_bytes += table or saved * self._weight_bytes
         return self._forward.extend(tokens, parents=parents, rows=rows)
 
-    def _sketch(self, head: HeadRows, limit: int, floor: float) -> Sketch:
+    def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
-        sketch = Sketch()
+        tree = TreeBuilder()
         self._occurred = Occurred(self._cached if self._params.repetition_penalty != 1.0 else ())
-        following = self._grow(sketch, ROOT, head, 0)
+        following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
-            lead = sketch.reach[following[0]]
-            if lead < floor or sum(reach >= lead for reach in sketch.reach) >= limit:
+            lead = tree.reach[following[0]]
+            if lead < floor or sum(reach >= lead for reach in tree.reach) >= limit:
                 break
-            fed = self._together(sketch, following, max(floor, _CLOSE * lead))
-            following = self._step(sketch, fed)
-        return sketch
+            fed = self._together(tree, following, max(floor, _CLOSE * lead))
+            following = self._step(tree, fed)
+        return tree
 
-    def _together(self, sketch: Sketch, following: list[int], least: float) -> list[int]:
+    def _together(self, tree: TreeBuilder, following: list[int], least: float) -> list[int]:
         """Nodes of the next pass: the first, and the second if it is probable and there is room."""
         both = following[:2]
         room = self._forward.capacity - len(self._cached)
-        if len(both) == 2 and (sketch.reach[both[1]] < least or not self._forward.caps.trees or room < 2):
+        if len(both) == 2 and (tree.reach[both[1]] < least or not self._forward.caps.trees or room < 2):
             return both[:1]
         return both
 
-    def _step(self, sketch: Sketch, fed: list[int]) -> list[int]:
+    def _step(self, tree: TreeBuilder, fed: list[int]) -> list[int]:
         """One pass over siblings; the one with the better continuation stays in the cache."""
-        tokens = [sketch.tokens[node] for node in fed]
+        tokens = [tree.tokens[node] for node in fed]
         if len(fed) == 1:
-            return self._grow(sketch, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
+            return self._grow(tree, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
         head = self._pass(tokens, [ROOT] * len(fed), self._drafted(ALL_ROWS))
-        grown = [self._grow(sketch, node, head, row) for row, node in enumerate(fed)]
-        kept = max(range(len(fed)), key=lambda row: max((sketch.reach[n] for n in grown[row]), default=0.0))
+        grown = [self._grow(tree, node, head, row) for row, node in enumerate(fed)]
+        kept = max(range(len(fed)), key=lambda row: max((tree.reach[n] for n in grown[row]), default=0.0))
         self._forward.keep_path([kept])
         self._cached.append(tokens[kept])
         return grown[kept]
 
-    def _grow(self, sketch: Sketch, node: int, head: HeadRows, row: int) -> list[int]:
+    def _grow(self, tree: TreeBuilder, node: int, head: HeadRows, row: int) -> list[int]:
         """Add tokens that may follow ``node``; return those that can be followed in turn, best first."""
         if head.entropy[row] > _UNSURE_NATS:
             return []
-        path = sketch.path(node)
-        reach = 1.0 if node == ROOT else sketch.reach[node]
-        said = [sketch.tokens[above] for above in path]
+        path = tree.path(node)
+        reach = 1.0 if node == ROOT else tree.reach[node]
+        said = [tree.tokens[above] for above in path]
         history = self._occurred.after(said)
         # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
         position = self._position + (0 if self._params.greedy else self._bridge.length(said))
-        found = choices(head, row, self._params, position, history, self._bridge.alike)
-        added = [
-            (token, sketch.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0
-        ]
+        found = choices(head, row, self._params, position, history, self._bridge.to_target_ids)
+        added = [(token, tree.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0]
         return [place for token, place in added if not self._bridge.ends(token)]
 
 

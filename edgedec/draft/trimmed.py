@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgedec.core.rows import Keep
-from edgedec.telemetry.mbsu import chain_efficiency
+from edgedec.metrics.mbsu import chain_efficiency
 
 _SPAN_TOKENS = 64
 _BACK = 0.5

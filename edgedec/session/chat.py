@@ -14,10 +14,10 @@ from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.when_full import STOP
 from edgedec.memory.ledger import SLACK
+from edgedec.metrics.stats import Clock, ReplyStats
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
-from edgedec.telemetry.stats import Clock, ReplyStats
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
-    from edgedec.runtime.batch import Batch
-    from edgedec.runtime.measures import Energy
+    from edgedec.assemble.batch import Batch
+    from edgedec.metrics.measures import Energy
 
 
 @dataclass(frozen=True, slots=True)

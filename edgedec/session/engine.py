@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from edgedec.core.model_spec import ModelSpec
     from edgedec.core.passage import Turns
     from edgedec.core.progress import Steps
-    from edgedec.decode.records import Mark, Step
+    from edgedec.decode.records import Step
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
+    from edgedec.metrics.marks import Mark
+    from edgedec.metrics.switched import SwitchRecord
     from edgedec.sampling import DrawParams
-    from edgedec.telemetry.switched import SwitchRecord
 
 
 class ReplyEngine(Protocol):

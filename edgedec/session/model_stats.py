@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
 from edgedec.memory.footprint import MemoryChoice
-from edgedec.runtime.measures import Energy
-from edgedec.telemetry.mbsu import Mbsu
+from edgedec.metrics.mbsu import Mbsu
+from edgedec.metrics.measures import Energy
+from edgedec.metrics.roof import Roof
 from edgedec.telemetry.process import peak_rss_bytes
-from edgedec.telemetry.roof import Roof
 
 if TYPE_CHECKING:
+    from edgedec.assemble.budget import Budget
+    from edgedec.assemble.runner import Runner
     from edgedec.control.tally import Tally
-    from edgedec.runtime.budget import Budget
-    from edgedec.runtime.runner import Runner
+    from edgedec.metrics.switched import SwitchRecord
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.reply import Reply
-    from edgedec.telemetry.switched import SwitchRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgedec.core.when_full import DROP, WhenFull
-from edgedec.decode.records import Marks
+from edgedec.metrics.marks import Marks
+from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
 from edgedec.session.loops import loops
-from edgedec.telemetry.stats import Clock, ReplyStats, ReplyTimer
 
 if TYPE_CHECKING:
     from edgedec.core.passage import Turns
-    from edgedec.decode.records import Mark
+    from edgedec.metrics.marks import Mark
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced

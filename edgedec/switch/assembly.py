@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgedec.assemble.loaded_models import LoadedModels
+from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
 from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule
 from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
-from edgedec.runtime.drafting import OFF
-from edgedec.runtime.loaded_model import LoadedModel, LoadedModels
-from edgedec.runtime.pairing import bridge, paired, same_tokenizer
-from edgedec.runtime.runner import Runner
-from edgedec.runtime.surroundings import Surroundings
+from edgedec.drafters.drafting import OFF
+from edgedec.drafters.pairing import bridge, paired, same_tokenizer
+from edgedec.loaded_model import LoadedModel
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.switch.spelling import ForeignReading, ends_whole
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 
-def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
+def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
     """Let the target of ``runner`` take turns with the small model that its config names.
 
     The rule is the config's, or else the default. A line to ``around.notice`` announces it. Raises the errors
@@ -47,7 +48,7 @@ def switched(runner: Runner, around: Surroundings) -> SwitchedEngine:
 
 
 def _announced(
-    engine: SwitchedEngine, runner: Runner, rule: SwitchRule, around: Surroundings
+    engine: SwitchedEngine, runner: Runner, rule: SwitchRule, around: RunContext
 ) -> SwitchedEngine:
     """Return ``engine``, which is told what a token of the large model takes; a line says what it does."""
     speculation = runner.engine.speculation
@@ -59,7 +60,7 @@ def _announced(
     return engine
 
 
-def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: Surroundings) -> SwitchedEngine:
+def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunContext) -> SwitchedEngine:
     """Let the target of ``runner`` be the small model, and take turns with a large one elsewhere.
 
     A lost side costs a line to ``around.notice``; the reply goes on without it.
@@ -85,7 +86,7 @@ def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: Surround
     return SwitchedEngine(runner.engine, small, large, lambda: EntropySwitching(rule), around.clock)
 
 
-def small_runner(runner: Runner, small: LoadedModel, around: Surroundings) -> Runner:
+def small_runner(runner: Runner, small: LoadedModel, around: RunContext) -> Runner:
     """Return a runner of the small model beside ``runner``, within the same budget.
 
     It drafts with lookup and recycling where the target drafts at all.

@@ -20,12 +20,13 @@ from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
-from edgedec.decode.records import Mark, Step
+from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.eviction.policy import Policy
+from edgedec.metrics.marks import Mark
+from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
 from edgedec.switch.writers import Terms, Writer
-from edgedec.telemetry.switched import SwitchRecord
 
 _PATIENCE_TOKENS = 16
 """Tokens for which a hand-over waits for a boundary; then it takes place at any."""

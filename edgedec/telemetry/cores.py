@@ -7,6 +7,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from edgedec.core.errors import Remedy, UsageError
+
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -22,6 +24,21 @@ def usable_cores() -> int:
 def physical_cores() -> int:
     """Count the usable cores; hyperthreads, which share bandwidth, count once."""
     return min(len({_siblings(cpu) for cpu in _allowed()}), usable_cores())
+
+
+def check_usable(threads: int | None) -> None:
+    """Raise UsageError for fewer threads than one, and for more than the cores that this process may use.
+
+    More threads than cores wait for each other in every pass.
+    """
+    most = usable_cores()
+    if threads is not None and not 1 <= threads <= most:
+        usable = "1 core" if most == 1 else f"{most} cores"
+        raise UsageError(
+            f"{threads} threads are not possible: this process may use {usable}",
+            hint=f"use 1 to {most}" if most > 1 else "use 1",
+            remedy=Remedy("threads", most),
+        )
 
 
 def load_average() -> float | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgedec.core.drafter_manifest import HEAD, Target
 from edgedec.core.errors import NotFoundError
 from edgedec.core.files import atomic_path
-from edgedec.core.home import COMPANIONS, TRAINING
+from edgedec.core.home import ARTIFACTS, TRAINING
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
@@ -153,7 +153,7 @@ class HeadTraining:
         """
         from edgedec.export.draft_head.bundle import export_head
 
-        place = self._home / COMPANIONS / self.target.short_hash / HEAD
+        place = self._home / ARTIFACTS / self.target.short_hash / HEAD
         export_head(
             trainer.learner.weights(), self._bundle, place, quant=quant, facts=facts, progress=progress
         )

@@ -13,8 +13,8 @@ from edgedec.core.listed_files import Scalar
 from edgedec.core.progress import Steps
 from edgedec.core.version import __version__
 from edgedec.draft import Drafter, Lookup, Recycling
-from edgedec.runtime.companions import new_companion
-from edgedec.runtime.prepared import write_table
+from edgedec.drafters.artifacts import new_artifact
+from edgedec.drafters.tables import write_table
 from edgedec.training.replay import NODES, Replayed, answered, replay
 from edgedec.training.rollouts import Rollout, RolloutStore
 from edgedec.training.tables import contexts_of, recycling_table
@@ -65,7 +65,7 @@ def make_tables(
         }
     kept = not measured or measured[1].rounds < measured[0].rounds
     if kept:
-        with new_companion(manifest, TABLES, home, facts) as folder:
+        with new_artifact(manifest, TABLES, home, facts) as folder:
             write_table(folder, Recycling.name, table)
     return MadeTables(facts, measured, kept)
 

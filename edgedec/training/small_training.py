@@ -19,13 +19,13 @@ from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.draft.subset import counted, coverage
+from edgedec.drafters.pairing import paired
 from edgedec.export import ModelCard, export_gguf
 from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
 from edgedec.export.huggingface.groups import parse_quant, role_of
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.models.layout import Layout, slug
-from edgedec.runtime.pairing import paired
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.batch import KeptIds
 from edgedec.training.data import TrainingData

@@ -12,7 +12,7 @@ import torch
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress, silent
-from edgedec.telemetry.stats import Clock
+from edgedec.metrics.stats import Clock
 from edgedec.training.batch import TextBatch
 from edgedec.training.checkpoint import Checkpoint
 from edgedec.training.data import TrainingData

@@ -12,15 +12,15 @@ import pytest
 
 import edgedec
 from edgedec.api import Bundles
+from edgedec.assemble.config import RunConfig
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, TABLES, TRIM
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
+from edgedec.drafters.artifacts import new_artifact
+from edgedec.drafters.tables import write_table
+from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
-from edgedec.runtime.companions import new_companion
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.prepared import write_table
-from edgedec.runtime.trim import SAVED, ends_of, save_trim
 from edgedec.training.rollouts import Rollout
 from edgedec.training.tables import contexts_of, recycling_table
 from tests.fixtures.draft_heads import random_head
@@ -46,7 +46,7 @@ def whole(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = Manifest.load(bundle)
     spec = manifest.spec
     save_trim(manifest, home, np.union1d(np.arange(0, 200, 2), ends_of(manifest)), {SAVED: 0.5})
-    with new_companion(manifest, TABLES, home, {}) as folder:
+    with new_artifact(manifest, TABLES, home, {}) as folder:
         write_table(folder, "recycling", recycling_table(contexts_of([Rollout([1], [5, 6, 7], "0", True)])))
     place = next((home / "drafters").iterdir()) / HEAD
     export_head(random_head(spec.hidden_size, spec.vocab_size, ids=200), bundle, place, quant="q8_0")

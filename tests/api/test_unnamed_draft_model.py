@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import edgedec
 from edgedec.api import Bundles, with_unnamed
+from edgedec.assemble.config import RunConfig
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
 from edgedec.core.errors import EdgeDecError
@@ -20,7 +21,6 @@ from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry
-from edgedec.runtime.config import RunConfig
 from tests.fixtures.tiny_models import tiny_bundle
 
 LARGE, SMALL = "large-1b", "small-10m"

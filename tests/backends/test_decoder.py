@@ -17,7 +17,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError, UsageError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
-from edgedec.runtime.loaded_model import load_model
+from edgedec.loaded_model import load_model
 from edgedec.sampling import DrawParams
 from tests.fixtures.opened import decoder_forward
 from tests.fixtures.tiny_decoder import VOCAB, random_weights, reference_logits, write_decoder_bundle

@@ -20,9 +20,9 @@ from edgedec.bench.studies.speed_within_budgets import BudgetRow
 from edgedec.cli.bench.options import Levels
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
+from edgedec.loaded_model import load_template
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
 from edgedec.memory.plan import planned
-from edgedec.runtime.loaded_model import load_template
 from edgedec.text.tokenizer import Tokenizer
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written

@@ -19,8 +19,8 @@ from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
 from edgedec.cli.subcommands import Subcommand
 from edgedec.export import export_gguf
+from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store
-from edgedec.telemetry.mbsu import Weights
 from tests.bench.support import Fakes
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny

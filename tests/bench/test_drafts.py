@@ -14,12 +14,12 @@ import pytest
 from edgedec.bench.harness import runtimes
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.export import export_gguf
+from tests.assemble.test_installed import add_head
 from tests.bench.support import Fakes
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line
 from tests.fixtures.tiny_gguf import write_tiny
-from tests.runtime.test_installed import add_head
 
 QUESTIONS: list[Any] = [
     {"question_id": 81, "category": "writing", "turns": ["The cat sat on the mat.", "And the dog?"]},

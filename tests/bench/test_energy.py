@@ -11,10 +11,10 @@ from edgedec.bench.harness.energy import EnergyProbe, MeterWatch, TokenEnergy
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.studies.energies import energies_of_replies
 from edgedec.export import export_gguf
+from edgedec.metrics.mbsu import Weights
+from edgedec.metrics.traffic import Traffic, Work, decoding_work
 from edgedec.telemetry.energy import NoMeter, Reading, estimate
 from edgedec.telemetry.energy.estimate import MODEL
-from edgedec.telemetry.mbsu import Weights
-from edgedec.telemetry.traffic import Traffic, Work, decoding_work
 from tests.bench.test_commands import bench, report
 from tests.fixtures.tiny_gguf import write_tiny
 

@@ -6,7 +6,7 @@ import pytest
 
 from edgedec.bench.plots.memory_plan import plans
 from edgedec.control import CostCurve
-from edgedec.runtime.speeds import PredictedSpeeds
+from edgedec.costs.speeds import PredictedSpeeds
 from tests.bench.test_budgets import KNOWN, WANTED
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from edgedec import api
+from edgedec.assemble.config import RunConfig
 from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY
 from edgedec.models import Store
-from edgedec.runtime.config import RunConfig
 from edgedec.text.codec import Codec
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line

@@ -6,9 +6,9 @@ import pytest
 
 from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.studies.pass_energies import PassEnergies
+from edgedec.metrics.mbsu import Weights
+from edgedec.metrics.traffic import Traffic
 from edgedec.telemetry.energy import NoMeter, estimate
-from edgedec.telemetry.mbsu import Weights
-from edgedec.telemetry.traffic import Traffic
 
 TRAFFIC = Traffic(Weights(1000.0), slot_bytes=10, window_slot_bytes=2, products=500)
 

@@ -14,7 +14,7 @@ from edgedec.bench.harness.replies import PLAIN, ReplySide, ReplyStudy, collect_
 from edgedec.bench.studies.drafts import DraftsReport
 from edgedec.cli.bench.drafts_tables import show
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.telemetry.mbsu import Weights
+from edgedec.metrics.mbsu import Weights
 from tests.bench.support import Fakes
 
 QUESTIONS = (

@@ -32,12 +32,12 @@ from edgedec.bench.studies.sampling import Said, SettingResult, energies_of_sett
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import silent
 from edgedec.export import export_gguf
-from edgedec.runtime.measures import Energy
+from edgedec.metrics.mbsu import Weights
+from edgedec.metrics.measures import Energy
+from edgedec.metrics.traffic import Traffic, Work, decoding_work
 from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy import NoMeter, estimate
 from edgedec.telemetry.energy.estimate import MODEL
-from edgedec.telemetry.mbsu import Weights
-from edgedec.telemetry.traffic import Traffic, Work, decoding_work
 from tests.bench.support import Fakes
 from tests.bench.test_commands import bench, report
 from tests.bench.test_energy import Steady
@@ -223,7 +223,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def unmetered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.bench.harness.energy.open_meter", lambda: NoMeter(("no meter here",)))
-    monkeypatch.setattr("edgedec.runtime.surroundings.open_meter", lambda: NoMeter(("no meter here",)))
+    monkeypatch.setattr("edgedec.assemble.run_context.open_meter", lambda: NoMeter(("no meter here",)))
 
 
 TASKS = {

@@ -15,7 +15,7 @@ from edgedec.bench.studies.weights import PassWeights
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.draft.subset import TILE, Counts
-from edgedec.telemetry.mbsu import Weights, mbsu
+from edgedec.metrics.mbsu import Weights, mbsu
 
 VOCAB = 640
 ALWAYS = np.array([0, 600], dtype=np.int64)

@@ -9,10 +9,10 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
 from edgedec.models import Store
-from edgedec.runtime.loaded_model import LoadedModels
 from tests.fixtures.ready import Ready
 from tests.session.parrot import load_parrot
 

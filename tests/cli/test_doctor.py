@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.core.errors import BackendError
-from edgedec.runtime.cost_file import CostFile
-from edgedec.runtime.loaded_model import LoadedModels
+from edgedec.costs.cost_file import CostFile
 from tests.cli.support import Home, run
 from tests.fixtures.simulated import COSTS, Machine, on_machine
 

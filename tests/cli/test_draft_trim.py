@@ -15,7 +15,7 @@ import pytest
 from edgedec.core.drafter_manifest import Target
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
-from edgedec.runtime.trim import ends_of, kept_ids
+from edgedec.drafters.trim import ends_of, kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from edgedec.assemble.runner import Runner
 from edgedec.cli.cut import Limits
 from edgedec.core.preset import Preset
-from edgedec.runtime.runner import Runner
 from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_chat_session import document

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from edgedec.assemble.config import RunConfig
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.preset import OFF, Preset
-from edgedec.runtime.config import RunConfig
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams
 from tests.core.hostile import edit

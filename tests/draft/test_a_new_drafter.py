@@ -11,14 +11,14 @@ from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities
+from edgedec.drafters import drafting
+from edgedec.drafters.drafting import Drafting
+from edgedec.drafters.history import with_history
 from edgedec.memory.ledger import Ledger
-from edgedec.runtime import drafting
-from edgedec.runtime.draft_history import with_history
-from edgedec.runtime.drafting import Drafting
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
+from tests.drafters.test_drafting import markov
 from tests.fixtures.ready import chat_of
-from tests.runtime.test_drafting import markov
 
 
 class Repeater(Drafter):

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgedec.assemble.batch import check_batch_drafting
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward, without_exits
 from edgedec.control import CostCurve
 from edgedec.core.errors import UnsupportedError, UsageError
@@ -22,11 +25,8 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
+from edgedec.drafters.drafting import Drafting
 from edgedec.eviction.sliding import Sliding
-from edgedec.runtime.batch import check_batch_drafting
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.drafting import Drafting
-from edgedec.runtime.runner import Runner
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.fixtures.ready import ready_of

@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.loaded_models import load_models
+from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.control import CostCurve
 from edgedec.core.manifest import Manifest
@@ -18,12 +22,8 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.drafting import Drafting
-from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.runner import Runner
-from edgedec.runtime.surroundings import Surroundings
-from edgedec.runtime.trim import SAVED, save_trim
+from edgedec.drafters.drafting import Drafting
+from edgedec.drafters.trim import SAVED, save_trim
 from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import tiny_bundle
@@ -104,7 +104,7 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
     ids = np.union1d(ids, np.array([*manifest.tokenizer.eos_ids, manifest.tokenizer.bos_id or 0]))
     save_trim(manifest, tmp_path, ids, {SAVED: 0.4})
     clock = iter(range(1 << 30)).__next__
-    around = Surroundings(tmp_path, lambda line: None, lambda: 0.001 * clock())
+    around = RunContext(tmp_path, lambda line: None, lambda: 0.001 * clock())
     runner = Runner(load_models(bundle, {}, 1, True), RunConfig(draft="exit", context=CAPACITY), around)
     peek = runner.forward.peek
 

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.loaded_models import load_models
+from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
-from edgedec.core.exits import Bypass
-from edgedec.draft.exit import ExitDrafter, Way
+from edgedec.draft.exit import ExitDrafter, LayerSubset
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.runner import Runner
-from edgedec.runtime.target_drafters import _named, exits_of, promising, skips_of, speed_of
+from edgedec.drafters.exit import _named, exits_of, promising, skips_of, speed_of
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -84,10 +83,10 @@ def test_only_ways_that_can_pay_are_tried(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_way_past_layers_keeps_the_first_and_the_last_ones() -> None:
     caps = replace(MarkovForward().caps, exits=(1, 3, 4))
-    assert skips_of(caps) == [Way(1, Bypass(3))]
-    assert skips_of(caps)[0].layers(4) == 2
+    assert skips_of(caps) == [LayerSubset(1, 3)]
+    assert skips_of(caps)[0].count(4) == 2
     assert skips_of(caps)[0].name == "skip-1-3"
-    drafter = ExitDrafter(MarkovForward(), 1, bypass=Bypass(2))
+    drafter = ExitDrafter(MarkovForward(), 1, resume=2)
     assert drafter.name == "skip-1-2"
 
 
@@ -100,7 +99,7 @@ def test_unknown_names_of_ways_are_refused(bundle: Path) -> None:
 
 def test_a_span_of_layers_has_a_name() -> None:
     caps = replace(MarkovForward().caps, exits=(1, 3, 4, 6, 8))
-    assert _named("skip-3-6", "tiny", caps) == Way(3, Bypass(6))
+    assert _named("skip-3-6", "tiny", caps) == LayerSubset(3, 6)
     for wrong in ("skip-1", "skip-3-1", "skip-1-8", "skip-1-5", "skip-0-3", "skip-1-3-4-6"):
         with pytest.raises(UsageError, match=f"no drafter {wrong}"):
             _named(wrong, "tiny", caps)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgedec.draft.trimmed import TrimmedHead, break_even
-from edgedec.telemetry.mbsu import Weights, mbsu
+from edgedec.metrics.mbsu import Weights, mbsu
 
 KEPT = np.array([1, 4, 5, 9], dtype=np.int64)
 INSIDE, OUTSIDE = [1, 4, 5, 9], [0, 2, 7, 30]

@@ -93,7 +93,7 @@ def read_bundle(folder: Path) -> None:
 
 def read_manifest(folder: Path) -> None:
     """All of a bundle, as a chat loads it, with a hash of the manifest that is mostly right."""
-    from edgedec.runtime.loaded_model import load_model
+    from edgedec.loaded_model import load_model
 
     text = (folder / MANIFEST).read_bytes()
     if len(text) % 4:
@@ -105,7 +105,7 @@ def read_manifest(folder: Path) -> None:
 
 
 def read_tokenizer(folder: Path) -> None:
-    from edgedec.runtime.loaded_model import load_template
+    from edgedec.loaded_model import load_template
     from edgedec.text.tokenizer import Tokenizer
 
     manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))

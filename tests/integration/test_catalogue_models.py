@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgedec.assemble.budget import plan_memory
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.loaded_models import load_models
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from edgedec.models.catalogue import CATALOGUE, Entry, stated_context
-from edgedec.runtime.budget import plan_memory
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.loaded_model import load_models
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.twins import write_twin
 from tests.reference.graph import graph_logits

@@ -8,8 +8,8 @@ import pytest
 
 from edgedec.core.drafter_manifest import TABLES, DrafterManifest
 from edgedec.draft import Recycling
-from edgedec.runtime.companions import companions
-from edgedec.runtime.prepared import read_table
+from edgedec.drafters.artifacts import artifacts
+from edgedec.drafters.tables import read_table
 from tests.conftest import ROOT
 
 MOST_IN_ALL_BYTES = 40_000_000
@@ -26,7 +26,7 @@ def test_a_shipped_drafter_is_whole_and_found_by_its_model(folder: Path) -> None
     assert folder.name == manifest.kind
     assert folder.parent.name == manifest.target.short_hash
     assert manifest.facts["licence"]
-    (found,) = (one for one in companions(manifest.target, None) if one.kind == manifest.kind)
+    (found,) = (one for one in artifacts(manifest.target, None) if one.kind == manifest.kind)
     assert found.shipped
     assert found.checked(manifest.target) == manifest
 

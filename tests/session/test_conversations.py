@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.batch import Batch
+from edgedec.assemble.run_context import RunContext
 from edgedec.control import Uncontrolled
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
+from edgedec.costs.cost_file import CostFile
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
-from edgedec.runtime.batch import Batch
-from edgedec.runtime.cost_file import CostFile
-from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
@@ -71,7 +71,7 @@ def several_of(
 ) -> Conversations:
     """``count`` conversations with the model's own settings, but for the changes."""
     config = replace(model.runner.config, conversations=count, **changes)  # type: ignore[arg-type]
-    batch = Batch(model.models, config, Surroundings(home))
+    batch = Batch(model.models, config, RunContext(home))
     return Conversations(batch, settings, system=system)
 
 

@@ -17,7 +17,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling, TextBridge
-from edgedec.runtime.pairing import control_tokens, model_drafter
+from edgedec.drafters.pairing import control_tokens, model_drafter
 from edgedec.sampling import DrawParams
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.spelling import ForeignReading

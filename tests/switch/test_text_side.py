@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.run_context import RunContext
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import SideLost
 from edgedec.core.passage import Passage
 from edgedec.decode.records import Step
-from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import DrawParams
 from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
@@ -141,7 +141,7 @@ def test_waiting_for_the_side_is_no_catching_up(model):
 
 def test_a_character_is_not_handed_over_in_the_middle(model):
     half = model.tokenizer.encode("\u20ac", add_bos=False)[:1]
-    engine = with_side(model.runner, Spoken(" and"), HARD, Surroundings())
+    engine = with_side(model.runner, Spoken(" and"), HARD, RunContext())
     assert engine.small.may_stop([1, *model.tokenizer.encode("hello", add_bos=False)])
     assert not engine.small.may_stop([1, *half])
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.config import RunConfig
 from edgedec.core.errors import Remedy, UsageError
-from edgedec.runtime.config import RunConfig
 from edgedec.telemetry import cores
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from edgedec.api import Model
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.loaded_models import load_models
 from edgedec.core.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.draft import Recycling
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.prepared import read_table
+from edgedec.drafters.tables import read_table
 from edgedec.training import make_tables as making
 from edgedec.training.make_tables import make_tables
 from edgedec.training.replay import answered, replay

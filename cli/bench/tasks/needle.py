@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask for the facts, and show how many each side finds."""
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.needle import (
         FULL,
@@ -32,7 +33,6 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     )
     from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
-    from edgedec.runtime.config import RunConfig
     from edgedec.text.codec import Codec
 
     context = options.context or CONTEXT_TOKENS

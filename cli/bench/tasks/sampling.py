@@ -25,9 +25,9 @@ _QUESTIONS = 16
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
     """Ask the questions under every setting, and show the figures of each."""
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.studies.sampling import energies_of_settings, measure_settings
     from edgedec.cli.bench.energy_tables import show_energies
-    from edgedec.runtime.config import RunConfig
 
     asked = _asked(options)
     named = [_setting(text) for text in options.settings or (GREEDY, PRESET)]

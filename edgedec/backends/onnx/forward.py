@@ -14,7 +14,6 @@ from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.exits import Bypass
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -82,13 +81,13 @@ class OnnxForward(KvForward):
         parents: Sequence[int] | None = None,
         rows: Rows = LAST_ROW,
         keep: Keep | None = None,
-        bypass: Bypass | None = None,
+        resume: int | None = None,
     ) -> HeadRows:
         """See ``Forward.peek``. Raises BackendError and BadFileError as ``extend``."""
         if not self._caps.exits:
-            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, bypass=bypass)
+            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
         rows = peek_rows(rows, keep)
-        before = self._peeked.at(exit, bypass)
+        before = self._peeked.at(exit, resume)
         peeked = before.joined(tokens, parents, self._caps)
         _, fed = self._planned(peeked.tokens, peeked.parents, Rows(()))
         self._check_rows(rows)
@@ -102,9 +101,9 @@ class OnnxForward(KvForward):
             keep=rows.keep,
             states=self._passes.exits.below(exit),
         )
-        result, found = self._passes.run_with_states(fed if bypass is None else replace(fed, rows=()))
-        if bypass:
-            result = self._behind(bypass, found[exit - 1], fed)
+        result, found = self._passes.run_with_states(fed if resume is None else replace(fed, rows=()))
+        if resume is not None:
+            result = self._resumed(resume, found[exit - 1], fed)
         if len(before):
             found = {layer: np.concatenate([self._below[layer], found[layer]]) for layer in found}
             for state in found.values():
@@ -112,10 +111,10 @@ class OnnxForward(KvForward):
         self._peeked, self._below = peeked, found
         return result
 
-    def _behind(self, bypass: Bypass, reached: FloatArray, fed: Fed) -> HeadRows:
-        """Let the tokens of a peek, whose rows at the exit are ``reached``, go on behind a bypass."""
+    def _resumed(self, resume: int, reached: FloatArray, fed: Fed) -> HeadRows:
+        """Let the tokens of a peek, whose rows at the exit are ``reached``, go on above ``resume`` layers."""
         warm = np.ascontiguousarray(reached, dtype=np.float32)
-        fed = replace(fed, tokens=(), warm_exit=bypass.to, warm=warm)
+        fed = replace(fed, tokens=(), warm_exit=resume, warm=warm)
         return self._passes.run(replace(fed, exit=0, states=()))
 
     def rewind(self, length: int) -> None:

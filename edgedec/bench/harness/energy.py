@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgedec.bench.harness.pairing import rounded, rounded_or_none
+from edgedec.metrics.traffic import Traffic, Work
 from edgedec.telemetry.energy import Meter, NoMeter, Reading, estimate, open_meter
 from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.energy.idle import measure_idle
-from edgedec.telemetry.traffic import Traffic, Work
 
 _EVERY_S = 0.02
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from edgedec.assemble.config import RunConfig
 from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.worker import Side
@@ -16,7 +17,6 @@ from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.core.when_full import WhenFull
 from edgedec.memory import KvType
-from edgedec.runtime.config import RunConfig
 from edgedec.sampling import DrawParams
 
 PROGRAMS = Path(__file__).parents[1] / "peers"

@@ -21,7 +21,7 @@ _ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(DrawParams())}
 
 def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) -> tuple[ReplyStudy, OwnRun]:
     """Return a study of these questions, and a run of the model with a context that they fit in."""
-    from edgedec.runtime.loaded_model import load_template
+    from edgedec.loaded_model import load_template
     from edgedec.text.tokenizer import Tokenizer
 
     manifest = subject.manifest

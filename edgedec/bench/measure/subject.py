@@ -15,7 +15,7 @@ from edgedec.telemetry.bandwidth import Reader
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
-    from edgedec.runtime.config import RunConfig
+    from edgedec.assemble.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Subject:
     def usual(self) -> tuple[RunConfig, Bundles]:
         """Return the settings of a chat without options, and the bundles that it opens."""
         from edgedec.api import Bundles, with_unnamed
+        from edgedec.assemble.config import RunConfig
         from edgedec.models import Store
-        from edgedec.runtime.config import RunConfig
 
         return with_unnamed(RunConfig(threads=self.threads), Bundles(self.bundle), Store(self.home))
 

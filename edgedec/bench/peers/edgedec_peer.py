@@ -13,6 +13,11 @@ from typing import Any
 import numpy as np
 
 from edgedec.api import Model
+from edgedec.assemble.batch import Batch
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.installed import with_head, with_installed
+from edgedec.assemble.loaded_models import load_models
+from edgedec.assemble.run_context import RunContext
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.control.tally import Count, Tally
@@ -23,14 +28,8 @@ from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.core.version import __version__
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.draft import lookup_ahead
+from edgedec.drafters.drafting import OFF
 from edgedec.eviction.policies import policy_for
-from edgedec.runtime.batch import Batch
-from edgedec.runtime.config import RunConfig
-from edgedec.runtime.drafting import OFF
-from edgedec.runtime.heads import with_head
-from edgedec.runtime.installed import with_installed
-from edgedec.runtime.loaded_model import load_models
-from edgedec.runtime.surroundings import Surroundings
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
@@ -80,7 +79,7 @@ class Peer:
         self._path = Path(model).resolve()
         drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
         home = Path(self.run.home) if self.run.home else None
-        around = Surroundings(home, self._heard, observe=self._records.append)
+        around = RunContext(home, self._heard, observe=self._records.append)
         config = self._installed(self.run.draft)
         ways = [config.drafting, *(self._installed(mode).drafting for mode in self.run.modes)]
         with_parts = any(way.of_target for way in ways)

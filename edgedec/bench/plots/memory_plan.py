@@ -9,9 +9,9 @@ from typing import Any
 from edgedec.bench.plots.figure import BLUE, GREEN, GREY, YELLOW, save_figure
 from edgedec.control import CostCurve
 from edgedec.core.cache_config import KvType
+from edgedec.costs.speeds import PredictedSpeeds
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import MemoryPlan, least, peak, planned
-from edgedec.runtime.speeds import PredictedSpeeds
 
 _POINTS = 240
 _MARGIN = 0.06

@@ -14,7 +14,7 @@ from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import PLAIN, ReplySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
 from edgedec.core.errors import one_line
-from edgedec.telemetry.mbsu import Mbsu, Weights
+from edgedec.metrics.mbsu import Mbsu, Weights
 
 LLAMA = "llama.cpp"
 BASES = (PLAIN, LLAMA)

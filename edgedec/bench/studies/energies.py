@@ -15,9 +15,9 @@ from edgedec.bench.studies.faithful import WindowRead
 from edgedec.bench.studies.speed import SpeedReport
 from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.memory import KvType
-from edgedec.runtime.measures import traffic_of
-from edgedec.telemetry.roof import Roof
-from edgedec.telemetry.traffic import Traffic, Work, decoding_work
+from edgedec.metrics.measures import traffic_of
+from edgedec.metrics.roof import Roof
+from edgedec.metrics.traffic import Traffic, Work, decoding_work
 
 _GGUF_READERS = ("llama.cpp",)
 """Runtimes that read the bytes of the GGUF file itself; what others make of it is not known here."""

@@ -17,10 +17,10 @@ from edgedec.bench.studies.energies import Energies
 from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
-from edgedec.decode.records import Marks
+from edgedec.metrics.marks import Marks
+from edgedec.metrics.stats import ReplyStats
 from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompts
-from edgedec.telemetry.stats import ReplyStats
 
 if TYPE_CHECKING:
     from edgedec.api import Model

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from edgedec.bench.harness.energy import EnergyProbe, TokenEnergy
 from edgedec.bench.studies.energies import Energies
-from edgedec.telemetry.traffic import Traffic, Work
+from edgedec.metrics.traffic import Traffic, Work
 
 
 class PassEnergies:

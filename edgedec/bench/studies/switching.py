@@ -21,7 +21,7 @@ from edgedec.control.switching import EntropySwitching, RandomSwitching, Switchi
 from edgedec.core.progress import Steps
 
 if TYPE_CHECKING:
-    from edgedec.runtime.measures import Energy
+    from edgedec.metrics.measures import Energy
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
     from edgedec.switch.engine import SwitchedEngine

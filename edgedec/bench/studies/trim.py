@@ -23,7 +23,7 @@ from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Progress
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Keep, Rows
 from edgedec.draft.subset import TILE, Counts, best_ids, best_tiles, coverage, coverages, expected, tiles_of
-from edgedec.telemetry.mbsu import Mbsu, chain_efficiency, mbsu
+from edgedec.metrics.mbsu import Mbsu, chain_efficiency, mbsu
 
 SIZES = (2048, 4096, 8192, 16384, 32768)
 STEPS = 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import GGUF, MODEL
-from edgedec.telemetry.mbsu import Weights
+from edgedec.metrics.mbsu import Weights
 
 if TYPE_CHECKING:
     from onnx import TensorProto

@@ -19,9 +19,9 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     Where a meter counts some replies and not others, all replies of that way count as estimated: measured and
     estimated joules are never added up.
     """
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.harness.texts import PROMPTS
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.measures import BANDWIDTH_FILE
+    from edgedec.metrics.measures import BANDWIDTH_FILE
     from edgedec.sampling import DrawParams
     from edgedec.telemetry import bandwidth
 

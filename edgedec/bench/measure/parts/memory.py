@@ -14,13 +14,12 @@ from edgedec.core.units import size
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Plan without a limit, list what smaller budgets give up, and predict their speeds."""
+    from edgedec.assemble.budget import plan_memory
+    from edgedec.assemble.installed import usable_drafts, with_head
+    from edgedec.assemble.loaded_models import load_models
     from edgedec.bench.plots.memory_plan import plans, predicted
+    from edgedec.costs.speeds import costs_now
     from edgedec.memory.plan import least, milestones
-    from edgedec.runtime.budget import plan_memory
-    from edgedec.runtime.heads import with_head
-    from edgedec.runtime.loaded_model import load_models
-    from edgedec.runtime.pairing import usable_drafts
-    from edgedec.runtime.speeds import costs_now
 
     config, bundles = subject.usual()
     drafting = bool(config.drafting.of_target)

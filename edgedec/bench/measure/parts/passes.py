@@ -18,10 +18,10 @@ _RESIDENT_TOKENS, _CONTEXT_TOKENS = 128, 256
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Time passes, as ``edgedec.bench.studies.kernels`` does."""
+    from edgedec.assemble.config import RunConfig
     from edgedec.bench.studies.kernels import KernelReport, PassStudy, measure_passes, pass_costs
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.runtime.config import RunConfig
-    from edgedec.runtime.drafting import OFF
+    from edgedec.drafters.drafting import OFF
 
     context = min(_CONTEXT_TOKENS, subject.manifest.spec.context_length)
     with subject.opened(RunConfig(threads=subject.threads, context=context, draft=OFF)) as model:

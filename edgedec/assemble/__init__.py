@@ -1,0 +1,1 @@
+"""Models, drafters, budget and engine, put together from a ``RunConfig``."""

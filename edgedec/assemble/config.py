@@ -1,0 +1,142 @@
+"""Everything a user chooses about how a model runs, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from edgedec.control.switching import SwitchRule
+from edgedec.core.cache_config import KvType
+from edgedec.core.errors import Remedy, UsageError
+from edgedec.core.preset import Preset
+from edgedec.core.units import parse_size
+from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
+from edgedec.drafters.drafting import AUTO, MOST_DRAFTED, Drafting
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts
+from edgedec.sampling import DrawParams
+from edgedec.sampling.named import SamplingParams, chosen
+from edgedec.telemetry.cores import check_usable
+
+Objective = Literal["time", "energy"]
+MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
+"""Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
+MOST_CONVERSATIONS = 16
+"""Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
+NO_TEMPLATE = ""
+"""In place of a chat template: messages are text to continue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """How a model runs: threads, KV cache, memory budget, drafters.
+
+    Raises UsageError for a value that no model can run with.
+
+    >>> RunConfig(memory="600MB", context=2048).memory_bytes
+    600000000
+    """
+
+    threads: int | None = None
+    """Compute threads, at most the cores that this process may use. None: one per physical core."""
+    context: int | None = None
+    """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
+    kv: KvType = "fp16"
+    """How the KV cache keeps keys and values: "fp16", or "int8" in about half the memory."""
+    memory: int | str | MemoryRule | None = None
+    """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
+    draft: str = AUTO
+    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", and draft models by
+    name or path. "auto" includes drafters that belong to the model, and an installed draft model that suits
+    it.
+    """
+    draft_tokens: int = MOST_DRAFTED
+    """Most tokens drafted for one pass."""
+    objective: Objective = "time"
+    """The aim of drafting: "time", or "energy" for the fewest joules a token, measured where the machine has
+    a meter and estimated otherwise.
+    """
+    history: bool = False
+    """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
+    when_full: WhenFull | None = None
+    """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
+    switch: str | None = None
+    """A smaller model that writes where it is sure, by name or path; the model itself the rest. Lossy."""
+    switch_rule: SwitchRule | None = None
+    """Thresholds of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
+    conversations: int | None = None
+    """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
+    template: str | None = None
+    """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
+    sampling: SamplingParams | DrawParams | None = None
+    """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
+    preset has the values that it does not name.
+    """
+
+    def __post_init__(self) -> None:
+        check_usable(self.threads)
+        _at_least(self.context, 2, "tokens of context")
+        if not 1 <= self.draft_tokens <= MOST_DRAFTED:
+            raise UsageError(
+                f"{self.draft_tokens} drafted tokens are not possible", hint=f"use 1 to {MOST_DRAFTED}"
+            )
+        if self.conversations is not None and not 1 <= self.conversations <= MOST_CONVERSATIONS:
+            raise UsageError(
+                f"a batch of {self.conversations} conversations is not possible",
+                hint=f"use 1 to {MOST_CONVERSATIONS}",
+                remedy=Remedy("conversations", MOST_CONVERSATIONS),
+            )
+        if self.kv not in ("fp16", "int8"):
+            raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
+        if self.objective not in get_args(Objective):
+            raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
+        if self.objective == "energy" and self.conversations is not None:
+            raise UsageError(
+                "several conversations at once are drafted for time only",
+                hint="aim at time, or run one conversation",
+                remedy=(Remedy("objective"), Remedy("conversations")),
+            )
+        if self.when_full not in (None, *WHEN_FULL):
+            raise UsageError(
+                f"a full context cannot {self.when_full!r:.40}", hint=f"choose of {', '.join(WHEN_FULL)}"
+            )
+        if self.switch is not None and (self.conversations is not None or self.when_full in LOSSY):
+            raise UsageError(
+                "two models take turns in a single conversation whose context is not evicted",
+                hint="use one model for a batch of conversations, or where a full context evicts tokens",
+            )
+        if isinstance(self.memory, str):
+            parse_size(self.memory)
+        self.drafting  # noqa: B018 - it raises for names that no drafter can have
+
+    @property
+    def drafting(self) -> Drafting:
+        """The drafters that ``draft`` names. Raises UsageError."""
+        return Drafting(self.draft, self.draft_tokens, self.history)
+
+    @property
+    def memory_bytes(self) -> int | MemoryRule | None:
+        """``memory`` with text turned into bytes."""
+        return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that share the KV cache."""
+        return self.conversations or 1
+
+    def sampling_for(self, preset: Preset) -> DrawParams:
+        """Return how the replies of a model with this preset are drawn."""
+        return chosen(self.sampling, DrawParams.of(preset))
+
+
+def with_small(config: RunConfig) -> RunConfig:
+    """Return ``config`` with the small model of ``switch`` as a drafter of the large one under "auto"."""
+    names = config.draft.split(",")
+    if config.switch is None or AUTO not in names or config.switch in names:
+        return config
+    return replace(config, draft=f"{config.draft},{config.switch}")
+
+
+def _at_least(value: int | None, least: int, what: str) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{value} {what} are not possible", hint=f"use {least} or more")

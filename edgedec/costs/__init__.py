@@ -1,0 +1,1 @@
+"""The costs of passes on this machine: measured, kept in files, predicted."""

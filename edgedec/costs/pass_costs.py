@@ -1,0 +1,133 @@
+"""The costs of a model's passes on this machine: measured once, kept in a file, corrected as they drift.
+
+A file keeps the costs of passes over several tokens in relation to one token, which hardly depend on other
+load. How quick the machine is at the moment shows in the first passes of a reply (``CostCurve``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgedec.control import CostCurve
+from edgedec.core.errors import StorageError
+from edgedec.core.forward import Forward
+from edgedec.core.progress import Notice
+from edgedec.core.rows import ALL_ROWS
+from edgedec.costs.cost_file import CostFile, KeptCosts
+from edgedec.metrics.stats import Clock
+
+_MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)
+LONGEST_TOKENS = 16
+"""Tokens of the longest pass that one sequence verifies; a batch has longer ones."""
+_ROUNDS, _MOST_ROUNDS = 3, 9
+_ENOUGH_S = 0.5
+"""More than the fewest rounds are made only while they are quicker than this."""
+_QUIET_S = 1.0
+
+
+@dataclass
+class PassCosts:
+    """A curve of costs, and the file that keeps it."""
+
+    curve: CostCurve
+    file: CostFile | None = None
+    kept: KeptCosts | None = None
+
+    def keep(self, seconds: Mapping[int, float]) -> None:
+        """Write ``seconds``, which replies corrected, to the file. Nothing happens where that fails."""
+        if self.file and self.kept:
+            self.kept = self.kept.corrected(seconds, self.file.moment(seconds))
+            self.file.write_quietly(self.kept)
+
+
+def known_costs(
+    forward: Forward, file: CostFile | None, *, clock: Clock, notice: Notice, longest: int = LONGEST_TOKENS
+) -> PassCosts:
+    """Read the costs of passes up to ``longest`` tokens from ``file``, or measure them in a second or two.
+
+    Costs that disagreed with what ran are measured again (``KeptCosts.stands``); ``notice`` hears of both.
+    """
+    kept = file.read() if file else None
+    if file and kept and max(kept.seconds) >= sizes_up_to(longest, forward)[-1]:
+        if kept.stands(file.now()):
+            return PassCosts(CostCurve(kept.seconds, old=True), file, kept)
+        notice(f"measuring again what passes of {forward.spec.name} cost: they ran otherwise than measured")
+    else:
+        notice(f"measuring what passes of {forward.spec.name} cost on this machine, once")
+    seconds = measure_costs(forward, clock, notice, longest)
+    if file is None:
+        return PassCosts(CostCurve(seconds))
+    kept = file.measured(seconds)
+    try:
+        file.write(kept)
+    except StorageError as error:
+        notice(f"note: {error.message}; the next start measures again")
+    return PassCosts(CostCurve(seconds), file, kept)
+
+
+def measure_costs(
+    forward: Forward, clock: Clock, notice: Notice, longest: int = LONGEST_TOKENS
+) -> dict[int, float]:
+    """Return the seconds of passes over 1 to ``longest`` tokens, all rows wanted. Empties the KV cache.
+
+    Each is timed between two passes over one token, and only the ratio to these counts, the median of some
+    rounds: load that lasts slows down both, and load that comes and goes falls on few rounds. ``notice``
+    hears of progress.
+    """
+    timed = TimedPasses(clock, notice)
+    ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
+    ones = [timed.run(forward, 1)]
+    for turn in range(_MOST_ROUNDS):
+        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S:
+            break
+        for place, size in enumerate(ratios):
+            seconds = timed.run(forward, size)
+            ones.append(timed.run(forward, 1))
+            ratios[size].append(2.0 * seconds / (ones[-2] + ones[-1]))
+            timed.report((turn + (place + 1) / len(ratios)) / _ROUNDS)
+        if not ratios:
+            ones.append(timed.run(forward, 1))
+    timed.conclude()
+    forward.rewind(0)
+    plain = float(np.median(ones))
+    return {1: plain} | {size: plain * float(np.median(found)) for size, found in ratios.items()}
+
+
+class TimedPasses:
+    """Passes over empty KV caches, timed by ``clock``; ``notice`` hears of progress after a while."""
+
+    def __init__(self, clock: Clock, notice: Notice) -> None:
+        self._clock, self._notice = clock, notice
+        self._started = self._spoken = clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._started
+
+    def run(self, forward: Forward, size: int) -> float:
+        """Return the seconds of a pass over ``size`` tokens, all rows wanted."""
+        forward.rewind(0)
+        began = self._clock()
+        forward.extend([0] * size, rows=ALL_ROWS)
+        return self._clock() - began
+
+    def report(self, part: float) -> None:
+        """Say that ``part`` of 1 is done, if nothing was said for a while."""
+        if self._clock() - self._spoken > _QUIET_S:
+            self._notice(f"measuring: {min(100 * part, 99):.0f}%")
+            self._spoken = self._clock()
+
+    def conclude(self) -> None:
+        """Say that all is done, if anything was said of progress."""
+        if self._spoken != self._started:
+            self._notice("measuring: 100%")
+
+
+def sizes_up_to(longest: int, forward: Forward) -> list[int]:
+    """Return the numbers of tokens that passes of ``forward`` are measured with, at most ``longest``."""
+    most = min(longest, forward.capacity, forward.caps.max_pass)
+    return [size for size in _MEASURED if size <= most]

@@ -1,0 +1,1 @@
+"""Drafters by kind: found, checked, planned for and built."""

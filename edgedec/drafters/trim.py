@@ -1,0 +1,103 @@
+"""The trimmed head of a model: the ids that it keeps, in a drafter's folder of the kind "trim"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgedec.core.drafter_manifest import TRIM, DrafterManifest, Target
+from edgedec.core.errors import BadFileError, EdgeDecError
+from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import Manifest
+from edgedec.core.progress import Notice
+from edgedec.core.rows import Keep
+from edgedec.draft.subset import fault_of
+from edgedec.draft.trimmed import TrimmedHead, break_even
+from edgedec.drafters.artifacts import artifact, artifacts, new_artifact, remove_artifact
+
+if TYPE_CHECKING:
+    from edgedec.loaded_model import LoadedModel
+
+IDS = "keep.i32"
+"""The kept ids, ascending, as little-endian int32."""
+SAVED = "saved_share"
+"""The fact that says which part of a pass's bytes a trimmed head leaves unread, 0 to 1."""
+_AGAIN = "make it again, or remove it"
+
+
+def ends_of(manifest: Manifest) -> list[int]:
+    """Return the tokens that begin and end texts of a model; every trimmed head keeps them."""
+    info = manifest.tokenizer
+    return sorted({*info.eos_ids, *([] if info.bos_id is None else [info.bos_id])})
+
+
+def save_trim(manifest: Manifest, home: Path, ids: Keep, facts: Mapping[str, Scalar]) -> None:
+    """Write the trimmed head of a model, in the place of an older one.
+
+    Raises ValueError for ids that no head can be trimmed to, StorageError.
+    """
+    if fault := fault_of(ids, manifest.spec.vocab_size, ends_of(manifest)):
+        raise ValueError(f"the head cannot be trimmed like that: {fault}")
+    with new_artifact(manifest, TRIM, home, facts) as folder:
+        (folder / IDS).write_bytes(ids.astype("<i4").tobytes())
+
+
+def remove_trim(manifest: Manifest, home: Path) -> None:
+    """Remove the trimmed head that was made for a model, if there is one. Raises StorageError."""
+    remove_artifact(manifest, TRIM, home)
+
+
+def is_trimmed(manifest: Manifest, home: Path | None) -> bool:
+    """Whether there is a trimmed head for a model; whether it is a good one is seen when it is read."""
+    return any(found.kind == TRIM for found in artifacts(Target.of(manifest), home))
+
+
+def kept_ids(manifest: Manifest, home: Path | None) -> Keep | None:
+    """Return the ids that the model's head is trimmed to when it drafts; None where it is not.
+
+    Raises BadFileError for damaged files and for ids of another vocabulary, UnsupportedError for another
+    version.
+    """
+    found = _found(manifest, home)
+    return found[0] if found else None
+
+
+def trimmed_head(
+    draft: LoadedModel, target: LoadedModel, home: Path | None, notice: Notice
+) -> TrimmedHead | None:
+    """Return the trimmed head of a draft model; None where it has none.
+
+    A damaged one is left out, with a notice.
+    """
+    if not draft.backend.caps.exits:
+        return None
+    try:
+        found = _found(draft.manifest, home)
+    except EdgeDecError as error:
+        notice(f"{draft.name} drafts with its full head: {error}")
+        return None
+    if found is None:
+        return None
+    ids, saved = found
+    step = draft.backend.weight_bytes / max(target.backend.weight_bytes, 1)
+    return TrimmedHead(ids, break_even(step, step * (1.0 - saved)), saved)
+
+
+def _found(manifest: Manifest, home: Path | None) -> tuple[Keep, float] | None:
+    folder = artifact(manifest, TRIM, home)
+    if folder is None:
+        return None
+    try:
+        data = (folder / IDS).read_bytes()
+    except OSError as error:
+        raise BadFileError(f"{folder} has no {IDS}: {error.strerror}", hint=_AGAIN) from error
+    ids = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int64)
+    if fault := fault_of(ids, manifest.spec.vocab_size, ends_of(manifest)):
+        raise BadFileError(f"{folder / IDS} is no trimmed head of {manifest.name}: {fault}", hint=_AGAIN)
+    saved = DrafterManifest.load(folder, verify=False).facts.get(SAVED)
+    if not isinstance(saved, float) or not 0.0 <= saved <= 1.0:
+        raise BadFileError(f"{folder} does not say how much its trimmed head saves", hint=_AGAIN)
+    return ids, saved

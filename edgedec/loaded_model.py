@@ -1,0 +1,134 @@
+"""From a bundle directory to a model in memory: weights, tokenizer and chat template, but no KV cache yet."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.backends.backend import Backend
+from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import Manifest
+from edgedec.core.model_id import ModelId
+from edgedec.core.progress import Progress, silent
+from edgedec.core.verification import verify
+from edgedec.memory.release import release_freed
+from edgedec.metrics.stats import Clock
+from edgedec.telemetry.cores import check_usable
+from edgedec.text.codec import Codec
+from edgedec.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from edgedec.core.cache_config import KvType
+    from edgedec.core.model_spec import ModelSpec
+    from edgedec.text.template import ChatTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model whose weights are mapped. ``load_s`` is the time that loading took, in seconds."""
+
+    backend: Backend
+    codec: Codec
+    manifest: Manifest
+    load_s: float = 0.0
+    bundle: Path | None = None
+    """The folder that it was opened from."""
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.backend.spec
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.codec.tokenizer
+
+    @property
+    def template(self) -> ChatTemplate | None:
+        return self.codec.template
+
+    @property
+    def isa(self) -> str:
+        """The kernel row that computes, or the name of another runtime: "onnxruntime" or "llama.cpp"."""
+        return self.backend.runtime
+
+    @property
+    def threads(self) -> int:
+        return self.backend.threads
+
+    def kv_kind(self, kv: KvType) -> KvType | None:
+        """Return ``kv`` if the model's KV cache can be of that kind, else "fp16".
+
+        None where another runtime keeps the cache and decides.
+        """
+        kinds = self.backend.caps.kv_kinds
+        return kv if kv in kinds else "fp16" if kinds else None
+
+    def with_template(self, source: str | None) -> LoadedModel:
+        """Return it with another chat template, as ``RunConfig.template`` says; None: with its own."""
+        if source is None:
+            return self
+        from edgedec.text.template import ChatTemplate
+
+        template = ChatTemplate(source, **_told(self.tokenizer, self.manifest)) if source else None
+        return replace(self, codec=replace(self.codec, template=template))
+
+
+def load_model(
+    bundle: Path,
+    *,
+    threads: int | None = None,
+    drafting: bool = False,
+    home: Path | None = None,
+    progress: Progress = silent,
+    clock: Clock = time.perf_counter,
+) -> LoadedModel:
+    """Open an exported bundle. ``threads``: None for one per physical core.
+
+    - ``drafting``: with what drafters of the model itself need, where the bundle has it.
+    - ``home``: verify files that changed since the record there before anything of them is used, which
+      ``progress`` follows; None to trust them.
+
+    Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
+    threads than usable cores, BackendError when the runtime refuses.
+    """
+    check_usable(threads)
+    started = clock()
+    manifest = Manifest.load(bundle)
+    if home:
+        verify(bundle, manifest, home, progress=progress)
+    from edgedec.backends.open import open_backend
+
+    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    if tokenizer.size > manifest.spec.vocab_size:
+        raise BadFileError(
+            f"the bundle's tokenizer has {tokenizer.size} tokens, and its model {manifest.spec.vocab_size}",
+            hint="pull or export the model again",
+        )
+    release_freed()
+    codec = Codec(tokenizer, load_template(bundle, tokenizer, manifest), ModelId.of(manifest))
+    return LoadedModel(backend, codec, manifest, clock() - started, bundle)
+
+
+def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:
+    """Return the bundle's chat template, None for a base model. Raises BadFileError, TemplateError."""
+    if not manifest.tokenizer.chat_template:
+        return None
+    from edgedec.text.template import ChatTemplate
+
+    return ChatTemplate.load(bundle, **_told(tokenizer, manifest))
+
+
+def _told(tokenizer: Tokenizer, manifest: Manifest) -> dict[str, str]:
+    """Return the texts of tokens that a template is told."""
+    bos, eos = manifest.tokenizer.bos_id, manifest.tokenizer.eos_ids[:1]
+    return {
+        "bos": "" if bos is None else tokenizer.token_text(bos),
+        "eos": "".join(tokenizer.token_text(token) for token in eos),
+    }

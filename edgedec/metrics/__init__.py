@@ -1,0 +1,1 @@
+"""Figures of replies and of the bytes that they read."""

@@ -1,0 +1,94 @@
+"""Bytes that passes read and operations that they do: the work that time and energy go into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgedec.metrics.mbsu import Weights
+from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Counts of passes.
+
+    ``slots``: filled slots of the KV cache, added up over passes; ``window_slots``: the same for layers that
+    see only a window.
+    """
+
+    passes: int = 0
+    tokens: int = 0
+    """Tokens fed, rejected drafts included."""
+    slots: int = 0
+    window_slots: int = 0
+
+    def plus(self, tokens: int, slots: int, window: int) -> Work:
+        """Return the counts with one more pass, over ``tokens``, behind which ``slots`` slots are filled.
+
+        ``window``: slots that a layer with a window sees; 0 without such layers.
+        """
+        seen = min(slots, window)
+        return Work(self.passes + 1, self.tokens + tokens, self.slots + slots, self.window_slots + seen)
+
+    def with_more(self, other: Work) -> Work:
+        """Return these counts and ``other`` together."""
+        return Work(
+            self.passes + other.passes,
+            self.tokens + other.tokens,
+            self.slots + other.slots,
+            self.window_slots + other.window_slots,
+        )
+
+    def since(self, before: Work) -> Work:
+        """Return the counts that were added since ``before``."""
+        return Work(
+            self.passes - before.passes,
+            self.tokens - before.tokens,
+            self.slots - before.slots,
+            self.window_slots - before.window_slots,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """A model's weights in bytes, its KV cache in bytes per slot, and the products of one token.
+
+    A pass reads all weights once, however many tokens it has, and every filled slot. Each token takes a
+    product (a multiplication and an addition) with each weight. Attention's own products, a few percent at
+    usual lengths, are not counted; nor is that a piece of a prompt leaves out the head.
+    """
+
+    weights: Weights
+    slot_bytes: int
+    window_slot_bytes: int
+    products: int
+
+    def bytes_read(self, work: Work) -> float:
+        """Return the bytes that passes read."""
+        kept = work.slots * self.slot_bytes + work.window_slots * self.window_slot_bytes
+        return work.passes * self.weights.streamed + kept
+
+    def operations(self, work: Work) -> float:
+        """Return the operations that passes do."""
+        return float(OPERATIONS_EACH * work.tokens * self.products)
+
+    def operations_of(self, bytes_read: float) -> float:
+        """Return the operations of passes over one token that read so many bytes of a like model."""
+        return OPERATIONS_EACH * self.products * bytes_read / self.weights.streamed
+
+
+def decoding_work(
+    prompt: int, rounds: Sequence[tuple[int, int]], window: int, room: int | None = None
+) -> Work:
+    """Return the passes of decoding behind a prompt of ``prompt`` tokens.
+
+    ``rounds``: drafted and accepted tokens of each pass after the prompt's. ``window``: slots that a layer
+    with a window sees. ``room``: slots of a KV cache that evicts tokens; None where all stay.
+    """
+    work, slots = Work(), prompt
+    for drafted, accepted in rounds:
+        filled = slots + 1 + drafted
+        work = work.plus(1 + drafted, filled if room is None else min(filled, room), window)
+        slots += 1 + accepted
+    return work
