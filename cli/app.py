@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgedec.cli import screen
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
@@ -35,8 +36,20 @@ COMMANDS = {
 }
 """One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
 
-ALIASES = {"run": "chat"}
+ALIASES = {"run": "chat", "ls": "list"}
 """Other names of commands."""
+OTHERS = {
+    "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
+    "download": "pull", "info": "show", "install": "pull", "models": "list", "remove": "rm", "search": "list",
+    "uninstall": "rm",
+}  # fmt: skip
+"""Commands of other programs, and those here that do the same."""
+NOWHERE = {
+    "ps": ("no model stays in memory when its command has ended", ""),
+    "serve": ("there is no server", "scripts use `edgedec generate`, Python uses `edgedec.open`; "),
+    "stop": ("no model stays in memory when its command has ended", ""),
+}
+"""Commands of other programs that nothing here does: the reason, and what to do instead."""
 
 
 @contextmanager
@@ -69,7 +82,9 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name == "help":
+            return help_command
+        if cmd_name not in {*COMMANDS, *ALIASES}:
             return None
         with _left_at_once():
             command = import_module(f"edgedec.cli.{ALIASES.get(cmd_name, cmd_name)}").command
@@ -80,9 +95,17 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command. Raises UsageError with the names that are near."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in {*COMMANDS, *ALIASES, "help"} and not args[0].startswith("-"):
             raise _unknown(args[0])
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command without importing any."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -103,15 +126,28 @@ class LazyGroup(click.Group):
 
 
 def _unknown(name: str) -> UsageError:
-    from edgedec.models.catalogue import RECIPES
-    from edgedec.models.names import hub_file, near
+    from edgedec.models.names import hub_file, near, recipe_name
 
     every = "`edgedec --help` shows all"
-    if name.lower() in RECIPES or (" " not in name and hub_file(name)):
+    if recipe_name(name) or (" " not in name and hub_file(name)):
         return UsageError(f"{name} is a model, not a command", hint=f"as in `edgedec chat {name}`; {every}")
-    similar = near(name, COMMANDS)
+    if any(map(str.isspace, name)):
+        return UsageError("a prompt is no command", hint='as in `edgedec generate "Why is the sky blue?"`')
+    if name in NOWHERE:
+        why, instead = NOWHERE[name]
+        return UsageError(f"no command named {name!r}: {why}", hint=instead + every)
+    similar = [OTHERS[name]] if name in OTHERS else near(name, COMMANDS)
     meant = f"did you mean {' or '.join(similar)}? " if similar else ""
     return UsageError(f"no command named {name!r}", hint=meant + every)
+
+
+@click.command("help", hidden=True, add_help_option=False)
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command."""
+    with app.make_context("edgedec", [*words, "--help"]) as named:
+        app.invoke(named)
 
 
 @click.group(

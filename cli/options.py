@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 
 from edgedec.cli.command import declared, option
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.progress import ignore
 from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.sampling.named import SamplingParams
@@ -20,8 +22,22 @@ if TYPE_CHECKING:
 MODEL, REPLY, COST, OUTPUT = "Model", "Reply", "Memory and speed", "Output"
 """Headings of options."""
 
+
+
+def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of models that begin so, for the shell: those installed, then the catalogue."""
+    from edgedec.core.errors import EdgeDecError
+    from edgedec.models import RECIPES, Store
+
+    installed: list[str] = []
+    with suppress(EdgeDecError):
+        installed = [one.name for one in Store(notice=ignore).list()]
+    return [name for name in dict.fromkeys([*installed, *RECIPES]) if name.startswith(incomplete)]
+
+
 model_option = option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME", heading=MODEL,
+    shell_complete=complete_model,
     help="A name that `edgedec list --all` shows, owner/repo of the model hub, or a path. What is missing is "
     "pulled.",
 )  # fmt: skip

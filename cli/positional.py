@@ -11,8 +11,7 @@ from click.core import ParameterSource
 
 from edgedec.cli import options as opt
 from edgedec.core.errors import UsageError
-from edgedec.models.catalogue import RECIPES
-from edgedec.models.names import exists
+from edgedec.models.names import exists, recipe_name
 
 MODEL = "[MODEL]"
 PROMPT = "[PROMPT]"
@@ -20,21 +19,25 @@ _MOST_SHOWN = 60
 
 
 def model_first(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Take the model as the first argument or with -m; the command receives it as ``model``."""
+    """Take the model as the first argument or with -m; the command receives it as ``model``.
+
+    Text with a space in that place begins the prompt, where the command takes one as ``words``.
+    """
 
     @wraps(command)
     def with_model(*args: Any, named: str | None, model: str, **others: Any) -> Any:
+        if named and any(map(str.isspace, named)) and not exists(named):
+            if "words" not in others:
+                raise UsageError(f"no model is named {named[:_MOST_SHOWN]!r}", hint="the model comes first")
+            named, others["words"] = None, (named, *others["words"])  # no model has such a name: a prompt
         source = click.get_current_context().get_parameter_source("model")
         if named is not None and source is ParameterSource.COMMANDLINE and named != model:
             raise UsageError(f"two models are given, {named} and -m {model}", hint="leave one out")
-        if named and any(map(str.isspace, named)) and not exists(named):
-            raise UsageError(
-                f"no model is named {named[:_MOST_SHOWN]!r}",
-                hint='a prompt alone is for `edgedec generate "..."`; here the model comes first',
-            )
         return command(*args, model=model if named is None else named, **others)
 
-    return click.argument("named", required=False, metavar=MODEL)(opt.model_option(with_model))
+    complete = opt.complete_model
+    named = click.argument("named", required=False, metavar=MODEL, shell_complete=complete)
+    return named(opt.model_option(with_model))
 
 
 def one_prompt(words: tuple[str, ...], option: str | None) -> str | None:
@@ -42,7 +45,7 @@ def one_prompt(words: tuple[str, ...], option: str | None) -> str | None:
 
     Raises UsageError for both, for several arguments, and for the name of a model.
     """
-    if words and words[0].lower() in RECIPES:
+    if words and recipe_name(words[0]):
         raise UsageError(
             f"{words[0]} is a model, not a prompt",
             hint=f'as in `edgedec generate -m {words[0]} "Hello"`; -p takes any prompt',

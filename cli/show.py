@@ -113,8 +113,9 @@ def find(store: Store, name: str) -> Known:
     """
     from edgedec.core.manifest import Manifest
     from edgedec.models.catalogue import CATALOGUE
+    from edgedec.models.names import recipe_name
 
-    entry = CATALOGUE.get(name.lower())
+    entry = CATALOGUE.get(recipe_name(name) or "")
     try:
         bundle = store.path(name)
     except NotFoundError:

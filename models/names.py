@@ -35,13 +35,27 @@ class Job:
     located: Located | None = None
 
 
+def recipe_name(reference: str) -> str | None:
+    """Return the name of a recipe as users type it, also in the way of other programs; None for others.
+
+    Those put a colon before the size, and mean the version that chats.
+
+    >>> recipe_name("Llama3.2:1B"), recipe_name("gemma3:270m"), recipe_name("mistral:7b")
+    ('llama3.2-1b', 'gemma3-270m-it', None)
+    """
+    name = reference.lower()
+    tagged = name.replace(":", "-", 1)
+    chats = [f"{tagged}-it"] if tagged != name else []
+    return next((one for one in (*chats, tagged) if one in RECIPES), None)
+
+
 def store_name(reference: str) -> str:
     """Return the directory name for a recipe or an installed name.
 
     Raises NotFoundError for any other text.
     """
-    if reference.lower() in RECIPES:
-        return reference.lower()
+    if (name := recipe_name(reference)) is not None:
+        return name
     if reference != slug(reference):
         raise unknown(reference, ())
     return reference
@@ -57,10 +71,10 @@ def hub_file(reference: str) -> HubFile | None:
 
 def job_for(reference: str, installed: Iterable[str]) -> Job:
     """Return the job for a recipe. Raises NotFoundError, with names that are near."""
-    recipe = RECIPES.get(reference) or RECIPES.get(reference.lower())
-    if recipe is None:
+    name = recipe_name(reference)
+    if name is None:
         raise unknown(reference, installed)
-    return job_of(recipe)
+    return job_of(RECIPES[name])
 
 
 def job_for_hub(file: HubFile) -> Job:
@@ -147,5 +161,5 @@ def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
         f"no model named {reference or repr(reference)}",
         hint=f"a model has the name of a recipe, {FORMS}, or is a path to a .gguf or directory",
         remedy=Remedy("known_model"),
-        near=near(reference, RECIPES, first=set(installed)),
+        near=near(reference.partition(":")[0], RECIPES, first=set(installed)),
     )

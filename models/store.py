@@ -18,7 +18,6 @@ from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
-from edgedec.models.catalogue import RECIPES
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
 from edgedec.models.layout import Layout, is_bundle, slug
@@ -32,6 +31,7 @@ from edgedec.models.names import (
     job_for_hub,
     looks_like_path,
     not_installed,
+    recipe_name,
     store_name,
     unknown,
 )
@@ -91,7 +91,7 @@ class Store:
         stored = self._stored(name)
         if stored and is_bundle(path := self._layout.model(stored)):
             return path
-        if hub_file(name) or name.lower() in RECIPES:
+        if hub_file(name) or recipe_name(name):
             raise NotFoundError(f"{name} is not installed", hint="pull it", remedy=Remedy("pull", name))
         raise unknown(name, self._names())
 
@@ -176,7 +176,7 @@ class Store:
         return looks_like_path(reference) or given
 
     def _known(self, reference: str) -> bool:
-        return reference.lower() in RECIPES or is_bundle(self._layout.model(slug(reference)))
+        return recipe_name(reference) is not None or is_bundle(self._layout.model(slug(reference)))
 
     def _stored(self, reference: str) -> str | None:
         """Return the name in the store for a reference that is no path; None for a hub name without a file

