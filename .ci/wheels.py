@@ -32,6 +32,7 @@ TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=
 # Folders of the checkout that a source distribution has, and the only compiled file that a wheel has.
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
+CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
@@ -114,17 +115,15 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    faults += [
-        f"lacks {part}" for part in (LIBRARY, "/licenses/LICENSE") if not any(part in n for n in names)
-    ]
+    needed = (LIBRARY, CATALOGUE, "/licenses/LICENSE")
+    faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
-    """Say whether a wheel should not have this file: all but sources, the one library and drafters."""
-    return not name.startswith("edgedec/") or (
-        name != LIBRARY and not name.endswith((".py", "/py.typed", "/")) and not name.startswith(DRAFTERS)
-    )
+    """Say whether a wheel should not have this file: all but sources, the one library and data."""
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, CATALOGUE)
+    return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
 
 
 def refuse(file: Path, faults: list[str]) -> None:

@@ -162,8 +162,7 @@ def _installed(known: Known) -> str:
 def _licence(known: Known) -> str:
     if known.entry:
         licence = known.entry.recipe.licence
-        gated = "; the hub asks you to accept it first" if known.entry.gated else ""
-        return f"{licence.name}, {licence.url}{gated}"
+        return f"{licence.name}, {licence.url}"
     source = known.manifest.source if known.manifest else {}
     return ", ".join(str(source[key]) for key in ("licence", "licence_url") if source.get(key)) or "unknown"
 
@@ -214,7 +213,7 @@ def _document(known: Known) -> dict[str, object]:
             "bytes_exact": entry.exact,
             "sha256": recipe.sha256,
             "hub": str(recipe.hub) if recipe.hub else None,
-            "licence": {**asdict(recipe.licence), "gated": entry.gated},
+            "licence": asdict(recipe.licence),
             "parameters": entry.parameters,
             "good_for": entry.good_for,
             "drafter": entry.drafter,

@@ -56,7 +56,7 @@ def test_the_one_made_here_comes_before_the_one_shipped(
 def test_the_folder_of_those_shipped_is_in_the_package_of_models() -> None:
     folder = artifacts._shipped()
     assert folder is not None
-    assert (folder.parent / "catalogue").is_dir()
+    assert (folder.parent / "catalogue.toml").is_file()
 
 
 def test_another_model_finds_none(manifest: Manifest, tmp_path: Path) -> None:

