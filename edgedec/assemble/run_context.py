@@ -13,6 +13,7 @@ from edgedec.decode.records import PassRecord
 from edgedec.loaded_model import LoadedModel
 from edgedec.metrics.measures import Measures, traffic_of
 from edgedec.metrics.stats import Clock
+from edgedec.metrics.traffic import Traffic
 from edgedec.telemetry.energy import Meter, NoMeter, open_meter
 
 
@@ -36,8 +37,11 @@ class RunContext:
         """The folder with what was measured on this machine."""
         return self.home / "costs" if self.home else None
 
-    def measures(self, model: LoadedModel, kv: KvType | None) -> Measures:
-        """Gather the facts about ``model`` with a cache of kind ``kv``, and open the energy meter."""
+    def measures(self, model: LoadedModel, kv: KvType | None, small: Traffic | None = None) -> Measures:
+        """Gather the facts about ``model`` with a cache of kind ``kv``, and open the energy meter.
+
+        ``small``: the traffic of the small model that takes turns with it.
+        """
         meter = self.meter()
         return Measures(
             traffic_of(model.spec, model.backend.weight_bytes, kv),
@@ -46,4 +50,5 @@ class RunContext:
             self.costs,
             model.threads,
             model.spec.window,
+            small,
         )

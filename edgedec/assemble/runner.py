@@ -32,12 +32,14 @@ from edgedec.drafters.trim import trimmed_head
 from edgedec.eviction.policies import policy_for
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.metrics.measures import traffic_of
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.control import Costs
     from edgedec.core.forward import Forward
     from edgedec.costs.pass_energy import PassEnergy
+    from edgedec.metrics.traffic import Traffic
 
 
 class Runner:
@@ -61,7 +63,9 @@ class Runner:
         self.budget = budget or within_budget(self.models, config, self._around.notice)
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
-        self.measures = self._around.measures(self.model, self.kv)
+        small = self.models.drafts[config.switch] if config.switch else None
+        traffic = self._traffic(small) if small else None
+        self.measures = self._around.measures(self.model, self.kv, traffic)
         self._drafts: dict[str, Forward] = {}
         self._costs: PassCosts | None = None
         self.pass_energy: PassEnergy | None = None
@@ -78,9 +82,7 @@ class Runner:
     @property
     def kv(self) -> KvType | None:
         """How the KV cache keeps keys and values; None where another runtime decides that."""
-        if not self.model.backend.caps.kv_kinds:
-            return None
-        return self.budget.choice.kv if self.budget else self.config.kv
+        return self._kv_of(self.model)
 
     def engine_for(self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None) -> Engine:
         """Make an engine over this KV cache, with drafters that know at most what was prepared for the model.
@@ -111,12 +113,20 @@ class Runner:
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._around.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.engine.speculation:
-            self.engine.speculation.limit = min(self.engine.speculation.limit, self.budget.choice.drafted)
+            self.engine.speculation.draft_at_most(self.budget.choice.drafted)
 
     def close(self) -> None:
         """Keep the drafters' history, if it was asked for."""
         save, self._save = self._save, _nothing_to_save
         save()
+
+    def _kv_of(self, model: LoadedModel) -> KvType | None:
+        if not model.backend.caps.kv_kinds:
+            return None
+        return self.budget.choice.kv if self.budget else self.config.kv
+
+    def _traffic(self, model: LoadedModel) -> Traffic:
+        return traffic_of(model.spec, model.backend.weight_bytes, self._kv_of(model))
 
     def _cache(self) -> CacheConfig:
         if self.budget:

@@ -35,6 +35,11 @@ class CachedSequence:
         forward.rewind(0)
 
     @property
+    def home(self) -> CachedSequence:
+        """This engine: see ``session.engine.ReplyEngine``."""
+        return self
+
+    @property
     def forward(self) -> Forward:
         """The model. Whoever feeds it must ``reset`` or ``adopt`` afterwards."""
         return self._forward

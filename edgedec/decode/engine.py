@@ -16,7 +16,7 @@ from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes, Read
-from edgedec.decode.records import FinishReason, PassRecord, Step
+from edgedec.decode.records import NO_DETAILS, FinishReason, PassRecord, Step, StepDetails
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
@@ -48,8 +48,6 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
-        self.measures_entropy = False
-        """Whether steps of replies to come have the entropy of the distribution they were drawn from."""
 
     def mark(self) -> Mark:
         """Return the counts of passes, drafters and energy up to now."""
@@ -70,21 +68,20 @@ class Engine(CachedSequence):
         max_tokens: int,
         stop_ids: Collection[int],
         progress: Steps | None = None,
-        logprobs: int | None = None,
+        details: StepDetails = NO_DETAILS,
     ) -> Generator[Step, None, None]:
         """Continue ``prompt_ids``; yields one Step per committed token, the last with a ``finish_reason``.
 
         - "stop": the token is in ``stop_ids``; it is committed too.
         - "length": ``max_tokens`` or the end of the context is reached.
 
-        ``progress(done, total)`` counts the prompt's tokens as they are fed. With ``logprobs`` of 1 or more
-        each step has the log-probability of its token and the ``logprobs`` best ones. Tokens that the prompt
-        shares with ``committed`` are not computed again. Raises the errors of ``check_request``, before
-        anything changes; BackendError and others from the model while it runs.
+        ``progress(done, total)`` counts the prompt's tokens as they are fed. Each step has its ``details``.
+        Tokens that the prompt shares with ``committed`` are not computed again. Raises the errors of
+        ``check_request``, before anything changes; BackendError and others from the model while it runs.
         """
         prompt = list(prompt_ids)
         check_request(
-            prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=logprobs or 0
+            prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
         found = self.reusable(prompt)
         if found != self._forward.length:
@@ -97,16 +94,7 @@ class Engine(CachedSequence):
         end = min(len(prompt) + max_tokens, self.capacity)
         occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
         ends = frozenset(stop_ids)
-        reply = ReplyPlan(
-            self._replies,
-            self.spec,
-            params,
-            end,
-            ends,
-            logprobs or 0,
-            occurred,
-            self.measures_entropy,
-        )
+        reply = ReplyPlan(self._replies, self.spec, params, end, ends, occurred, details)
         return self._run(reply, progress)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:

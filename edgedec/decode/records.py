@@ -32,6 +32,23 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class StepDetails:
+    """Figures that steps have beside their tokens."""
+
+    logprobs: int = 0
+    """The log-probability of the token, and this many of the most probable ones; 0: none."""
+    entropy: bool = False
+
+    @property
+    def at_one(self) -> bool:
+        """Whether something about the distribution at temperature 1 is among them."""
+        return self.entropy or bool(self.logprobs)
+
+
+NO_DETAILS = StepDetails()
+
+
+@dataclass(frozen=True, slots=True)
 class PassRecord:
     """One pass: ``fed`` tokens from slot ``start`` on, of which the last ``drafted`` are ``tree``.
 

@@ -9,7 +9,7 @@ from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
-from edgedec.decode.records import FinishReason, Step
+from edgedec.decode.records import FinishReason, Step, StepDetails
 from edgedec.sampling import (
     DrawParams,
     Occurred,
@@ -32,17 +32,14 @@ class ReplyPlan:
     end: int
     """Most tokens of the whole sequence."""
     stop_ids: frozenset[int]
-    logprobs: int
-    """How many of the most probable tokens each step lists; 0: no log-probabilities."""
     occurred: Occurred
     """Ids of the committed tokens, if a repetition penalty reads them."""
-    entropy: bool = False
-    """Whether each step has its entropy."""
+    details: StepDetails
 
     @property
     def drawing_bytes(self) -> int:
         """Bytes that drawing a token takes beside the head rows, at most."""
-        each = drawing_bytes(self.params, self.spec.head_k, logprobs=self._at_one)
+        each = drawing_bytes(self.params, self.spec.head_k, logprobs=self.details.at_one)
         return self.spec.vocab_size * each
 
     def rows(self, last: int, drafted: int, *, hidden: bool = False) -> Rows:
@@ -52,7 +49,7 @@ class ReplyPlan:
         """
         return Rows(
             tuple(range(last, last + 1 + drafted)),
-            full=needs_logits(self.params, self.spec.head_k, logprobs=self._at_one),
+            full=needs_logits(self.params, self.spec.head_k, logprobs=self.details.at_one),
             temperature=head_temperature(self.params),
             hidden=hidden,
         )
@@ -78,19 +75,14 @@ class ReplyPlan:
     def steps(self, verdict: Verdict, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
         """The steps that commit ``verdict``, the first of them at ``position``."""
         sources = [*(tree.sources[node] for node in verdict.path), None]
-        before = (ROOT, *verdict.path)
+        before, count = (ROOT, *verdict.path), self.details.logprobs
         steps = []
         for at, token in enumerate(verdict.tokens):
             reason: FinishReason | None = "length" if position + at + 1 == self.end else None
             if token in self.stop_ids:
                 reason = "stop"
             row = before[at] + 1
-            logprob, top = logprob_of(head, row, token, self.logprobs) if self.logprobs else (None, ())
-            bits = entropy_bits(head, row) if self.entropy else None
+            logprob, top = logprob_of(head, row, token, count) if count else (None, ())
+            bits = entropy_bits(head, row) if self.details.entropy else None
             steps.append(Step(token, position + at, reason, sources[at], logprob, top, bits))
         return steps
-
-    @property
-    def _at_one(self) -> bool:
-        """Whether something about the distribution at temperature 1 is reported."""
-        return self.entropy or bool(self.logprobs)

@@ -47,7 +47,7 @@ class Speculation:
     ) -> None:
         self._drafters = list(drafters)
         self.limit = limit
-        """Most tokens drafted for one pass. It may be lowered between replies."""
+        """Most tokens drafted for one pass."""
         self._costs = costs
         self._control: Controller | Uncontrolled = (
             Controller(
@@ -85,6 +85,10 @@ class Speculation:
     def judged(self) -> dict[str, list[list[int]]]:
         """Return ``control.Acceptance.counts``; nothing without costs, where drafts are not judged."""
         return self._control.acceptance.counts() if isinstance(self._control, Controller) else {}
+
+    def draft_at_most(self, tokens: int) -> None:
+        """Lower ``limit`` for replies to come."""
+        self.limit = min(self.limit, tokens)
 
     def drop(self, name: str) -> None:
         """Go on without the drafter of this name, if there is one."""

@@ -74,7 +74,7 @@ class Chat:
     ) -> None:
         self.engine = engine
         self.codec = codec
-        limits = TextLimits(engine.capacity, partial(engine.ledger.lease, SLACK))
+        limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
         self.prompts = Prompts(codec.tokenizer, codec.template, limits)
         self.settings = settings or Settings()
         self.messages: list[Message] = []
@@ -99,7 +99,7 @@ class Chat:
     @property
     def speculation(self) -> Speculation | None:
         """The engine's drafters; None where nothing drafts."""
-        return self.engine.speculation
+        return self.engine.home.speculation
 
     @property
     def system(self) -> str | None:

@@ -6,13 +6,11 @@ from collections.abc import Collection, Generator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from edgedec.core.forward import Forward, Source
-    from edgedec.core.leasing import LedgerLike
-    from edgedec.core.model_spec import ModelSpec
+    from edgedec.core.forward import Source
     from edgedec.core.passage import Turns
     from edgedec.core.progress import Steps
-    from edgedec.decode.records import Step
-    from edgedec.decode.speculation import Speculation
+    from edgedec.decode.cached_sequence import CachedSequence
+    from edgedec.decode.records import Step, StepDetails
     from edgedec.eviction.policy import Policy
     from edgedec.metrics.marks import Mark
     from edgedec.metrics.switched import SwitchRecord
@@ -23,16 +21,12 @@ class ReplyEngine(Protocol):
     """One model (``decode.Engine``), or two that take turns (``switch.SwitchedEngine``)."""
 
     @property
-    def spec(self) -> ModelSpec: ...
-
-    @property
-    def ledger(self) -> LedgerLike: ...
+    def home(self) -> CachedSequence:
+        """The reply's own model, with its cache, its ledger and its drafters."""
+        ...
 
     @property
     def policy(self) -> Policy | None: ...
-
-    @property
-    def speculation(self) -> Speculation | None: ...
 
     @property
     def committed(self) -> Sequence[int]: ...
@@ -42,9 +36,6 @@ class ReplyEngine(Protocol):
 
     @property
     def slots(self) -> int: ...
-
-    @property
-    def portable(self) -> Forward | None: ...
 
     @property
     def switched(self) -> SwitchRecord | None:
@@ -71,5 +62,5 @@ class ReplyEngine(Protocol):
         max_tokens: int,
         stop_ids: Collection[int],
         progress: Steps | None = None,
-        logprobs: int | None = None,
+        details: StepDetails = ...,
     ) -> Generator[Step, None, None]: ...

@@ -160,7 +160,7 @@ def model_stats(runner: Runner, engine: ReplyEngine, reply: Reply | None) -> Mod
 
     The energy of a reply takes a second where the idle power is not known yet.
     """
-    model, speculation, power = runner.model, engine.speculation, runner.pass_energy
+    model, speculation, power = runner.model, engine.home.speculation, runner.pass_energy
     return ModelStats(
         isa=model.isa,
         threads=model.threads,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgedec.core.when_full import DROP, WhenFull
+from edgedec.decode.records import StepDetails
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
@@ -123,7 +124,7 @@ class Reply:
         self._tokenizer = tokenizer
         self._stops = settings.stops
         self._max_tokens = settings.max_tokens
-        self._end_ids = frozenset(engine.spec.eos_ids)
+        self._end_ids = frozenset(engine.home.spec.eos_ids)
         self._interrupted = False
         self._on_end = ended
         self._clock = clock
@@ -155,7 +156,7 @@ class Reply:
             max_tokens=min(settings.max_tokens or engine.capacity, start.room or engine.capacity),
             stop_ids=self._end_ids,
             progress=self._between_passes,
-            logprobs=settings.logprobs,
+            details=StepDetails(logprobs=settings.logprobs or 0),
         )
 
     def read(self) -> str:

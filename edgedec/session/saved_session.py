@@ -52,7 +52,7 @@ def save_session(path: Path, session: Chat, model: ModelId) -> None:
 
     Raises StorageError, and UsageError for a path that is there and no file.
     """
-    document, portable = document_of(session, model), session.engine.portable
+    document, portable = document_of(session, model), session.engine.home.portable
 
     def write_cache(sink: Sink) -> None:
         if portable and document["cache"]:
@@ -67,7 +67,7 @@ def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
     Without the KV cache where tokens were evicted: then the conversation is read again.
     """
     cache = None
-    if (portable := session.engine.portable) and not (session.policy and session.policy.gap):
+    if (portable := session.engine.home.portable) and not (session.policy and session.policy.gap):
         cache = SavedCache(portable.cache_layout, __version__, tuple(session.cached()))
     return {
         "format": FORMAT,
@@ -100,7 +100,7 @@ def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -
                 hint=f"open {theirs}",
                 remedy=Remedy("model", theirs),
             )
-        known = session.engine.spec.vocab_size
+        known = session.engine.home.spec.vocab_size
         if any(token >= known for token in _all_tokens(saved)):
             raise BadFileError(f"{path} holds token ids that {model.name} does not have")
         if saved.cache is not None:
@@ -130,8 +130,8 @@ def _restore_cache(
     if why := _unfit(engine, cache):
         notice(f"note: the cache in {path} {why}; the next reply reads the conversation again")
         return
-    assert engine.portable is not None
-    if stored.body_bytes != engine.portable.cache_bytes(len(cache.tokens)):
+    assert engine.home.portable is not None
+    if stored.body_bytes != engine.home.portable.cache_bytes(len(cache.tokens)):
         raise _wrong_size(path)
     try:
         engine.resume(cache.tokens, stored.body)
@@ -145,10 +145,10 @@ def _wrong_size(path: Path) -> BadFileError:
 
 def _unfit(engine: ReplyEngine, cache: SavedCache) -> str:
     """Say why a KV cache cannot be used here; '' if it can."""
-    if engine.portable is None:
+    if engine.home.portable is None:
         return "cannot be used by this backend"
-    if cache.layout != engine.portable.cache_layout:
-        return f"is of kind {cache.layout}, and the one here {engine.portable.cache_layout}"
+    if cache.layout != engine.home.portable.cache_layout:
+        return f"is of kind {cache.layout}, and the one here {engine.home.portable.cache_layout}"
     if len(cache.tokens) > engine.slots:
         return f"has {len(cache.tokens)} tokens, and the context holds {engine.slots}"
     if cache.edgedec != __version__:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgedec.assemble.loaded_models import LoadedModels
@@ -16,9 +17,9 @@ from edgedec.drafters.drafting import OFF
 from edgedec.drafters.pairing import bridge, paired, same_tokenizer
 from edgedec.loaded_model import LoadedModel
 from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.generators import ForeignGenerator, HomeGenerator, RemoteGenerator, TurnGenerator
 from edgedec.switch.own_prompt import OwnPrompt
-from edgedec.switch.spelling import ForeignReading, ends_whole
-from edgedec.switch.writers import ForeignWriter, HomeWriter, TextWriter, Vocabularies, Writer
+from edgedec.switch.spelling import ForeignReading, HomeReading, ends_whole
 
 if TYPE_CHECKING:
     from edgedec.switch.side import TextSide
@@ -38,26 +39,13 @@ def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
     beside = small_runner(runner, small, around)
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
-    writers = _writers(runner, beside, called, around.notice)
-    engine = SwitchedEngine(runner.engine, *writers, lambda: EntropySwitching(rule), around.clock)
-    engine.beside = beside.engine
-    runner.measures = replace(runner.measures, small=beside.measures.traffic)
-    if isinstance(writers[0], HomeWriter):
-        engine.most_tokens = min(engine.most_tokens, beside.engine.capacity)
-    return _announced(engine, runner, rule, around)
-
-
-def _announced(
-    engine: SwitchedEngine, runner: Runner, rule: SwitchRule, around: RunContext
-) -> SwitchedEngine:
-    """Return ``engine``, which is told what a token of the large model takes; a line says what it does."""
-    speculation = runner.engine.speculation
-    engine.large_token_s = lambda: speculation.plain_s if speculation else None
+    generators = _generators(runner, beside, called, around.notice)
     around.notice(
-        f"note: {engine.small.name} writes where it is sure, {engine.large.name} the rest; that is lossy "
+        f"note: {called} writes where it is sure, {runner.model.name} the rest; that is lossy "
         f"(thresholds {rule.low_bits:g} and {rule.high_bits:g} bits)"
     )
-    return engine
+    decide = partial(EntropySwitching, rule)
+    return SwitchedEngine(runner.engine, *generators, decide, clock=around.clock, beside=beside.engine)
 
 
 def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunContext) -> SwitchedEngine:
@@ -73,17 +61,17 @@ def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunConte
     def text_of(tokens: Sequence[int]) -> str:
         return spelled_out(tokenizer, tokens[1:] if list(tokens[:1]) == first else tokens)
 
-    large = TextWriter(side, tokenizer, text_of, rule.least_run, around.notice)
+    large = RemoteGenerator(side, tokenizer, text_of, rule.least_run, around.notice)
 
     def whole(committed: Sequence[int]) -> bool:
         return ends_whole(raw_text(tokenizer, committed))
 
-    small = HomeWriter(runner.model.name, runner.engine, whole)
+    small = HomeGenerator(runner.model.name, runner.engine, agrees=whole)
     around.notice(
         f"note: {small.name} writes where it is sure, {side.name} the rest; that is lossy, and the "
         "conversation is sent there"
     )
-    return SwitchedEngine(runner.engine, small, large, lambda: EntropySwitching(rule), around.clock)
+    return SwitchedEngine(runner.engine, small, large, partial(EntropySwitching, rule), clock=around.clock)
 
 
 def small_runner(runner: Runner, small: LoadedModel, around: RunContext) -> Runner:
@@ -110,21 +98,21 @@ def raw_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> bytes:
     return b"".join(pieces)
 
 
-def _writers(runner: Runner, beside: Runner, called: str, notice: Notice) -> tuple[Writer, Writer]:
-    """Return the writer of the small model, which is ``called`` so, and that of the large one."""
+def _generators(
+    runner: Runner, beside: Runner, called: str, notice: Notice
+) -> tuple[TurnGenerator, TurnGenerator]:
+    """Return the generator of the small model, which is ``called`` so, and that of the large one."""
     target, small = runner.model, beside.model
     own = OwnPrompt(small.codec, notice) if small.template else None
     same = same_tokenizer(target, small) or paired(target.tokenizer, small.tokenizer).same
     between = bridge(target, small, same=same)
     if not isinstance(between, TextBridge):
         alike = target.template and small.template and target.template.source == small.template.source
-        mine = HomeWriter(called, beside.engine, own=None if alike else own)
-        return mine, HomeWriter(target.name, runner.engine)
-    theirs, ours = target.tokenizer, small.tokenizer
-    reading = ForeignReading(between, theirs, ours, own)
-    end = target.spec.eos_ids[0]
-    ends = dict.fromkeys(small.spec.eos_ids, end)
+        mine = HomeGenerator(called, beside.engine, HomeReading(None if alike else own))
+        return mine, HomeGenerator(target.name, runner.engine)
+    reading = ForeignReading(between, target.tokenizer, small.tokenizer, own)
+    ends = dict.fromkeys(small.spec.eos_ids, target.spec.eos_ids[0])
     return (
-        ForeignWriter(called, beside.engine, reading, Vocabularies(theirs, ours), ends),
-        HomeWriter(target.name, runner.engine, reading.agrees),
+        ForeignGenerator(called, beside.engine, reading, ends),
+        HomeGenerator(target.name, runner.engine, agrees=reading.agrees),
     )

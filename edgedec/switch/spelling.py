@@ -32,7 +32,7 @@ def spelled(vocabulary: Vocabulary, raw: bytes) -> list[int]:
     return found
 
 
-class Hearing:
+class StreamingDecoder:
     """Cuts a text that comes in pieces into tokens of ``vocabulary``, as soon as they are certain.
 
     A boundary is a place between two pieces where the tokenizer cuts, too: where the tokens of both together
@@ -51,7 +51,7 @@ class Hearing:
         return self._pieces
 
     def push(self, piece: bytes) -> list[int]:
-        """Hear a piece; returns the tokens before the latest boundary, which lies before this piece."""
+        """Take a piece; returns the tokens before the latest boundary, which lies before this piece."""
         alone, joined = spelled(self._vocabulary, piece), spelled(self._vocabulary, self._held + piece)
         bounded = joined == self._ids + alone and ends_whole(self._held)
         bounded = bounded or (len(self._held) > _LONGEST_BYTES and ends_whole(self._held))
@@ -66,16 +66,28 @@ class Hearing:
         return ids
 
 
-class ForeignReading:
-    """The committed tokens as a model of another vocabulary reads them; behind ``own``, its own prompt."""
+class HomeReading:
+    """The committed tokens as a model of the same vocabulary reads them; behind ``own``, its own prompt."""
+
+    def __init__(self, own: OwnPrompt | None = None) -> None:
+        self.own = own
+
+    def ids(self, committed: Sequence[int]) -> list[int]:
+        """Return ``committed`` in this model's tokens."""
+        count, prompt = self.own.before(committed) if self.own else (0, [])
+        return [*prompt, *committed[count:]]
+
+
+class ForeignReading(HomeReading):
+    """The same of a model of another vocabulary, ``mine``; ``theirs`` is that of the reply."""
 
     def __init__(
         self, bridge: TextBridge, theirs: Vocabulary, mine: Vocabulary, own: OwnPrompt | None = None
     ) -> None:
-        self.own = own
+        super().__init__(own)
         self._bridge = bridge
-        self._theirs = theirs
-        self._mine = mine
+        self.theirs = theirs
+        self.mine = mine
         self._begun: list[int] = []
 
     def ids(self, committed: Sequence[int]) -> list[int]:
@@ -89,7 +101,7 @@ class ForeignReading:
     def agrees(self, committed: Sequence[int]) -> bool:
         """Whether both tokenise the end of ``committed`` alike: the last token spells the same bytes."""
         ids = self.ids(committed)
-        return bool(ids) and self._mine.token_bytes(ids[-1]) == self._theirs.token_bytes(committed[-1])
+        return bool(ids) and self.mine.token_bytes(ids[-1]) == self.theirs.token_bytes(committed[-1])
 
 
 def ends_whole(raw: bytes) -> bool:

@@ -125,7 +125,7 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noq
         for rule in (SMALL_ALONE, LARGE_ALONE, OFTEN):
             model.engine.forget()
             chat.reset()
-            model.engine.decide = lambda rule=rule: EntropySwitching(rule)
+            model.engine.decide_by(lambda rule=rule: EntropySwitching(rule))
             reply = chat.reply("hello", final=True)
             reply.read()
             start, end = reply.marks.start, reply.marks.end

@@ -14,6 +14,7 @@ from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.engine import Engine, Step
 from edgedec.decode.logprobs import logprob_of
+from edgedec.decode.records import StepDetails
 from edgedec.decode.speculation import Speculation
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY
@@ -27,8 +28,9 @@ def model() -> MarkovForward:
     return MarkovForward(vocab_size=90)
 
 
-def steps(engine: Engine, params: DrawParams, logprobs: int | None) -> list[Step]:
-    return list(engine.generate(PROMPT, params, max_tokens=20, stop_ids=(), logprobs=logprobs))
+def steps(engine: Engine, params: DrawParams, logprobs: int) -> list[Step]:
+    details = StepDetails(logprobs=logprobs)
+    return list(engine.generate(PROMPT, params, max_tokens=20, stop_ids=(), details=details))
 
 
 def truth(sequence: Sequence[int]) -> np.ndarray:
@@ -70,7 +72,7 @@ def test_drafts_change_none_of_them(params: DrawParams) -> None:
 @pytest.mark.parametrize("params", EVERY_KIND)
 def test_asking_for_them_changes_no_token(params: DrawParams) -> None:
     asked = [step.token for step in steps(Engine(model()), params, 5)]
-    assert asked == [step.token for step in steps(Engine(model()), params, None)]
+    assert asked == [step.token for step in steps(Engine(model()), params, 0)]
 
 
 def test_nobody_pays_who_does_not_ask() -> None:
@@ -95,7 +97,7 @@ def test_nobody_pays_who_does_not_ask() -> None:
 @pytest.mark.parametrize("count", [-1, 65])
 def test_no_more_than_the_head_lists(count: int) -> None:
     with pytest.raises(UsageError, match="not possible"):
-        Engine(model()).generate(PROMPT, GREEDY, max_tokens=1, stop_ids=(), logprobs=count)
+        steps(Engine(model()), GREEDY, count)
 
 
 def test_rows_without_what_it_takes_are_refused() -> None:

@@ -241,7 +241,7 @@ def test_after_turns_were_dropped_it_goes_on_as_without_them(folder: Path) -> No
     prompt = long.last.prompt
     assert prompt[len(prompt) - len(before.said) :] == list(before.said)
     assert long.messages[0] == Message("user", "number two")
-    steps = engine.generate(prompt, SAMPLED, max_tokens=40, stop_ids=engine.spec.eos_ids)
+    steps = engine.generate(prompt, SAMPLED, max_tokens=40, stop_ids=engine.home.spec.eos_ids)
     assert [step.token for step in steps] == tokens_of(long)
 
 

@@ -20,8 +20,8 @@ from edgedec.draft import Lookup, Recycling, TextBridge
 from edgedec.drafters.pairing import control_tokens, model_drafter
 from edgedec.sampling import DrawParams
 from edgedec.switch.engine import SwitchedEngine
+from edgedec.switch.generators import ForeignGenerator, HomeGenerator, TurnGenerator
 from edgedec.switch.spelling import ForeignReading
-from edgedec.switch.writers import ForeignWriter, HomeWriter, Vocabularies, Writer
 from tests.fixtures.ready import Ready
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
@@ -42,16 +42,15 @@ class Pair:
         home, away = (engine_of(one, drafts) for one in (self.large, self.small))
         self.small_engine = away
         if kind == "one vocabulary":
-            small: HomeWriter | ForeignWriter = HomeWriter("small", away)
-            large = HomeWriter("large", home)
+            small: TurnGenerator = HomeGenerator("small", away)
+            large = HomeGenerator("large", home)
         else:
             theirs, mine = self.large.tokenizer, self.small.tokenizer
             controls = control_tokens(theirs, mine)
             size = self.small.forward.spec.vocab_size
             self.reading = ForeignReading(TextBridge(theirs, mine, controls, draft_size=size), theirs, mine)
-            self._two = Vocabularies(theirs, mine)
-            small = ForeignWriter("small", away, self.reading, self._two, {})
-            large = HomeWriter("large", home, self.reading.agrees)
+            small = ForeignGenerator("small", away, self.reading, {})
+            large = HomeGenerator("large", home, agrees=self.reading.agrees)
         self.large_engine, self._large = home, large
         self.engine = self._engine(small)
 
@@ -67,11 +66,11 @@ class Pair:
         """Let the small model's ``tokens`` end a reply with ``end``."""
         assert self.reading
         ends, self.stops = dict.fromkeys(tokens, end), (end,)
-        self.engine = self._engine(ForeignWriter("small", self.small_engine, self.reading, self._two, ends))
+        self.engine = self._engine(ForeignGenerator("small", self.small_engine, self.reading, ends))
 
-    def _engine(self, small: Writer) -> SwitchedEngine:
+    def _engine(self, small: TurnGenerator) -> SwitchedEngine:
         rule = EntropySwitching(SwitchRule(0.4, 0.8))
-        return SwitchedEngine(self.large_engine, small, self._large, lambda: rule, time.perf_counter)
+        return SwitchedEngine(self.large_engine, small, self._large, lambda: rule, clock=time.perf_counter)
 
     def reply(
         self,
@@ -80,8 +79,8 @@ class Pair:
         params: DrawParams | None = None,
         tokens: int = 60,
     ) -> list[Step]:
-        self.engine.decide = decide
         """The steps of a reply, in which end tokens are tokens like others unless ``end_with`` says."""
+        self.engine.decide_by(decide)
         return list(
             self.engine.generate(prompt, params or DrawParams(), max_tokens=tokens, stop_ids=self.stops)
         )

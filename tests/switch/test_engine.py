@@ -10,6 +10,7 @@ import pytest
 from edgedec.control.switching import EntropySwitching, RandomSwitching, SwitchRule
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.decode.engine import Engine
+from edgedec.decode.records import StepDetails
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import (
@@ -44,7 +45,7 @@ def test_after_any_switches_the_next_logits_are_those_of_a_fresh_prefill(folder,
     pair = Pair(folder, kind)
     params = PARAMS[seed % 2]
     pair.reply(prompt_of(pair), lambda: RandomSwitching(0.5, 1 + 2 * seed, seed=seed), params, 20 + 17 * seed)
-    record, committed = pair.engine.record, list(pair.engine.committed)
+    record, committed = pair.engine.switched, list(pair.engine.committed)
     assert record.switches > 1
     assert record.catch_up_tokens > 0
     found = next_logits(pair.large.forward, committed)
@@ -81,8 +82,8 @@ def test_thresholds_below_zero_give_the_tokens_of_the_large_model_alone(folder, 
     steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(LARGE_ALONE), params)
     large = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
     assert [step.token for step in steps] == alone(large, prompt_of(pair), params, 60)
-    assert pair.engine.record.switches == 0
-    assert pair.engine.record.share_of_large == 1.0
+    assert pair.engine.switched.switches == 0
+    assert pair.engine.switched.share_of_large == 1.0
 
 
 @pytest.mark.parametrize("params", PARAMS)
@@ -102,7 +103,7 @@ def test_an_infinite_threshold_gives_the_tokens_of_the_small_model_alone(folder,
         mine = b"".join(small.tokenizer.token_bytes(token) for token in expected)
         assert len(theirs) > 50
         assert mine.startswith(theirs)
-    assert pair.engine.record.share_of_large == 0.0
+    assert pair.engine.switched.share_of_large == 0.0
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -122,8 +123,10 @@ def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(
     steps = []
     for params in (DrawParams(), DrawParams(temperature=0.6, seed=1)):
         engine = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
-        engine.measures_entropy = True
-        steps.append(next(engine.generate([1, 70, 71], params, max_tokens=1, stop_ids=())))
+        reply = engine.generate(
+            [1, 70, 71], params, max_tokens=1, stop_ids=(), details=StepDetails(entropy=True)
+        )
+        steps.append(next(reply))
     logits = fresh_logits(folder, "llama", 0, [1, 70, 71])[0].astype(np.float64)
     probabilities = np.exp(logits - logits.max())
     probabilities /= probabilities.sum()
@@ -169,7 +172,8 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
     pair.small_drafts_for_large()
     seen: list[tuple[int, int]] = []
     tallies = [one.speculation.tally for one in (pair.large_engine, pair.small_engine)]
-    pair.engine.decide = plain.engine.decide = decide
+    for engine in (pair.engine, plain.engine):
+        engine.decide_by(decide)
     found = []
     for step in pair.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=()):
         found.append(step.token)
@@ -198,4 +202,4 @@ def test_a_prompt_longer_than_the_context_and_log_probabilities_are_refused(fold
     with pytest.raises(ContextFullError, match="context holds"):
         pair.engine.generate([70] * 300, DrawParams(), max_tokens=1, stop_ids=())
     with pytest.raises(UsageError, match="two take turns"):
-        pair.engine.generate([70], DrawParams(), max_tokens=1, stop_ids=(), logprobs=2)
+        pair.engine.generate([70], DrawParams(), max_tokens=1, stop_ids=(), details=StepDetails(logprobs=2))

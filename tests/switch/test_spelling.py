@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgedec.draft import TextBridge
-from edgedec.switch.spelling import ForeignReading, Hearing, spelled
+from edgedec.switch.spelling import ForeignReading, StreamingDecoder, spelled
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
 from tests.session.parrot import make_tokenizer
@@ -46,19 +46,19 @@ def test_text_heard_in_any_pieces_is_the_same_text(vocabularies, kind):
     raw, rng = TEXT.encode(), np.random.default_rng(0)
     for _ in range(20):
         cuts = sorted({0, len(raw), *rng.integers(0, len(raw), 12).tolist()})
-        hearing = Hearing(vocabularies[kind])
-        found = [token for start, end in itertools.pairwise(cuts) for token in hearing.push(raw[start:end])]
-        assert bytes_of(vocabularies[kind], [*found, *hearing.flush()]) == raw
+        decoder = StreamingDecoder(vocabularies[kind])
+        found = [token for start, end in itertools.pairwise(cuts) for token in decoder.push(raw[start:end])]
+        assert bytes_of(vocabularies[kind], [*found, *decoder.flush()]) == raw
 
 
 def test_tokens_are_handed_out_behind_a_boundary_only(vocabularies):
-    hearing, words = Hearing(vocabularies["words"]), vocabularies["words"]
-    assert hearing.push(b"hel") == []
-    assert hearing.push(b"lo") == []  # "hello" is one token
-    assert hearing.held == 2
-    assert bytes_of(words, hearing.push(b" world")) == b"hello"
-    assert hearing.held == 1
-    assert hearing.flush() == [words.id_of(b" world")]
+    decoder, words = StreamingDecoder(vocabularies["words"]), vocabularies["words"]
+    assert decoder.push(b"hel") == []
+    assert decoder.push(b"lo") == []  # "hello" is one token
+    assert decoder.held == 2
+    assert bytes_of(words, decoder.push(b" world")) == b"hello"
+    assert decoder.held == 1
+    assert decoder.flush() == [words.id_of(b" world")]
 
 
 def test_text_without_a_boundary_is_handed_out_at_some_length(vocabularies):
@@ -77,8 +77,8 @@ def test_text_without_a_boundary_is_handed_out_at_some_length(vocabularies):
             self.known[len(self.known)] = text.encode()
             return [len(self.known) - 1]
 
-    hearing, joined = Hearing(Joined()), Joined()
-    found = [token for _ in range(80) for token in hearing.push(b"abcd")]
+    decoder, joined = StreamingDecoder(Joined()), Joined()
+    found = [token for _ in range(80) for token in decoder.push(b"abcd")]
     assert found
     assert all(joined.token_bytes(token).startswith(b"abcd") for token in found)
 

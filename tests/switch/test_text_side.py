@@ -16,7 +16,7 @@ from edgedec.decode.records import Step
 from edgedec.sampling import DrawParams
 from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.writers import HomeWriter, TextWriter
+from edgedec.switch.generators import HomeGenerator, RemoteGenerator
 from tests.fixtures.ready import Ready
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, engine_of
@@ -72,7 +72,7 @@ class Talk:
         self.model = model
         self.notices: list[str] = []
         home = engine_of(model, False)
-        large = TextWriter(
+        large = RemoteGenerator(
             side,
             model.tokenizer,
             lambda ids: spelled_out(model.tokenizer, ids),
@@ -80,7 +80,7 @@ class Talk:
             self.notices.append,
         )
         self.engine = SwitchedEngine(
-            home, HomeWriter("near", home), large, lambda: EntropySwitching(rule), clock
+            home, HomeGenerator("near", home), large, lambda: EntropySwitching(rule), clock=clock
         )
         self.prompt = [1, *model.tokenizer.encode("hello the", add_bos=False)]
 
@@ -132,7 +132,7 @@ def test_waiting_for_the_side_is_no_catching_up(model):
     clock = Clock()
     talk = Talk(model, side, clock=clock)
     talk.reply(20)
-    record = talk.engine.record
+    record = talk.engine.switched
     assert record.waited_s == 19.0 * len(side.texts)
     assert record.catch_up_s == 0.0
     assert f"{record.waited_s:.2f} s of waiting for far" in record.summary()

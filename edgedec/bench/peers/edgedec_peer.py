@@ -62,7 +62,7 @@ class Mode:
 
 class Peer:
     def __init__(self) -> None:
-        self._modes: dict[tuple[str, bool, int, bool], Mode] = {}
+        self._modes: dict[tuple[str, bool, int], Mode] = {}
         self._records: list[PassRecord] = []
         self._notices: list[str] = []
         self._prompt: list[int] = []

@@ -211,12 +211,12 @@ class SwitchStudy:
     def _asked(self, problem: SwitchProblem, side: str, switching: Switching) -> SwitchOutcome:
         self._engine.forget()
         self._chat.reset()
-        self._engine.decide = lambda: switching
+        self._engine.decide_by(lambda: switching)
         began, cpu = time.perf_counter(), time.process_time()
         reply = self._chat.reply(problem.prompt, final=True)
         text = reply.read()
         seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-        record, energy = self._engine.record, self._energy(reply)
+        record, energy = self._engine.switched, self._energy(reply)
         return SwitchOutcome(
             problem.key,
             side,

@@ -1,0 +1,276 @@
+"""Models that take turns on one reply. Each writes a stretch of it, in tokens of the reply's own model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from edgedec.core.errors import SideLost
+from edgedec.core.passage import Passage, Turns
+from edgedec.core.progress import Notice, Steps
+from edgedec.decode.engine import Engine
+from edgedec.decode.records import FinishReason, Step, StepDetails
+from edgedec.draft.bridge import Vocabulary
+from edgedec.sampling import DrawParams
+from edgedec.switch.side import TextSide
+from edgedec.switch.spelling import ForeignReading, HomeReading, StreamingDecoder
+
+_ENTROPY = StepDetails(entropy=True)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """The settings of a reply. ``end``: most tokens of the whole sequence.
+
+    ``turns``: the messages before it, where it is one of a conversation; ``start``: tokens before it.
+    """
+
+    params: DrawParams
+    end: int
+    stop_ids: frozenset[int]
+    progress: Steps | None = None
+    turns: Turns = ()
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The outcome of one token of a generator: perhaps steps to commit, perhaps none yet."""
+
+    steps: Sequence[Step]
+    entropy_bits: float | None = None
+
+
+Chunks = Generator[Chunk, None, None]
+
+
+class TurnGenerator(ABC):
+    """Generates stretches of a reply behind the committed tokens, which belong to the caller.
+
+    ``elsewhere``: it runs on another machine, or in another process, which reads nothing here.
+    """
+
+    name: str
+    elsewhere = False
+
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``OwnPrompt.rendered``. Default: it reads the reply's own prompt."""
+        return
+
+    def missing(self, committed: Sequence[int]) -> int:
+        """How many tokens it has to read before it can go on, beyond the last one."""
+        return 0
+
+    @abstractmethod
+    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+        """Go on until the reply ends, or as far as this generator can. Close it to hand over.
+
+        The caller commits the steps of each chunk before it asks for the next one.
+        """
+
+    def may_stop(self, committed: Sequence[int]) -> bool:
+        """Whether the other model can go on behind ``committed``. Default: it stops by itself."""
+        return False
+
+    def forget(self) -> None:
+        """Empty its cache. Default: it has none."""
+        return
+
+    @property
+    def dropped(self) -> int:
+        """Tokens that the latest stretch drew and that closing it threw away."""
+        return 0
+
+    def _steps(
+        self, tokens: Sequence[int], committed: Sequence[int], request: GenerationRequest
+    ) -> list[Step]:
+        """The steps that commit ``tokens``, none behind the end of the reply."""
+        steps = []
+        for at, token in enumerate(tokens, len(committed)):
+            reason: FinishReason | None = "stop" if token in request.stop_ids else None
+            reason = reason or ("length" if at + 1 == request.end else None)
+            steps.append(Step(token, at, reason, writer=self.name))
+            if reason:
+                break
+        return steps
+
+
+class LocalGenerator(TurnGenerator):
+    """A model that runs here, in ``engine``, and reads the committed tokens as ``reading`` says."""
+
+    def __init__(self, name: str, engine: Engine, reading: HomeReading) -> None:
+        self.name = name
+        self.engine = engine
+        self._reading = reading
+
+    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
+        """See ``OwnPrompt.rendered``."""
+        if self._reading.own:
+            self._reading.own.rendered(turns, prompt_ids)
+
+    def reads(self, committed: Sequence[int]) -> list[int]:
+        """Return ``committed`` in this model's tokens."""
+        return self._reading.ids(committed)
+
+    def missing(self, committed: Sequence[int]) -> int:
+        """See ``TurnGenerator.missing``; in this model's tokens."""
+        ids = self.reads(committed)
+        return max(len(ids) - 1 - self.engine.reusable(ids), 0)
+
+    def forget(self) -> None:
+        """Empty its cache."""
+        self.engine.reset()
+
+
+class HomeGenerator(LocalGenerator):
+    """The reply's own model, or another one of the same vocabulary.
+
+    ``agrees`` says whether the other model reads the end of the committed tokens as this one does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        reading: HomeReading | None = None,
+        agrees: Callable[[Sequence[int]], bool] | None = None,
+    ) -> None:
+        super().__init__(name, engine, reading or HomeReading())
+        self._agrees = agrees
+
+    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+        """See ``TurnGenerator.generate``. Ends behind a token that it does not have, and where its context is
+        full.
+        """
+        ids, last = self.reads(committed), request.end - 1
+        if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
+            return
+        before = len(committed) - len(ids)
+        steps = self.engine.generate(
+            ids,
+            request.params,
+            max_tokens=request.end - len(committed),
+            stop_ids=request.stop_ids,
+            progress=request.progress,
+            details=_ENTROPY,
+        )
+        with closing(steps):
+            for step in steps:
+                place = step.position + before
+                full = step.finish_reason == "length" and place < last
+                reason = None if full else step.finish_reason
+                moved = replace(step, position=place, finish_reason=reason, writer=self.name)
+                yield Chunk([moved], step.entropy_bits)
+
+    def may_stop(self, committed: Sequence[int]) -> bool:
+        """See ``TurnGenerator.may_stop``."""
+        return self._agrees is None or self._agrees(committed)
+
+
+class ForeignGenerator(LocalGenerator):
+    """A model of another vocabulary than the reply's.
+
+    ``ends`` has the reply's end token for each of this model's. Text is handed out up to a boundary that both
+    tokenizers have; it is found with the token behind it, which a hand-over drops.
+    """
+
+    def __init__(self, name: str, engine: Engine, reading: ForeignReading, ends: Mapping[int, int]) -> None:
+        super().__init__(name, engine, reading)
+        self._home, self._own = reading.theirs, reading.mine
+        self._ends = dict(ends)
+        self._decoder = StreamingDecoder(self._home)
+
+    @property
+    def dropped(self) -> int:
+        """See ``TurnGenerator.dropped``."""
+        return self._decoder.held
+
+    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+        """See ``TurnGenerator.generate``. Ends where this model's context is full."""
+        self._decoder = decoder = StreamingDecoder(self._home)
+        ids = self.reads(committed)
+        if not ids or len(ids) >= self.engine.capacity:
+            return
+        steps = self.engine.generate(
+            ids,
+            request.params,
+            max_tokens=self.engine.capacity,
+            stop_ids=self._ends,
+            progress=request.progress,
+            details=_ENTROPY,
+        )
+        with closing(steps):
+            for step in steps:
+                end = self._ends.get(step.token)
+                if end is None:
+                    tokens = decoder.push(self._own.token_bytes(step.token))
+                else:
+                    tokens = [*decoder.flush(), end]
+                yield Chunk(self._steps(tokens, committed, request), step.entropy_bits)
+                if end is not None:
+                    return
+        yield Chunk(self._steps(decoder.flush(), committed, request))
+
+    def may_stop(self, committed: Sequence[int]) -> bool:
+        """See ``TurnGenerator.may_stop``: where the latest token began behind a boundary."""
+        return self._decoder.held == 1
+
+
+class RemoteGenerator(TurnGenerator):
+    """A model that is elsewhere, and continues text. It is the large one, and stops by itself.
+
+    ``text_of`` returns committed tokens as text with control tokens spelled out; ``least_run`` is the length
+    of a stretch in tokens. Where the side is lost, a line to ``notice`` says so, and it generates no more.
+    """
+
+    elsewhere = True
+
+    def __init__(
+        self,
+        side: TextSide,
+        home: Vocabulary,
+        text_of: Callable[[Sequence[int]], str],
+        least_run: int,
+        notice: Notice,
+    ) -> None:
+        self.name = side.name
+        self._side = side
+        self._home = home
+        self._text_of = text_of
+        self._least_run = least_run
+        self._notice = notice
+        self._lost = False
+
+    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+        """See ``TurnGenerator.generate``."""
+        decoder, most = StreamingDecoder(self._home), min(self._least_run, request.end - len(committed))
+        if self._lost:
+            return
+        received = 0
+        try:
+            for text in self._side.continued(self._passage(committed, request), most, request.params):
+                if request.progress:  # it raises where the user gave up
+                    request.progress(len(committed), len(committed))
+                if not text:
+                    continue
+                received += len(text)
+                piece = text.encode("utf-8", "replace")
+                for step in self._steps(decoder.push(piece), committed, request):
+                    yield Chunk([step])
+            if not received and not self._side.ended:
+                raise SideLost(f"{self.name} answered nothing")
+        except SideLost as lost:
+            self._lost = True
+            self._notice(f"note: {lost.message}; the reply goes on without {self.name}")
+        for step in self._steps(decoder.flush(), committed, request):
+            yield Chunk([step])
+        if self._side.ended and not self._lost:
+            for step in self._steps(sorted(request.stop_ids)[:1], committed, request):
+                yield Chunk([step])
+
+    def _passage(self, committed: Sequence[int], request: GenerationRequest) -> Passage:
+        tokens = committed[request.start :] if request.turns else ()
+        reply = b"".join(map(self._home.token_bytes, tokens)).decode("utf-8", "replace")
+        return Passage(self._text_of(committed), request.turns, reply)
