@@ -16,7 +16,7 @@ from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
 from edgedec.cli.command import Command, option, taking
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.opening import hand_over, prepare_model, run_config
+from edgedec.cli.opening import large_side, prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
@@ -31,6 +31,7 @@ from edgedec.session.session_file import check_place
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
+    from edgedec.remote import RemoteSide
     from edgedec.session.chat import Chat
 
 
@@ -106,7 +107,7 @@ def command(
         template=NO_TEMPLATE if reply.raw else reply.template,
         history=reply.history,
     )
-    prepare = _Opening(ctx, config, reply, other).prepare
+    prepare = _Opening(ctx, config, reply, large_side(ctx, other)).prepare
     window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
     ctx.call_on_close(window.close)
     if session_file:
@@ -127,7 +128,7 @@ class _Opening:
     ctx: click.Context
     config: RunConfig
     reply: opt.ReplyOptions
-    other: opt.OtherModelOptions
+    side: RemoteSide | None
 
     def prepare(self, name: str) -> Callable[[], tuple[Model, Chat]]:
         """Fetch a model if it is missing; return the function that opens it and begins a chat."""
@@ -135,7 +136,8 @@ class _Opening:
 
     def _begin(self, open_it: Callable[[], Model]) -> tuple[Model, Chat]:
         model = open_it()
-        hand_over(model, self.other)
+        if self.side:
+            model.hand_over_to(self.side)
         if model.loaded.template:
             model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
         reply = self.reply

@@ -14,7 +14,7 @@ from edgedec.cli import trace as tracing
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import hand_over, no_system, open_model, run_config, say_overrun
+from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.core.errors import UsageError
@@ -152,8 +152,10 @@ def command(
         generate_batch.run(ctx, generate_batch.LineJob(source, model, config), reply, as_json=report.as_json)
         return
     text_input.check_prompt(given)
+    side = large_side(ctx, other)
     opened = open_model(ctx, model, config)
-    hand_over(opened, other)
+    if side:
+        opened.hand_over_to(side)
     raw, system = without_template(opened, raw=reply.raw, system=reply.system)
     chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops)
     opened.single.make_room_for(chat.settings.params, logprobs=bool(report.logprobs))

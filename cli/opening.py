@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.loaded_models import LoadedModels
     from edgedec.cli.options import OtherModelOptions, SizeOptions
+    from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
 
 
@@ -84,18 +85,20 @@ def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
     return model
 
 
-def hand_over(model: Model, other: OtherModelOptions) -> None:
-    """Let the server that the options name, if they do, write where ``model`` is unsure.
+def large_side(ctx: click.Context, other: OtherModelOptions) -> RemoteSide | None:
+    """Return the model of the server that the options name, if they do; it is closed when the command ends.
 
-    Raises UsageError for an address that none can have. Nothing is sent before a reply needs it.
+    Raises UsageError for an address that none can have, SideLost where nothing answers. Nothing is sent
+    before a reply needs it.
     """
     if not other.large:
-        return
+        return None
     from edgedec.remote import RemoteSide, ServerAddress
 
     side = RemoteSide(ServerAddress.of(other.large), other.large_model)
-    click.get_current_context().call_on_close(side.close)
-    model.hand_over_to(side)
+    side.check_reachable()
+    ctx.call_on_close(side.close)
+    return side
 
 
 def no_system(model: Model) -> UsageError:

@@ -19,6 +19,7 @@ from edgedec.assemble.installed import usable_drafts, with_installed
 from edgedec.assemble.loaded_models import LoadedModels, Loader, load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.control.switching import beside_itself
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
@@ -114,7 +115,8 @@ def with_unnamed(
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
     """Return the bundles of a model and its draft models; pull or export those that are missing.
 
-    Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist.
+    Raises the errors of ``Store.ensure``, and UsageError for a drafter that does not exist and for a model
+    that is to take turns with itself.
     """
     drafts: dict[str, Path] = {}
     names = (*config.drafting.models, *([config.switch] if config.switch else ()))
@@ -125,7 +127,10 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
             if name == config.switch:
                 raise
             raise no_drafter(name) from error
-    return Bundles(store.ensure(str(model), progress=progress), drafts)
+    target = store.ensure(str(model), progress=progress)
+    if config.switch and drafts[config.switch].resolve() == target.resolve():
+        raise beside_itself(str(model))
+    return Bundles(target, drafts)
 
 
 class Model:

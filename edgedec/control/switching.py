@@ -61,6 +61,13 @@ class SwitchRule:
 DEFAULT_RULE = SwitchRule(low_bits=0.5, high_bits=1.0)
 
 
+def beside_itself(name: str) -> UsageError:
+    """Return the error for a model that is to take turns with itself."""
+    return UsageError(
+        f"{name} cannot take turns with itself", hint="name a smaller model beside it, or run it alone"
+    )
+
+
 class Switching(Protocol):
     """Decides token by token. One object decides for one reply."""
 

@@ -15,6 +15,7 @@ from edgedec.core.passage import Passage
 from edgedec.remote.address import ServerAddress
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, NoKey, Repeats
+from edgedec.remote.reach import check_reachable
 from edgedec.remote.transfer import WAITING, NotOffered, RemoteLimits, RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import DrawParams
 
@@ -51,6 +52,10 @@ class RemoteSide:
     def name(self) -> str:
         """The model and its host, for the user."""
         return one_line(f"{self.model or 'the model'} at {self.address.host}")
+
+    def check_reachable(self) -> None:
+        """Raise SideLost if there is no connection to the server; nothing is sent."""
+        check_reachable(self.address, self.limits.connect_s)
 
     def continued(self, passage: Passage, most_tokens: int, params: DrawParams) -> Generator[str]:
         """Yield pieces of the text behind ``passage``, of up to ``most_tokens`` tokens of the server's.

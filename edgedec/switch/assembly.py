@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule
+from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule, beside_itself
+from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
 from edgedec.drafters.drafting import OFF
@@ -30,11 +31,13 @@ def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
     """Let the target of ``runner`` take turns with the small model that its config names.
 
     The rule is the config's, or else the default. A line to ``around.notice`` announces it. Raises the errors
-    of ``Runner``.
+    of ``Runner``, and UsageError for two models of the same content.
     """
     name = runner.config.switch
     assert name is not None, "no small model was named"
     small = runner.models.drafts[name]
+    if ModelId.of(small.manifest).sha256 == ModelId.of(runner.model.manifest).sha256:
+        raise beside_itself(small.name)  # a copy of it, under another name
     rule = runner.config.switch_rule or DEFAULT_RULE
     beside = small_runner(runner, small, around)
     # Two models of one name are told apart by the name that the small one was given.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_a_lost_server_costs_a_line(home: Home) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["text"] == "small text"
     assert "127.0.0.1 sends text/html" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["generate", "chat"])
+def test_an_address_where_nothing_answers_is_told_before_a_model_is_opened(home: Home, command: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]  # bound and not listening: connections are refused
+        result = run(home.services(), command, "--large", f"http://127.0.0.1:{port}/v1", stdin="Hello")
+    assert_one_line(result, 11, f"no server answers at 127.0.0.1, port {port}", "refused", "start it first")
+    assert home.opened == []
+
+
+def test_a_model_beside_itself_is_refused_in_one_line_before_it_is_opened(home: Home) -> None:
+    result = run(home.services(), "generate", "-m", "smollm2-135m", "--switch", "smollm2-135m", "-p", "x")
+    assert_one_line(result, 2, "smollm2-135m cannot take turns with itself", "smaller model")
+    assert home.opened == []
 
 
 def test_contradictions_are_one_line(home: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -167,6 +168,17 @@ def test_a_switched_chat_can_be_saved_and_goes_on(folder, tmp_path):
         assert again.messages[-1].content == text
         again.settings = chat.settings
         assert again.reply("and the world").read() == chat.reply("and the world").read()
+
+
+def test_a_model_does_not_take_turns_with_itself_nor_with_a_copy(folder, tmp_path):
+    large = tiny_bundle(folder, "llama")
+    copy = shutil.copytree(large, tmp_path / "copy")
+    config = RunConfig(threads=1, context=256)
+    told = "Tiny llama cannot take turns with itself"
+    with pytest.raises(UsageError, match=r"llama.* cannot take turns with itself"):
+        open(large, replace(config, switch=str(large)), store=Store(tmp_path))
+    with pytest.raises(UsageError, match=told):
+        open(large, replace(config, switch=str(copy)), store=Store(tmp_path))
 
 
 @pytest.mark.parametrize("settings", [{"conversations": 2}, {"when_full": "slide"}])
