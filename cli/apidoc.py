@@ -8,11 +8,12 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import edgedec
 from edgedec.core.files import atomic_path
+from edgedec.core.shown import LISTED
 
 HEAD = """# Python API
 
@@ -45,7 +46,7 @@ def document() -> str:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    order = ["open", "Model", "Chat", "Reply", "Conversations", "RunConfig", "SamplingParams"]
+    order = ["open", "Model", "Chat", "Message", "Reply", "Conversations", "RunConfig", "SamplingParams"]
     return (order.index(name) if name in order else len(order), name)
 
 
@@ -58,8 +59,9 @@ def _entry(name: str, thing: object) -> Iterator[str]:
     yield _prose(thing)
     if is_dataclass(thing):
         yield from _fields(thing)
+    listed = getattr(vars(thing).get("__dir__"), LISTED, None)
     for member, value in vars(thing).items():
-        if member.startswith("_") or not inspect.getdoc(value):
+        if member.startswith("_") or not inspect.getdoc(value) or (listed and member not in listed):
             continue
         if isinstance(value, property):
             yield f"### .{member}\n\n{_prose(value)}"
@@ -71,8 +73,8 @@ def _fields(kind: type) -> Iterator[str]:
     notes = _field_notes(kind)
     yield "| field | default | meaning |\n|---|---|---|"
     for field in fields(kind):
-        default = getattr(kind(), field.name)
-        yield f"| `{field.name}` | `{default!r}` | {notes.get(field.name, '')} |"
+        default = "" if field.default is MISSING else f"`{field.default!r}`"
+        yield f"| `{field.name}` | {default} | {notes.get(field.name, '')} |"
     yield ""
 
 

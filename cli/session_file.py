@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import errors, screen
+from edgedec.cli import errors
 from edgedec.core.errors import EdgeDecError, UsageError
-from edgedec.session.saved_session import document_of, restore_session, save_session
+from edgedec.session.saved_session import SavedSession, write_session
 from edgedec.session.session_file import remove_leftovers
 
 if TYPE_CHECKING:
@@ -32,33 +32,32 @@ class SessionFile:
         """Keep this chat from now on, perhaps one with another model."""
         assert session.codec.model_id is not None
         self._session = session
-        self._model = session.codec.model_id
-        self._saved: dict[str, Any] | None = None
-        """The document in the file; None before there is one."""
+        self._saved: SavedSession | None = None
+        """The conversation in the file; None before there is one."""
 
     def restore(self, named: SamplingParams) -> None:
         """Continue the conversation in the file, if there is one.
 
-        ``named`` counts more than the sampling values in the file. Raises the errors of ``restore_session``,
+        ``named`` counts more than the sampling values in the file. Raises the errors of ``Chat.restore``,
         and UsageError if the command line asks for another system message.
         """
         remove_leftovers(self.path)
         if not self.path.exists():
             return
         session, system = self._session, self._session.system
-        saved = restore_session(self.path, session, self._model, screen.dim)
+        session.restore(self.path)
         if system is not None and system != session.system:
             hint = "leave out --system, or give another file"
             raise UsageError(f"the conversation in {self.path} has another system message", hint=hint)
-        session.adjust(params=named.over(saved.params))
-        self._saved = document_of(session, self._model)
+        session.adjust(params=named.over(session.settings.params))
+        self._saved = session.saved()
 
     def save(self) -> None:
         """Write the file if anything has changed. Raises StorageError, UsageError, OSError."""
-        document = document_of(self._session, self._model)
-        if document != self._saved:
-            save_session(self.path, self._session, self._model)
-            self._saved = document
+        now = self._session.saved()
+        if now != self._saved:
+            write_session(self.path, now, self._session.engine.home.portable)
+            self._saved = now
             self._shown = None
 
     def try_to_save(self) -> int:

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
+    from edgedec.session.prompt import Message
     from edgedec.session.reply import Reply
 
 _HOMES = {
     "open": "edgedec.api",
     "Model": "edgedec.api",
     "Chat": "edgedec.session.chat",
+    "Message": "edgedec.session.prompt",
     "Conversations": "edgedec.session.conversations",
     "Reply": "edgedec.session.reply",
     "RunConfig": "edgedec.assemble.config",
@@ -74,6 +76,7 @@ __all__ = [
     "DownloadError",
     "EdgeDecError",
     "MemoryBudgetError",
+    "Message",
     "Model",
     "NotFoundError",
     "Reply",

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.budget import Budget
-from edgedec.assemble.config import RunConfig, with_small
+from edgedec.assemble.config import RunConfig, config_of, with_small
 from edgedec.assemble.installed import usable_drafts, with_installed
 from edgedec.assemble.loaded_models import LoadedModels, Loader, load_models
 from edgedec.assemble.run_context import RunContext
@@ -23,6 +24,7 @@ from edgedec.control.switching import beside_itself
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
+from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP
 from edgedec.drafters.drafting import AUTO, no_drafter
 from edgedec.loaded_model import LoadedModel
@@ -31,9 +33,10 @@ from edgedec.models.disk import bytes_under
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
-from edgedec.session.chat import Chat
+from edgedec.session.chat import Chat, Host
 from edgedec.session.conversations import Conversations
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
+from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
@@ -58,22 +61,24 @@ def open(
     notice: Notice = ignore,
     progress: Progress = silent,
     load: Loader | None = None,
+    **settings: Any,
 ) -> Model:
     """Open a model: a name, a bundle, a GGUF file, a Hugging Face directory, or ``owner/repo`` of the hub.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
-    gets lines for the user. Files that changed since the last start are verified before they are used, which
-    ``progress`` follows too. A draft model that cannot be used costs a notice, and the model runs without it.
-    Raises the errors of ``fetch``, ``RunConfig``, ``load_models`` and ``Model``.
+    gets lines for the user. ``settings`` are fields of ``RunConfig``, in place of ``config``:
+    ``open(name, context=2048)``. Files that changed since the last start are verified before they are used,
+    which ``progress`` follows too. A draft model that cannot be used costs a notice, and the model runs
+    without it. Raises the errors of ``fetch``, ``RunConfig``, ``load_models`` and ``Model``.
 
     >>> import edgedec
-    >>> greedy = edgedec.RunConfig(sampling=edgedec.SamplingParams.greedy())
-    >>> with edgedec.open("smollm2-135m", greedy) as model, model.chat() as chat:
+    >>> greedy = edgedec.SamplingParams.greedy()
+    >>> with edgedec.open("smollm2-135m", sampling=greedy) as model, model.chat() as chat:
     ...     for piece in chat.reply("What is 2+2?"):
     ...         print(piece, end="")
     The answer to this classic math problem is 4.
     """
-    config, store = config or RunConfig(), store or Store(notice=notice, apart=True)
+    config, store = config_of(config, settings), store or Store(notice=notice, apart=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     config, bundles = with_unnamed(config, bundles, store)
     drafting = bool(config.drafting.of_target)
@@ -143,6 +148,10 @@ class Model:
     def __init__(self, models: LoadedModels, config: RunConfig, around: RunContext | None = None) -> None:
         """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
         self.config = config
+        self._closed = False
+        self._chats: WeakSet[Chat] = WeakSet()
+        self._room_for: tuple[DrawParams, bool] | None = None
+        """The way of drawing that the memory plan has room for."""
         self._notice = around.notice if around else ignore
         self.runner: Runner | Batch = (
             Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
@@ -210,19 +219,23 @@ class Model:
     @property
     def context(self) -> int:
         """Tokens that one conversation has room for."""
-        return self.single.forward.capacity
+        one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.forward
+        return one.capacity
 
     def chat(
         self,
         *,
         system: str | None = None,
+        messages: Iterable[Message | Mapping[str, object]] = (),
         sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Chat:
-        """Begin a conversation.
+        """Begin a conversation, or go on with ``messages``.
 
         - ``system`` is the system message; None for that of the model's preset, "" for none.
+        - ``messages`` are ``Message`` objects or ``{"role": ..., "content": ...}``, with roles "user",
+          "assistant" and, for the first one, "system": that one counts in place of ``system``.
         - ``sampling`` says how replies are drawn. Values that it does not name are those of
           ``Model.sampling``.
         - ``max_tokens`` bounds a reply in tokens. None: it goes on as far as the context reaches, less room
@@ -232,11 +245,13 @@ class Model:
         >>> with model.chat(max_tokens=5, stop=["!"]) as chat:
         ...     print(chat.reply("Hello!").read())
         Hello
+        >>> asked = {"role": "user", "content": "What is 2+2?"}
+        >>> model.chat(messages=[asked]).reply().read()
+        'The answer to this classic math problem is 4.'
         """
         settings = self.settings(sampling, max_tokens, stop)
-        self.single.make_room_for(settings.params)
-        codec = self.loaded.codec
-        return Chat(self.engine, codec, settings, system=self._system(system), notice=self._notice)
+        self._ready(settings.params)
+        return self._chat(settings, conversation_of(messages, system, self._system(None)))
 
     def restore(self, path: str | Path) -> Chat:
         """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
@@ -251,7 +266,7 @@ class Model:
         """
         chat = self.chat()
         chat.restore(path)
-        self.single.make_room_for(chat.settings.params)
+        self._ready(chat.settings.params)
         return chat
 
     def complete(
@@ -277,10 +292,7 @@ class Model:
         [' Paris', ' the']
         """
         settings = self.settings(sampling, max_tokens, stop)
-        single = self.single
-        single.make_room_for(settings.params, logprobs=bool(logprobs))
-        chat = Chat(self.engine, self.loaded.codec, settings, notice=self._notice)
-        return chat.complete(text, logprobs=logprobs)
+        return self._chat(settings).complete(text, logprobs=logprobs)
 
     def conversations(
         self,
@@ -295,8 +307,8 @@ class Model:
         The arguments are those of ``chat``. Raises UsageError unless the model was opened for this.
 
         >>> greedy = edgedec.SamplingParams.greedy()
-        >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
-        >>> with edgedec.open("smollm2-135m", config) as two, two.conversations(max_tokens=4) as several:
+        >>> two = edgedec.open("smollm2-135m", conversations=2, context=512, sampling=greedy)
+        >>> with two, two.conversations(max_tokens=4) as several:
         ...     texts = ["One, two, three,", "def add(a, b):\\n    return"]
         ...     for answer in several.answers(texts, raw=True):
         ...         print(answer.reply.text)
@@ -319,6 +331,28 @@ class Model:
         """
         return len(self.loaded.tokenizer.encode(text))
 
+    def _chat(self, settings: Settings, messages: Sequence[Message] = ()) -> Chat:
+        host = Host(self._notice, self._ready)
+        chat = Chat(self.engine, self.loaded.codec, settings, messages=messages, host=host)
+        self._chats.add(chat)
+        return chat
+
+    def _ready(self, params: DrawParams, logprobs: bool = False) -> None:
+        """Make room for a reply that is drawn so. Raises the error that stands against it."""
+        self._check_open()
+        if any(chat.last and chat.last.computing for chat in self._chats):
+            raise UsageError(
+                "another reply of this model is being computed",
+                hint="read it to its end first, or open the model for several conversations",
+            )
+        if (params, logprobs) != self._room_for:
+            self.single.make_room_for(params, logprobs=logprobs)
+            self._room_for = params, logprobs
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError(f"{self.name} was closed", hint="open the model again")
+
     def settings(
         self,
         sampling: SamplingParams | DrawParams | None = None,
@@ -326,6 +360,7 @@ class Model:
         stop: Sequence[str] = (),
     ) -> Settings:
         """Return the settings of a reply, with the model's own where none are given."""
+        self._check_open()
         when_full = self.config.when_full or DROP
         return Settings(chosen(sampling, self.sampling), max_tokens, (*self.preset.stops, *stop), when_full)
 
@@ -334,8 +369,25 @@ class Model:
         return self.preset.system if given is None and self.loaded.template else given
 
     def close(self) -> None:
-        """End the model's use: keep the drafters' history if that was asked for, stop its threads."""
+        """End the model's use: keep the drafters' history if that was asked for, stop its threads.
+
+        Its chats answer no more; a reply that runs ends after its current token.
+        """
+        self._closed = True
+        for chat in self._chats:
+            chat.interrupt()
         self.runner.close()
+
+    def __repr__(self) -> str:
+        count = self.config.conversations
+        runs = f"{count} conversations" if count else "one conversation"
+        closed = ", closed" if self._closed else ""
+        return f"<Model {self.name}: {runs}, {self.context} tokens of context{closed}>"
+
+    __dir__ = shown(
+        "chat", "close", "complete", "config", "context", "conversations", "count_tokens", "name", "preset",
+        "restore", "sampling",
+    )  # fmt: skip
 
     def __enter__(self) -> Model:
         return self

@@ -79,11 +79,11 @@ class ReplyDrawing:
 
 def folded(thought: Thought, width: int) -> str:
     """Say in one line how long the model thought, and how to read it."""
-    said = f"thought for {thought.seconds:.1f} s"
+    line = f"thought for {thought.seconds:.1f} s"
     for part in (f", {thought.tokens} tokens", "; /think shows it"):
-        if len(said) + len(part) <= width:
-            said += part
-    return said
+        if len(line) + len(part) <= width:
+            line += part
+    return line
 
 
 _SYSTEMS = {"standard": "STANDARD", "256": "EIGHT_BIT", "truecolor": "TRUECOLOR", "windows": "WINDOWS"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
 
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import KvType
@@ -127,6 +128,20 @@ class RunConfig:
     def sampling_for(self, preset: Preset) -> DrawParams:
         """Return how the replies of a model with this preset are drawn."""
         return chosen(self.sampling, DrawParams.of(preset))
+
+
+def config_of(config: RunConfig | None, settings: Mapping[str, Any]) -> RunConfig:
+    """Return ``config``, or one with ``settings``. Raises UsageError for both, and for an unknown name."""
+    if config is not None and settings:
+        names = ", ".join(settings)
+        raise UsageError(f"both a config and {names} are given", hint=f"set {names} in the config")
+    known = [field.name for field in fields(RunConfig)]
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"there is no setting {name!r:.40}", hint=f"{meant}there are {', '.join(known)}")
+    return config or RunConfig(**settings)
 
 
 def with_small(config: RunConfig) -> RunConfig:

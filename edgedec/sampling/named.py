@@ -40,6 +40,9 @@ class SamplingParams:
     def __post_init__(self) -> None:
         DrawParams(**self._named())
 
+    def __repr__(self) -> str:
+        return f"SamplingParams({', '.join(f'{name}={value!r}' for name, value in self._named().items())})"
+
     @classmethod
     def greedy(cls) -> SamplingParams:
         """Return the settings that always take the most probable token."""

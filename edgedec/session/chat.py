@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
 from edgedec.memory.ledger import SLACK
 from edgedec.metrics.stats import Clock, ReplyStats
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
+    from edgedec.sampling import DrawParams
+    from edgedec.sampling.named import SamplingParams
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
     from edgedec.text.tokenizer import Tokenizer
 
@@ -50,6 +54,24 @@ class Totals:
         self.decode_s += stats.decode_s
 
 
+def _always(params: DrawParams, logprobs: bool) -> None:
+    """Let every reply begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The model of a chat, as far as the chat asks for it.
+
+    ``ready`` is called before a reply begins, with the way it is drawn and whether log-probabilities are
+    reported; it raises the error that stands against it. ``notice`` gets lines for the user, ``clock`` gives
+    seconds.
+    """
+
+    notice: Notice = ignore
+    ready: Callable[[DrawParams, bool], None] = _always
+    clock: Clock = time.perf_counter
+
+
 class Chat:
     """Messages, the prompt they render to, and the engine that answers.
 
@@ -68,24 +90,23 @@ class Chat:
         codec: Codec,
         settings: Settings | None = None,
         *,
-        system: str | None = None,
-        notice: Notice = ignore,
-        clock: Clock = time.perf_counter,
+        messages: Sequence[Message] = (),
+        host: Host | None = None,
     ) -> None:
         self.engine = engine
         self.codec = codec
         limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
         self.prompts = Prompts(codec.tokenizer, codec.template, limits)
         self.settings = settings or Settings()
-        self.messages: list[Message] = []
+        self.messages: list[Message] = list(messages)
         self.totals = Totals()
         self.last: Reply | None = None
         """The latest reply, running or finished."""
         self.unfinished: Unfinished | None = None
         """The reply that ``more`` would continue; None when the last one came to its own end."""
-        self._notice = notice
-        self._clock = clock
-        self.set_system(system)
+        self._own: dict[str, Any] = {}
+        """The settings of the latest reply that are not those of the chat."""
+        self._host = host or Host()
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -112,28 +133,49 @@ class Chat:
         self.messages = [Message("system", text)] if text else []
         self.prompts.forget()
         self.unfinished = None
+        self._own = {}
 
     def reset(self) -> None:
         """Forget every turn; the system message stays."""
         self.set_system(self.system)
 
-    def reply(self, text: str, *, logprobs: int | None = None, final: bool = False) -> Reply:
+    def reply(
+        self,
+        text: str | None = None,
+        *,
+        max_tokens: int | None = None,
+        sampling: SamplingParams | None = None,
+        stop: Sequence[str] = (),
+        logprobs: int | None = None,
+        final: bool = False,
+    ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
-        Without ``settings.max_tokens`` the reply ends where 75 % of the context are filled, but has an eighth
-        of the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
+        None for ``text`` answers the last message, if that is the user's. ``max_tokens``, ``sampling`` and
+        ``stop`` hold for this reply and for its continuation: as in ``Model.chat``, on top of the chat's own.
+        ``logprobs``: as in ``Model.complete``.
+
+        Without a bound in tokens the reply ends where 75 % of the context are filled, but has an eighth of
+        the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
 
         Raises ContextFullError when the turn does not fit, with "stop" also when the conversation with it
-        does not; TemplateError when they do not render.
+        does not; TemplateError when they do not render; UsageError when the model was closed.
 
         >>> chat.reply("What is 2+2?").read()
         'The answer to this classic math problem is 4.'
         >>> chat.last.finish_reason
         'stop'
         """
-        self.prompts.check(text)
+        self._leave()
+        own = self._named(max_tokens, sampling, stop)
+        self._host.ready(own.get("params", self.settings.params), bool(logprobs))
         before = self.messages
-        fitted = self._fitted([*before, Message("user", text)])
+        if text is not None:
+            self.prompts.check(text)
+        elif not before or before[-1].role != "user":
+            raise UsageError("there is no message to answer", hint="give the text of one")
+        self._own = own
+        fitted = self._fitted(before if text is None else [*before, Message("user", text)])
         prompt = fitted.prompt
 
         def ended(reply: Reply) -> None:
@@ -163,16 +205,18 @@ class Chat:
         >>> short.reply("What is 2+2?").read() + short.more().read()
         'The answer to this classic math'
         """
+        self._leave()
         if (cut := self.unfinished) is None:
             raise UsageError(
                 "there is no reply to continue", hint="the last one ended by itself, or there is none"
             )
-        messages, prompt, said = self.messages[:-1], cut.prompt, cut.said
+        self._host.ready(self._settings.params, bool(logprobs))
+        messages, prompt, tokens = self.messages[:-1], cut.prompt, cut.tokens
         fitted = None
         if self.policy:
             self.policy.keep(self.prompts.preamble(messages, prompt))
-        if len(prompt.ids) + len(said) >= self.engine.capacity:
-            fitted = self._fitted(messages, said)
+        if len(prompt.ids) + len(tokens) >= self.engine.capacity:
+            fitted = self._fitted(messages, tokens)
             if not fitted.dropped:
                 raise _fills_the_context(self.engine.capacity)
             messages, prompt = fitted.messages, fitted.prompt
@@ -183,8 +227,8 @@ class Chat:
                 self.prompts.take_back()
                 self._answered(messages, prompt, reply)
 
-        room = self._room(len(prompt.ids) + len(said), final)
-        start = Start(prompt.ids, said, cut.shown, room, self._turns(messages))
+        room = self._room(len(prompt.ids) + len(tokens), final)
+        start = Start(prompt.ids, tokens, cut.shown, room, self._turns(messages))
         self.last = self._begun(start, logprobs, ended)
         if fitted:
             self._say(fitted)
@@ -211,6 +255,9 @@ class Chat:
 
     def complete(self, text: str, *, logprobs: int | None = None) -> Reply:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
+        self._leave()
+        self._host.ready(self.settings.params, bool(logprobs))
+        self._own = {}
         self.last = self._begun(Start(self.prompts.of_text(text)), logprobs)
         return self.last
 
@@ -238,9 +285,27 @@ class Chat:
 
         Raises StorageError; UsageError for a path that is there and no file.
         """
-        from edgedec.session.saved_session import save_session
+        from edgedec.session.saved_session import write_session
 
-        save_session(Path(path), self, self._model_id)
+        write_session(Path(path), self.saved(), self.engine.home.portable)
+
+    def saved(self) -> SavedSession:
+        """Return the conversation as ``save`` writes it.
+
+        Without the KV cache where tokens were evicted: then the conversation is read again.
+        """
+        from edgedec.session.saved_session import SavedSession, cache_of
+
+        portable, gap = self.engine.home.portable, self.policy is not None and self.policy.gap
+        return SavedSession(
+            model=self._model_id,
+            params=self.settings.params,
+            messages=tuple(self.messages),
+            text=self.prompts.seen.text,
+            tokens=tuple(self.prompts.seen.ids),
+            cache=cache_of(portable, self.cached()) if portable and not gap else None,
+            unfinished=self.unfinished,
+        )
 
     def restore(self, path: str | Path) -> None:
         """Put the saved conversation in place of this one, so that the next reply goes on at once.
@@ -248,10 +313,25 @@ class Chat:
         Replies are drawn as they were when it was saved. Raises NotFoundError, BadFileError, and UsageError
         when the conversation is with another model; nothing changes then.
         """
-        from edgedec.session.saved_session import restore_session
+        from edgedec.session.saved_session import read_session
 
-        saved = restore_session(Path(path), self, self._model_id, self._notice)
+        saved = read_session(Path(path), self.engine, self._model_id, self._host.notice)
+        self.messages = list(saved.messages)
+        self.prompts.forget()
+        self.prompts.remember(saved.text, saved.tokens)
+        self.unfinished, self._own = saved.unfinished, {}
         self.adjust(params=saved.params)
+
+    def __repr__(self) -> str:
+        name = f" with {self.codec.model_id.name}" if self.codec.model_id else ""
+        turns = sum(message.role == "user" for message in self.messages)
+        tokens = f"{len(self.prompts.seen.ids)} of {self.engine.capacity} tokens"
+        return f"<Chat{name}: {turns} turn{'' if turns == 1 else 's'}, {tokens}>"
+
+    __dir__ = shown(
+        "interrupt", "last", "messages", "more", "reply", "reset", "restore", "save", "set_system", "system",
+        "take_back", "totals", "unfinished",
+    )  # fmt: skip
 
     def __enter__(self) -> Chat:
         return self
@@ -270,11 +350,36 @@ class Chat:
         """Replace fields of ``settings`` for the replies to come."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
 
+    def _leave(self) -> None:
+        """End a reply that was left unread. Raises UsageError while a thread computes it."""
+        if self.last and self.last.computing:
+            raise UsageError("another reply is being computed", hint="read it to its end first")
+        if self.last:
+            self.last.leave()
+
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
-        settings = replace(self.settings, logprobs=logprobs)
-        return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._clock)
+        settings = replace(self._settings, logprobs=logprobs)
+        return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._host.clock)
+
+    @property
+    def _settings(self) -> Settings:
+        """The settings of the latest reply."""
+        return replace(self.settings, **self._own)
+
+    def _named(
+        self, max_tokens: int | None, sampling: SamplingParams | None, stop: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return the settings of a reply that a call names."""
+        own: dict[str, Any] = {}
+        if max_tokens is not None:
+            own["max_tokens"] = max_tokens
+        if sampling is not None:
+            own["params"] = sampling.over(self.settings.params)
+        if stop:
+            own["stops"] = (*self.settings.stops, *stop)
+        return own
 
     def _turns(self, messages: Sequence[Message]) -> Turns:
         """Return messages for a model elsewhere; none where a template does not tell them apart."""
@@ -282,39 +387,39 @@ class Chat:
 
     def _room(self, prompt: int, final: bool) -> int | None:
         """Return how many tokens the context has for a reply to ``prompt`` tokens; None: all left."""
-        if final or self.settings.max_tokens is not None:
+        if final or self._settings.max_tokens is not None:
             return None
         return fit.reply_room(prompt, self.engine.capacity)
 
-    def _fitted(self, messages: list[Message], said: Sequence[int] = ()) -> fit.Fitted:
-        """Drop turns until the conversation fits, with the tokens ``said`` behind it."""
+    def _fitted(self, messages: list[Message], tokens: Sequence[int] = ()) -> fit.Fitted:
+        """Drop turns until the conversation fits, with ``tokens`` of its last reply behind it."""
 
         def build(messages: Sequence[Message]) -> Prompt:
             prompt = self.prompts.build(messages)
-            return Prompt(prompt.text, [*prompt.ids, *said]) if said else prompt
+            return Prompt(prompt.text, [*prompt.ids, *tokens]) if tokens else prompt
 
         if self.settings.when_full == STOP:
             return fit.Fitted(messages, build(messages))
         engine = self.engine
-        longest = self.settings.max_tokens or engine.slots
+        longest = self._settings.max_tokens or engine.slots
         fitted = fit.fit(messages, build, engine.slots, longest, engine.capacity)
         if self.policy:
             self.policy.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
         prompt = fitted.prompt
-        return replace(fitted, prompt=Prompt(prompt.text, prompt.ids[: len(prompt.ids) - len(said)]))
+        return replace(fitted, prompt=Prompt(prompt.text, prompt.ids[: len(prompt.ids) - len(tokens)]))
 
     def _say(self, fitted: fit.Fitted) -> None:
         if fitted.dropped:
-            self._notice(fit.notice(fitted.dropped, self.system is not None))
+            self._host.notice(fit.notice(fitted.dropped, self.system is not None))
 
     def _answered(self, messages: list[Message], prompt: Prompt, reply: Reply) -> None:
         """Take a reply, or the next part of one, into the conversation ``messages``."""
         self.messages = [*messages, Message("assistant", reply.whole)]
-        said = (*reply.start.said, *reply.said)
+        tokens = (*reply.start.tokens, *reply.text_tokens)
         cut = reply.finish_reason != "stop"
-        self.unfinished = Unfinished(prompt, said, reply.start.shown + reply.text) if cut else None
+        self.unfinished = Unfinished(prompt, tokens, reply.start.shown + reply.text) if cut else None
         if reply.exact:
-            self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *said])
+            self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *tokens])
         else:
             self.prompts.forget()
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.session.chat import Chat
+from edgedec.session.prompt import conversation_of
 from edgedec.session.reply import Reply, Settings
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class Conversations:
     Close it, or use it as a context manager.
 
     >>> greedy = edgedec.SamplingParams.greedy()
-    >>> config = edgedec.RunConfig(conversations=2, context=512, sampling=greedy)
-    >>> with edgedec.open("smollm2-135m", config) as two:
+    >>> with edgedec.open("smollm2-135m", conversations=2, context=512, sampling=greedy) as two:
     ...     with two.conversations(max_tokens=20) as several:
     ...         answers = list(several.answers(["What is 2+2?", "Hello!"]))
     >>> answers[0].reply.text
@@ -61,8 +61,10 @@ class Conversations:
 
     def __init__(self, batch: Batch, settings: Settings | None = None, *, system: str | None = None) -> None:
         self._batch = batch
-        codec = batch.model.codec
-        self.chats = tuple(Chat(engine, codec.clone(), settings, system=system) for engine in batch.engines)
+        codec, messages = batch.model.codec, conversation_of((), system)
+        self.chats = tuple(
+            Chat(engine, codec.clone(), settings, messages=messages) for engine in batch.engines
+        )
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
         self._turn = threading.Lock()

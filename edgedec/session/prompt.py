@@ -7,10 +7,11 @@ drawn ones. So a conversation continues from those ids, and only the text that f
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import UsageError
 from edgedec.text.limits import TextLimits
 from edgedec.text.tokenizer import valid_text
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
+_MESSAGE_HINT = 'as in {"role": "user", "content": "Hello!"}'
 _UNLIKELY_TURN = "\u2042"
 _TEXT_COPIES = 4
 """Copies of a prompt's text while it is rendered and encoded."""
@@ -35,6 +37,40 @@ class Message:
         object.__setattr__(self, "content", valid_text(self.content))
 
 
+def message_of(given: Message | Mapping[str, object]) -> Message:
+    """Return a message, perhaps given as ``{"role": "user", "content": "Hello!"}``. Raises UsageError."""
+    if isinstance(given, Message):
+        found: Mapping[str, object] = {"role": given.role, "content": given.content}
+    elif isinstance(given, Mapping):
+        found = given
+    else:
+        raise UsageError(f"{given!r:.60} is no message", hint=_MESSAGE_HINT)
+    if set(found) != {"role", "content"} or not isinstance(found["content"], str):
+        raise UsageError(f"{dict(found)!r:.60} is no message", hint=_MESSAGE_HINT)
+    if found["role"] not in ROLES:
+        raise UsageError(f"unknown role {found['role']!r:.40}", hint=f"there are {', '.join(ROLES)}")
+    return Message(str(found["role"]), found["content"])
+
+
+def conversation_of(
+    given: Iterable[Message | Mapping[str, object]], system: str | None, usual: str | None = None
+) -> list[Message]:
+    """Return messages, first the system message: their own, or ``system``, or where that is None ``usual``.
+
+    Empty text is none. Raises UsageError for anything that is no message, for two system messages, and for
+    one that is not the first.
+    """
+    messages = [message_of(one) for one in given]
+    if any(message.role == "system" for message in messages[1:]):
+        raise UsageError("a system message stands after another message", hint="put it first")
+    if messages and messages[0].role == "system":
+        if system is not None:
+            raise UsageError("there are two system messages", hint="leave out one of them")
+        return messages
+    text = usual if system is None else system
+    return [Message("system", text), *messages] if text else messages
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A rendered conversation and its token ids."""
@@ -48,7 +84,7 @@ class Unfinished:
     """A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them."""
 
     prompt: Prompt
-    said: tuple[int, ...]
+    tokens: tuple[int, ...]
     shown: str
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING
+from weakref import ref
 
+from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP, WhenFull
 from edgedec.decode.records import StepDetails
 from edgedec.metrics.marks import Marks
@@ -44,12 +47,12 @@ class Settings:
 class Start:
     """The place where a reply begins: after ``prompt`` (token ids), or further on in a reply that was cut.
 
-    ``said`` are the tokens of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
+    ``tokens`` are those of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
     has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
     """
 
     prompt: Sequence[int]
-    said: Sequence[int] = ()
+    tokens: Sequence[int] = ()
     shown: str = ""
     room: int | None = None
     turns: Turns = ()
@@ -75,6 +78,8 @@ class TokenLogprob:
 
 _LOOK_EVERY_TOKENS = 32
 _MARKS = 3
+_SHOWN_CHARS = 60
+"""Characters of its text that ``repr`` shows."""
 _COMPLETE = ("stop", "length", "context", "loop")
 """Reasons after which half a character at the end is shown."""
 
@@ -109,6 +114,16 @@ class Reply:
     'interrupted'
     >>> reply.stats.completion_tokens
     2
+
+    ``async for`` iterates in an event loop, where other tasks run meanwhile: each piece is computed in a
+    thread. When the task is cancelled, the reply is interrupted and keeps what it has.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async for piece in chat.reply("What is 2+2?"):
+    ...         print(piece, end="")
+    >>> asyncio.run(main())
+    The answer to this classic math problem is 4.
     """
 
     def __init__(
@@ -133,7 +148,7 @@ class Reply:
         self.params = settings.params
         """How its tokens are drawn."""
         self.start = start
-        self.prompt = [*start.prompt, *start.said]
+        self.prompt = [*start.prompt, *start.tokens]
         """Every token before this reply, or before this part of it."""
         self.reused = engine.reusable(self.prompt)
         self.tokens: list[int] = []
@@ -150,6 +165,10 @@ class Reply:
         self._mark = engine.mark
         self._marks: list[Mark] = []
         engine.begin(start.turns, len(start.prompt))
+        self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
+        """Returns the iteration, while there is one."""
+        self.awaited = False
+        """Whether a worker thread has been asked for the next piece."""
         self._steps = engine.generate(
             self.prompt,
             settings.params,
@@ -184,7 +203,7 @@ class Reply:
     @property
     def exact(self) -> bool:
         """Whether the tokens decode to ``whole``: no stop string, no half character was cut."""
-        return self.whole == self._tokenizer.decode([*self.start.said, *self.said])
+        return self.whole == self._tokenizer.decode([*self.start.tokens, *self.text_tokens])
 
     @property
     def whole(self) -> str:
@@ -192,7 +211,7 @@ class Reply:
         return self._stream.whole if self._stream else self.start.shown
 
     @property
-    def said(self) -> list[int]:
+    def text_tokens(self) -> list[int]:
         """``tokens`` without the end token."""
         return [token for token in self.tokens if token not in self._end_ids]
 
@@ -205,7 +224,39 @@ class Reply:
         texts = ["" if token in self._end_ids else decoder.push(token) for token in self.tokens]
         return traced(self.tokens, texts, self.sources, self.writers)
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Generator[str, None, None]:
+        pieces = self._kept()
+        self._running = ref(pieces)  # weak: an iteration that is abandoned ends
+        return pieces
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        """Iterate in an event loop; see ``edgedec.session.awaited``."""
+        from edgedec.session.awaited import pieces_of
+
+        return pieces_of(self)
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN_CHARS else f"{self.text[:_SHOWN_CHARS]}..."
+        return f"<Reply {text!r}: {len(self.tokens)} tokens, {self.finish_reason or 'not finished'}>"
+
+    __dir__ = shown(
+        "finish_reason", "interrupt", "logprobs", "params", "prompt", "read", "reused", "sources", "stats",
+        "text", "tokens", "trace", "whole", "writers",
+    )  # fmt: skip
+
+    @property
+    def computing(self) -> bool:
+        """Whether a thread computes it at this moment."""
+        pieces = self._running()
+        return self.awaited or (pieces is not None and getgeneratorstate(pieces) == GEN_RUNNING)
+
+    def leave(self) -> None:
+        """End an iteration that has begun where it stands, as if it had been abandoned."""
+        if (pieces := self._running()) is not None:
+            pieces.close()
+
+    def _kept(self) -> Generator[str, None, None]:
+        """Yield the pieces of text, and keep what they add up to."""
         try:
             for piece in self._pieces():
                 if piece:
@@ -219,7 +270,7 @@ class Reply:
     def _pieces(self) -> Iterator[str]:
         from edgedec.session.text_stream import TextStream
 
-        stream = TextStream(self._tokenizer, self._stops, self.start.said, self.start.shown)
+        stream = TextStream(self._tokenizer, self._stops, self.start.tokens, self.start.shown)
         self._stream = stream
         self._marks.append(self._mark())
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)

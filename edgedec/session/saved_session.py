@@ -5,23 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, Remedy, UsageError
-from edgedec.core.forward import Sink
+from edgedec.core.forward import Forward, Sink
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
 from edgedec.sampling import DrawParams
-from edgedec.session.prompt import ROLES, Message, Prompt, Unfinished
+from edgedec.session.prompt import Message, Prompt, Unfinished, message_of
 from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
-    from edgedec.session.chat import Chat
     from edgedec.session.engine import ReplyEngine
 
 
@@ -47,49 +46,48 @@ class SavedSession:
     unfinished: Unfinished | None = None
 
 
-def save_session(path: Path, session: Chat, model: ModelId) -> None:
-    """Write a conversation and its KV cache to ``path``; an older file stays until all is written.
+def write_session(path: Path, saved: SavedSession, portable: Forward | None) -> None:
+    """Write a conversation to ``path``, with its KV cache out of ``portable``.
 
-    Raises StorageError, and UsageError for a path that is there and no file.
+    An older file stays until all is written. Raises StorageError, and UsageError for a path that is there and
+    no file.
     """
-    document, portable = document_of(session, model), session.engine.home.portable
 
     def write_cache(sink: Sink) -> None:
-        if portable and document["cache"]:
-            portable.write_cache(sink, len(document["cache"]["tokens"]))
+        if portable and saved.cache:
+            portable.write_cache(sink, len(saved.cache.tokens))
 
-    write_file(path, document, write_cache)
+    write_file(path, document_of(saved), write_cache)
 
 
-def document_of(session: Chat, model: ModelId) -> dict[str, Any]:
-    """Make the document of a file; a conversation that has not changed has the same.
+def cache_of(portable: Forward, tokens: Sequence[int]) -> SavedCache:
+    """Describe the slots of ``tokens``, as a file keeps them."""
+    return SavedCache(portable.cache_layout, __version__, tuple(tokens))
 
-    Without the KV cache where tokens were evicted: then the conversation is read again.
-    """
-    cache = None
-    if (portable := session.engine.home.portable) and not (session.policy and session.policy.gap):
-        cache = SavedCache(portable.cache_layout, __version__, tuple(session.cached()))
+
+def document_of(saved: SavedSession) -> dict[str, Any]:
+    """Make the document of a file."""
+    cut = saved.unfinished
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": asdict(model),
-        "params": asdict(session.settings.params),
-        "messages": [asdict(message) for message in session.messages],
-        "text": session.prompts.seen.text,
-        "tokens": session.prompts.seen.ids,
-        "unfinished": session.unfinished and asdict(session.unfinished),
-        "cache": cache and asdict(cache),
+        "model": asdict(saved.model),
+        "params": asdict(saved.params),
+        "messages": [asdict(message) for message in saved.messages],
+        "text": saved.text,
+        "tokens": list(saved.tokens),
+        "unfinished": cut and {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown},
+        "cache": saved.cache and asdict(saved.cache),
     }
 
 
-def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -> SavedSession:
-    """Put a saved conversation and its KV cache into ``session``, so that the next reply goes on at once.
+def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice) -> SavedSession:
+    """Read a conversation, and its KV cache into ``engine``, so that the next reply goes on at once.
 
-    If the KV cache does not match, the next reply recomputes it, and a line to ``notice`` says so. The
-    session keeps its own settings unless the caller takes ``params`` from the result.
+    If the KV cache does not match, the next reply recomputes it, and a line to ``notice`` says so.
 
     Raises the errors of ``open_file``, BadFileError for a document or a KV cache that contradicts itself, and
-    UsageError for a conversation with another model. The session is then unchanged.
+    UsageError for a conversation with another model. The engine is then unchanged.
     """
     with open_file(path) as stored:
         saved = _read(path, stored.document)
@@ -100,17 +98,12 @@ def restore_session(path: Path, session: Chat, model: ModelId, notice: Notice) -
                 hint=f"open {theirs}",
                 remedy=Remedy("model", theirs),
             )
-        known = session.engine.home.spec.vocab_size
-        if any(token >= known for token in _all_tokens(saved)):
+        if any(token >= engine.home.spec.vocab_size for token in _all_tokens(saved)):
             raise BadFileError(f"{path} holds token ids that {model.name} does not have")
         if saved.cache is not None:
-            _restore_cache(path, session.engine, saved.cache, stored, notice)
+            _restore_cache(path, engine, saved.cache, stored, notice)
         elif stored.body_bytes:
             raise _wrong_size(path)
-    session.messages = list(saved.messages)
-    session.prompts.forget()
-    session.prompts.remember(saved.text, saved.tokens)
-    session.unfinished = saved.unfinished
     return saved
 
 
@@ -119,7 +112,7 @@ def _all_tokens(saved: SavedSession) -> Iterator[int]:
     if saved.cache:
         yield from saved.cache.tokens
     if saved.unfinished:
-        yield from (*saved.unfinished.prompt.ids, *saved.unfinished.said)
+        yield from (*saved.unfinished.prompt.ids, *saved.unfinished.tokens)
 
 
 def _restore_cache(
@@ -199,10 +192,7 @@ def _tokens(items: list[int]) -> tuple[int, ...]:
 
 
 def _message(item: dict[str, Any]) -> Message:
-    message = Message(_text(item["role"]), _text(item["content"]))
-    if message.role not in ROLES:
-        raise ValueError(f"unknown role {message.role!r}")
-    return message
+    return message_of({"role": _text(item["role"]), "content": _text(item["content"])})
 
 
 def _text(value: object) -> str:

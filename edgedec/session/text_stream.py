@@ -15,16 +15,16 @@ from edgedec.text.tokenizer import StreamDecoder, Tokenizer
 class TextStream:
     """Turns tokens into text piece by piece.
 
-    ``said`` are the tokens of the part that is continued, ``shown`` is the text that it was shown as. Raises
+    ``tokens`` are those of the part that is continued, ``shown`` is the text that it was shown as. Raises
     UsageError for an empty stop string.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, stops: Sequence[str], said: Sequence[int] = (), shown: str = ""
+        self, tokenizer: Tokenizer, stops: Sequence[str], tokens: Sequence[int] = (), shown: str = ""
     ) -> None:
         self._decoder = StreamDecoder(tokenizer)
         self._stops = StopStrings(stops)
-        before = "".join([self._decoder.push(token) for token in said])
+        before = "".join([self._decoder.push(token) for token in tokens])
         self.whole = self._stops.push(before)
         """Text of the reply from its beginning, as if it had never been cut."""
         if self._stops.hit:  # a stop string that was no stop string then

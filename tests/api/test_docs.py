@@ -14,7 +14,13 @@ from edgedec.core.errors import NotFoundError
 from edgedec.models import Store
 from tests.conftest import ROOT
 
-EXAMPLES = ["edgedec.api", "edgedec.session.chat", "edgedec.session.conversations", "edgedec.session.reply"]
+EXAMPLES = [
+    "edgedec.api",
+    "edgedec.session.chat",
+    "edgedec.session.conversations",
+    "edgedec.session.reply",
+    "edgedec.sampling.named",
+]
 
 
 def test_the_page_is_up_to_date() -> None:

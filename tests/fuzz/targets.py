@@ -133,8 +133,9 @@ def _speak(tokenizer: Any, template: Any) -> None:
 
 def read_talk(folder: Path) -> None:
     """Restored into a chat, which then goes on."""
-    from edgedec.session.saved_session import ModelId, restore_session
+    from edgedec.core.model_id import ModelId
     from tests.fixtures.ready import chat_of
+    from tests.fixtures.sessions import restore_session
     from tests.session.parrot import load_parrot
 
     model = load_parrot(folder, "Hello.", "Bye.")

@@ -139,6 +139,8 @@ EXAMPLES = (
     Example(guide("models"), "edgedec rm", left_out=GIGABYTES),
     Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.unfinished", prints=r"\w+ \w+"),
+    Example(guide("python"), "model.chat(messages=messages)", prints=r"\w+"),
+    Example(guide("python"), "async for piece", prints=r"\w+ \w+"),
     Example(guide("python"), "model.complete", prints=r"Paris"),
     Example(guide("python"), "SamplingParams(temperature", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),

@@ -25,6 +25,7 @@ EXPORTED = {
         "DownloadError",
         "EdgeDecError",
         "MemoryBudgetError",
+        "Message",
         "Model",
         "NotFoundError",
         "Reply",

@@ -21,9 +21,9 @@ from edgedec.session.chat import Chat
 from edgedec.session.fit import fit, turns_that_stay
 from edgedec.session.prompt import Message, Prompt
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import restore_session, save_session
 from edgedec.text.template import ChatTemplate
 from tests.fixtures.ready import chat_of
+from tests.fixtures.sessions import restore_session, save_session
 from tests.fixtures.tiny_models import opened, tiny_bundle
 from tests.fixtures.tiny_vocab import CHATML
 from tests.session.parrot import Parrot, load_parrot

@@ -19,11 +19,12 @@ from edgedec.session.fit import reply_room
 from edgedec.session.loops import LONGEST_TOKENS, TAIL_TOKENS, loops
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import document_of, restore_session
+from edgedec.session.saved_session import document_of
 from edgedec.session.session_file import write_file
 from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.sessions import restore_session
 from tests.fixtures.tiny_models import opened, tiny_bundle
-from tests.session.parrot import CAPACITY, codec_of, load_parrot, make_tokenizer
+from tests.session.parrot import CAPACITY, load_parrot, make_tokenizer
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=1.2, top_p=0.95, repetition_penalty=1.1, seed=5)
@@ -239,7 +240,7 @@ def test_after_turns_were_dropped_it_goes_on_as_without_them(folder: Path) -> No
     engine = chat_of(opened(tiny_bundle(folder), context=160)[0]).engine
     assert long.last is not None
     prompt = long.last.prompt
-    assert prompt[len(prompt) - len(before.said) :] == list(before.said)
+    assert prompt[len(prompt) - len(before.tokens) :] == list(before.tokens)
     assert long.messages[0] == Message("user", "number two")
     steps = engine.generate(prompt, SAMPLED, max_tokens=40, stop_ids=engine.home.spec.eos_ids)
     assert [step.token for step in steps] == tokens_of(long)
@@ -307,9 +308,9 @@ def test_a_saved_reply_goes_on_where_it_is_restored(folder: Path, tmp_path: Path
 def test_a_damaged_unfinished_reply_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     chat, _ = endless_chat(tmp_path, max_tokens=5)
     chat.reply("Hi").read()
-    model_id = codec_of(chat.tokenizer).model_id
+    model_id = chat.codec.model_id
     assert model_id is not None
-    document = document_of(chat, model_id) | {"cache": None}
+    document = document_of(chat.saved()) | {"cache": None}
     assert set(document["unfinished"]) == {"prompt", "said", "shown"}
     bad = [document | {"unfinished": {**document["unfinished"], **wrong}}, document | {"messages": []}]
     for one in bad:

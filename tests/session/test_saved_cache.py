@@ -17,6 +17,7 @@ import pytest
 from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.model_id import ModelId
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
@@ -25,8 +26,8 @@ from edgedec.sampling import DrawParams
 from edgedec.session import saved_session as state
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import ModelId, restore_session, save_session
 from tests.fixtures.ready import chat_of
+from tests.fixtures.sessions import restore_session, save_session
 from tests.fixtures.tiny_models import opened, tiny_bundle
 
 GREEDY = Settings(DrawParams(), 12)

@@ -18,13 +18,15 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
+from edgedec.core.model_id import ModelId
 from edgedec.sampling import DrawParams
 from edgedec.session import session_file
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import ModelId, SavedSession, save_session
-from edgedec.session.saved_session import restore_session as restore_aloud
+from edgedec.session.saved_session import SavedSession
 from tests.fixtures.ready import chat_of
+from tests.fixtures.sessions import restore_session as restore_aloud
+from tests.fixtures.sessions import save_session
 from tests.session.parrot import load_parrot
 
 MODEL = ModelId("parrot", "a" * 64)

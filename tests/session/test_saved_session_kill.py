@@ -14,9 +14,9 @@ import numpy as np
 
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import restore_session
 from edgedec.session.session_file import open_file
 from tests.fixtures.ready import chat_of
+from tests.fixtures.sessions import restore_session
 from tests.fixtures.tiny_models import opened, tiny_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ import sys
 from pathlib import Path
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import save_session
+from tests.fixtures.sessions import save_session
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_models import opened
 model, model_id = opened(Path(sys.argv[1]))

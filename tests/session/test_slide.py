@@ -15,8 +15,8 @@ from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.prompt import Message
 from edgedec.session.reply import Settings
-from edgedec.session.saved_session import restore_session, save_session
 from tests.fixtures.ready import chat_of
+from tests.fixtures.sessions import restore_session, save_session
 from tests.fixtures.tiny_models import CONTEXT, opened, tiny_bundle
 
 SLOTS = 128

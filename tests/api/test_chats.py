@@ -1,0 +1,187 @@
+"""Chats as Python programs use them: given messages, bounds of one reply, and a model that is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import edgedec
+from edgedec.core.preset import Preset
+from edgedec.models import Store
+from edgedec.sampling import DrawParams
+from tests.fixtures.tiny_models import tiny_bundle
+
+ASKED = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "hello"},
+    {"role": "assistant", "content": "world"},
+]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
+def opened(bundle: Path, home: Path, **settings: object) -> edgedec.Model:
+    given = {"threads": 1, "context": 256, "draft": "off", **settings}
+    return edgedec.open(bundle, store=Store(home, notice=lambda line: None), **given)
+
+
+@pytest.fixture
+def model(bundle: Path, tmp_path: Path) -> Iterator[edgedec.Model]:
+    with opened(bundle, tmp_path) as model:
+        yield model
+
+
+def test_settings_of_a_run_are_keywords_of_open(bundle: Path, tmp_path: Path) -> None:
+    with opened(bundle, tmp_path, context=64, memory="300MB") as model:
+        assert model.context == 64
+        assert model.config == edgedec.RunConfig(threads=1, context=64, draft="off", memory="300MB")
+
+
+def test_a_config_and_its_fields_contradict_each_other(bundle: Path) -> None:
+    with pytest.raises(edgedec.UsageError, match="both a config and context are given"):
+        edgedec.open(bundle, edgedec.RunConfig(), context=64)
+
+
+def test_a_setting_that_does_not_exist_gets_the_nearest_name(bundle: Path) -> None:
+    with pytest.raises(edgedec.UsageError, match=r"no setting 'contxt' \(did you mean context\?"):
+        edgedec.open(bundle, contxt=64)
+
+
+def test_a_chat_goes_on_with_given_messages(model: edgedec.Model) -> None:
+    chat = model.chat(messages=ASKED, max_tokens=5)
+    assert chat.system == "Be brief."
+    assert chat.messages == [edgedec.Message(**message) for message in ASKED]
+    text = chat.reply("hello").read()
+    talked = model.chat(messages=[*chat.messages[:3], edgedec.Message("user", "hello")], max_tokens=5)
+    assert talked.reply().read() == text
+    assert talked.messages == chat.messages
+
+
+def test_messages_without_a_system_message_get_the_one_beside_them(model: edgedec.Model) -> None:
+    assert model.chat(messages=ASKED[1:], system="Be long.").system == "Be long."
+    assert model.chat(messages=ASKED[1:]).system == model.preset.system == Preset().system
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([{"role": "robot", "content": "x"}], "unknown role 'robot'"),
+        ([{"role": "user"}], "is no message"),
+        ([{"role": "user", "content": None}], "is no message"),
+        (["hello"], "'hello' is no message"),
+        ([*ASKED, ASKED[0]], "stands after another message"),
+    ],
+)
+def test_messages_that_are_none_are_refused(
+    model: edgedec.Model, messages: list[dict[str, object]], words: str
+) -> None:
+    with pytest.raises(edgedec.UsageError, match=words):
+        model.chat(messages=messages)
+
+
+def test_two_system_messages_are_refused(model: edgedec.Model) -> None:
+    with pytest.raises(edgedec.UsageError, match="two system messages"):
+        model.chat(messages=ASKED, system="Be long.")
+
+
+def test_a_reply_without_a_text_needs_a_message_of_the_user(model: edgedec.Model) -> None:
+    for messages in ([], ASKED):
+        with pytest.raises(edgedec.UsageError, match="no message to answer"):
+            model.chat(messages=messages).reply()
+
+
+def test_bounds_of_one_reply_hold_for_it_alone(model: edgedec.Model) -> None:
+    chat = model.chat(max_tokens=9)
+    short = chat.reply("hello", max_tokens=3, sampling=edgedec.SamplingParams(temperature=0.9, seed=4))
+    short.read()
+    assert len(short.tokens) == 3
+    assert short.params == DrawParams(temperature=0.9, seed=4)
+    plain = chat.reply("hello")
+    plain.read()
+    assert plain.params == model.sampling
+    assert len(plain.tokens) <= 9
+
+
+def test_a_reply_with_its_own_sampling_goes_on_with_it(model: edgedec.Model) -> None:
+    warm = edgedec.SamplingParams(temperature=0.9, seed=4)
+    long = model.chat().reply("hello", max_tokens=12, sampling=warm)
+    long.read()
+    chat = model.chat()
+    first = chat.reply("hello", max_tokens=6, sampling=warm)
+    first.read()
+    rest = chat.more()
+    rest.read()
+    assert first.tokens + rest.tokens == long.tokens
+
+
+def test_a_stop_string_of_one_reply(model: edgedec.Model) -> None:
+    whole = model.chat(max_tokens=12).reply("hello").read()
+    stop = whole[4:6]
+    chat = model.chat(max_tokens=12)
+    assert chat.reply("hello", stop=[stop]).read() == whole[: whole.index(stop)]
+    assert chat.settings.stops == ()
+
+
+def test_a_closed_model_answers_no_more(bundle: Path, tmp_path: Path) -> None:
+    model = opened(bundle, tmp_path)
+    chat = model.chat(max_tokens=20)
+    chat.reply("hello", max_tokens=3).read()
+    running = iter(chat.reply("hello"))
+    next(running)
+    model.close()
+    assert len(list(running)) <= 1
+    assert chat.last is not None
+    assert chat.last.finish_reason == "interrupted"
+    for act in (
+        lambda: chat.reply("hello"),
+        lambda: chat.more(),
+        lambda: chat.complete("hello"),
+        lambda: model.chat(),
+        lambda: model.complete("hello"),
+    ):
+        with pytest.raises(edgedec.UsageError, match=f"{model.name} was closed"):
+            act()
+    model.close()
+
+
+def test_a_reply_that_is_left_is_part_of_the_chat_before_the_next_one(model: edgedec.Model) -> None:
+    chat = model.chat(max_tokens=20)
+    left = chat.reply("hello")
+    pieces = iter(left)
+    shown = next(pieces)
+    chat.reply("world").read()
+    assert [message.content for message in chat.messages[:3]] == ["hello", shown, "world"]
+    assert list(pieces) == []
+
+
+def test_objects_say_what_they_are(model: edgedec.Model) -> None:
+    assert repr(model) == f"<Model {model.name}: one conversation, 256 tokens of context>"
+    chat = model.chat(max_tokens=4)
+    assert repr(chat) == f"<Chat with {model.name}: 0 turns, 0 of 256 tokens>"
+    reply = chat.reply("hello")
+    assert repr(reply) == "<Reply '': 0 tokens, not finished>"
+    text = reply.read()
+    assert repr(reply) == f"<Reply {text!r}: 4 tokens, length>"
+    assert repr(chat) == f"<Chat with {model.name}: 1 turn, {len(chat.prompts.seen.ids)} of 256 tokens>"
+    assert repr(edgedec.SamplingParams(top_k=3)) == "SamplingParams(top_k=3)"
+
+
+def test_dir_lists_what_a_person_may_want(model: edgedec.Model) -> None:
+    assert {"chat", "complete", "close", "name"} <= set(dir(model))
+    chat = model.chat()
+    for thing in (model, chat, chat.reply("hello")):
+        assert not {"runner", "single", "engine", "codec", "computing"} & set(dir(thing))
+        for name in dir(thing):
+            getattr(thing, name)
+
+
+def test_a_closed_model_says_so(bundle: Path, tmp_path: Path) -> None:
+    model = opened(bundle, tmp_path, conversations=2, context=64)
+    assert repr(model) == f"<Model {model.name}: 2 conversations, 64 tokens of context>"
+    model.close()
+    assert repr(model).endswith(", closed>")
