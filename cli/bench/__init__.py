@@ -10,10 +10,9 @@ from edgedec.cli.subcommands import Subcommand, SubcommandGroup
 STUDIES = {
     "speed": Subcommand("edgedec.cli.bench.speed", "Plain decoding, prefill, load and memory, beside peers."),
     "drafts": Subcommand("edgedec.cli.bench.drafts", "Ways to draft, by kind of question and by memory."),
-    "trim": Subcommand("edgedec.cli.bench.trim", "Trimmed heads of a drafter, by their rounds."),
     "kernels": Subcommand("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
-    "memory": Subcommand("edgedec.cli.bench.memory", "Peaks of random sessions, a long chat and peers."),
-    "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts, loops."),
+    "memory": Subcommand("edgedec.cli.bench.memory", "Peak memory, within budgets and beside peers."),
+    "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts."),
     "switch": Subcommand("edgedec.cli.bench.switch", "Two models that take turns: answers and cost."),
     "batch": Subcommand("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
 }

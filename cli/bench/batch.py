@@ -16,11 +16,10 @@ from edgedec.cli.bench.options import StudyOptions, count_option, input_option, 
 from edgedec.cli.command import Command
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
-from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.batch import BatchRow, BatchStudy
-    from edgedec.memory import KvType
+    from edgedec.core.manifest import Manifest
 
 _CONTEXT_TOKENS = 1024
 """Context of each conversation that has no memory budget."""
@@ -31,13 +30,8 @@ class BatchOptions(StudyOptions):
     sizes: tuple[int, ...]
     drafts: tuple[str, ...]
     file: Path | None
-    limit: int
     max_tokens: int
-    context: int | None
     memory: int | None
-    kv: KvType
-    temperature: float
-    seed: int
 
 
 @click.command(
@@ -60,16 +54,8 @@ class BatchOptions(StudyOptions):
     help="A way to draft, as --draft of generate; may be given several times (default: auto and off).",
 )  # fmt: skip
 @input_option("One question per line; .jsonl: a string or an object with prompt, question, text or turns.")
-@count_option("--limit", "Ask the first N questions.", 16)
 @count_option("--max-tokens", "Longest reply, in tokens.", 64)
 @opt.memory_option
-@click.option(
-    "--context", type=click.IntRange(min=2), metavar="N",
-    help=f"Tokens of context for each conversation (default: {_CONTEXT_TOKENS}; with --memory, what fits).",
-)  # fmt: skip
-@opt.kv_option
-@click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
-@click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -92,13 +78,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     texts = _texts(options)
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
-    study = _study(ctx, options, bundle, texts)
-    inputs.check_context(manifest, study.run.context or 0)
+    study = _study(ctx, options, manifest, bundle, texts)
     with inputs.steps() as progress:
         found = measure_batches(study, progress)
     if options.as_json:
         facts = {"model": manifest.name, "threads": study.run.threads, "questions": len(texts)}
-        facts |= {"memory": options.memory, "max_tokens": options.max_tokens, "kv": options.kv}
+        facts |= {"memory": options.memory, "max_tokens": options.max_tokens}
         screen.show_json({**facts, "results": [one.as_json() for one in found]})
     else:
         click.echo(f"{manifest.name}, {study.run.threads} threads, {len(texts)} questions\n")
@@ -112,7 +97,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 def _texts(options: BatchOptions) -> list[str]:
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
 
-    texts = list(read_prompts(options.file) if options.file else QUESTIONS)[: options.limit]
+    texts = list(read_prompts(options.file) if options.file else QUESTIONS)
     if len(texts) < max(options.sizes):
         raise UsageError(
             f"{len(texts)} questions are not enough for a batch of {max(options.sizes)}",
@@ -121,7 +106,9 @@ def _texts(options: BatchOptions) -> list[str]:
     return texts
 
 
-def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Sequence[str]) -> BatchStudy:
+def _study(
+    ctx: click.Context, options: BatchOptions, manifest: Manifest, bundle: Path, texts: Sequence[str]
+) -> BatchStudy:
     from edgedec.assemble.batch import check_batch_drafting
     from edgedec.bench.harness.memory_levels import Level
     from edgedec.bench.harness.runtimes import OwnRun
@@ -134,10 +121,8 @@ def _study(ctx: click.Context, options: BatchOptions, bundle: Path, texts: Seque
     run = OwnRun(
         threads=options.chosen_threads,
         home=inputs.home(ctx),
-        context=options.context or (None if level else _CONTEXT_TOKENS),
-        kv=options.kv,
+        context=None if level else min(_CONTEXT_TOKENS, manifest.spec.context_length),
         level=level,
-        sampling=DrawParams(temperature=options.temperature, seed=options.seed),
         max_tokens=options.max_tokens,
     )
     return BatchStudy(bundle, texts, run, options.sizes, options.drafts)

@@ -14,14 +14,7 @@ from edgedec.bench.harness.runtimes import WITH_REPLIES, OwnRun, split_mode
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import (
-    isa_option,
-    last_options,
-    levels_option,
-    peer_options,
-    save_option,
-    use_isa,
-)
+from edgedec.cli.bench.options import last_options, levels_option, peer_options, save_option
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.command import Command
 from edgedec.cli.services import services
@@ -29,43 +22,27 @@ from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
-    from edgedec.bench.harness.replies import ReplySide
+    from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
     from edgedec.core.manifest import Manifest
-    from edgedec.memory import KvType
 
-CHAT = "chat"
-"""Value of ``--context``: the model's own limit, which is given up before anything else."""
-
-
-class ContextTokens(click.ParamType[int | str]):
-    """A count of tokens, or "chat"."""
-
-    name = "tokens"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        return CHAT if value == CHAT else click.IntRange(min=2).convert(value, param, ctx)
+MODES: dict[str, dict[str, Any]] = {"cold": {"cold": True}, "filled": {"always": 8}}
+"""Other ways for drafters to begin and be fed, with the arguments of each reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftOptions(QuestionOptions):
     drafts: tuple[str, ...]
     temperature: float
-    top_p: float
-    seed: int
     levels: tuple[Level, ...]
-    context: int | str | None
-    kv: KvType
     save: Path | None
     plot: Path | None
-    cold: bool
-    fill: int | None
-    isa: str | None
+    modes: tuple[str, ...]
 
     @property
     def sampling(self) -> DrawParams:
-        return DrawParams(temperature=self.temperature, top_p=self.top_p, seed=self.seed)
+        return DrawParams(temperature=self.temperature)
 
     @property
     def ways(self) -> list[str]:
@@ -84,12 +61,8 @@ class DraftOptions(QuestionOptions):
 
         if self.plot:
             check_plot(self.plot)
-        if self.context and not self.levels:
-            raise UsageError("--context goes with --memory", hint="add --memory full, for example")
-        added = (("--cold", self.cold), ("--fill", self.fill))
-        for flag, given in added:
-            if given and self.levels:
-                raise UsageError(f"{flag} does not go with --memory", hint="leave one out")
+        if self.levels and self.modes:
+            raise UsageError("--mode does not go with --memory", hint="leave one out")
         if self.levels and any(len(Drafting(way).models) > 1 for way in self.ways):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
@@ -101,7 +74,7 @@ class DraftOptions(QuestionOptions):
     cls=Command,
     short_help="Ways to draft, by kind of question and by memory.",
     epilog=opt.examples(
-        "edgedec bench drafts --input spec_bench.jsonl --per-category 4 --draft lookup --draft auto",
+        "edgedec bench drafts --input spec_bench.jsonl --limit 4 --draft lookup --draft auto",
         "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
         "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
         "edgedec bench drafts --input spec_bench.jsonl --memory curve --plot curve.png",
@@ -114,28 +87,15 @@ class DraftOptions(QuestionOptions):
     help="A way to draft, as --draft of generate; may be given several times (default: auto).",
 )  # fmt: skip
 @levels_option
-@click.option(
-    "--context", type=ContextTokens(), metavar="N",
-    help="With --memory: tokens of context (default: those that the questions need), or chat: the model's "
-    "own limit, which budgets shorten before they take anything else.",
-)  # fmt: skip
 @peer_options(WITH_REPLIES)
 @opt.plot_option
 @save_option
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
-@click.option("--top-p", type=float, default=1.0, metavar="P", help="As in generate.")
-@click.option("--seed", type=int, default=0, metavar="S", help="As in generate.")
 @click.option(
-    "--cold", is_flag=True,
-    help="Add each way once more, its drafters without the tables prepared for the model.",
+    "--mode", "modes", type=click.Choice([*MODES]), multiple=True, metavar="NAME",
+    help="Add each way once more. cold: without tables prepared for the model; filled: with up to 8 drafted "
+    "tokens in every pass, whether they pay or not. May be given several times.",
 )  # fmt: skip
-@click.option(
-    "--fill", type=click.IntRange(1, 15), metavar="N",
-    help="Add each way once more, with up to N drafted tokens in every pass, whether they pay or not: the "
-    "block efficiency that its drafters reach.",
-)  # fmt: skip
-@opt.kv_option
-@isa_option
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -155,11 +115,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     else speed-ups by category.
     """
     from edgedec.bench.harness.energy import EnergyProbe
-    from edgedec.bench.harness.journal import Journal
+    from edgedec.bench.harness.journal import Journal, SideAnswer
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
-    from edgedec.bench.studies.drafts import DraftsReport
-    from edgedec.bench.studies.energies import energies_of_report
+    from edgedec.bench.studies.drafts import DraftsReport, energies_of_report
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench.drafts_tables import show
@@ -169,7 +128,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     options = DraftOptions(**given)
     options.check()
-    use_isa(options.isa)
     names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
     models = inputs.find_draft_models(ctx, options.ways)
     questions = options.questions()
@@ -180,7 +138,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         options.chosen_threads,
         inputs.home(ctx),
         longest,
-        options.kv,
         draft_models=models,
         modes={way: way for way in options.ways},
     )
@@ -190,13 +147,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     probe = EnergyProbe()
     study = replace(study, energy=probe)
     conditions = _conditions(options, manifest, longest)
-    journal = Journal.resume(conditions, options.save)
+    journal: Journal[SideAnswer] = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
         collect_replies(sides, study, journal, progress)
     weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
-    energies = energies_of_report(report, manifest, options.gguf_file, options.kv, probe)
+    energies = energies_of_report(report, manifest, options.gguf_file, probe)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
     if options.plot:
         _draw(report, rows, options.plot, title)
@@ -227,47 +184,41 @@ def _with_unnamed(ctx: click.Context, bundle: Path, run: OwnRun) -> OwnRun:
     return replace(run, modes=modes, draft_models=models)
 
 
-def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[ReplySide]:
+def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySide]:
     """Plain decoding first. All ways to draft share its process, or have one for each memory level."""
-    from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide
+    from edgedec.bench.harness.study import OFF, PLAIN, StudySide
 
     arguments = {"sampling": asdict(options.sampling)}
     own = run.side(bundle)
-    sides = [ReplySide(PLAIN, own, OFF, arguments)]
+    sides = [StudySide(PLAIN, own, OFF, arguments)]
     if not options.levels:
-        sides += [ReplySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
-        more: dict[str, dict[str, Any]] = {"cold": {"cold": True}} if options.cold else {}
-        if options.fill:
-            more[f"filled to {options.fill}"] = {"always": options.fill}
+        sides += [StudySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
         return sides + [
-            ReplySide(f"{PLAIN}+{way} {name}", own, way, {**arguments, **change})
-            for name, change in more.items()
+            StudySide(f"{PLAIN}+{way} {name}", own, way, {**arguments, **MODES[name]})
+            for name in dict.fromkeys(options.modes)
             for way in options.ways
         ]
-    context = options.context if isinstance(options.context, int) else None
-    if options.context is None:
-        context = run.context
-    run = replace(run, context=context, sampling=options.sampling)
+    run = replace(run, sampling=options.sampling)
     for way in options.ways:
         for level in options.all_levels:
             name = f"{PLAIN}+{way} at {level.name}"
             process = replace(run, draft=way, level=level).side(bundle, name)
-            sides.append(ReplySide(name, process, way, arguments, level))
+            sides.append(StudySide(name, process, way, arguments, level))
     return sides
 
 
 def _peers(
     ctx: click.Context, options: DraftOptions, manifest: Manifest, names: list[str], context: int
-) -> list[ReplySide]:
+) -> list[StudySide]:
     """Peers. Those of one runtime share a process."""
-    from edgedec.bench.harness.replies import OFF, ReplySide
+    from edgedec.bench.harness.study import OFF, StudySide
 
     split = {name: split_mode(name) for name in names}
     drafting = any(mode != OFF for _, mode in split.values())
     runtimes = list(dict.fromkeys(runtime for runtime, _ in split.values()))
     found = inputs.peer_sides(ctx, options, manifest, runtimes, context=context, all_rows=drafting)
     hosts = dict(zip(runtimes, found, strict=True))
-    return [ReplySide(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
+    return [StudySide(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
 
 
 def _conditions(options: DraftOptions, manifest: Manifest, longest: int) -> dict[str, Any]:
@@ -276,8 +227,7 @@ def _conditions(options: DraftOptions, manifest: Manifest, longest: int) -> dict
         **inputs.conditions(options, manifest, options.file),
         "max_tokens": options.max_tokens,
         "sampling": asdict(options.sampling),
-        "kv": options.kv,
-        **({"memory_context": options.context or longest} if options.levels else {}),
+        **({"memory_context": longest} if options.levels else {}),
     }
 
 

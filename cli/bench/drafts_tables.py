@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgedec.bench.harness.replies import PLAIN
+from edgedec.bench.harness.study import PLAIN
 from edgedec.bench.studies.drafts import BASES, PARTS
 from edgedec.cli.bench.tables import megabytes, new_table, number, percent, quartiles, wide_console
 from edgedec.core.units import size

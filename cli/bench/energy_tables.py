@@ -1,14 +1,14 @@
-"""The table of energy of ``edgedec bench drafts``, ``trim``, ``memory`` and ``accuracy``."""
+"""The table of energy of ``edgedec bench drafts``, ``memory`` and ``accuracy``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgedec.bench.harness.replies import PLAIN
+from edgedec.bench.harness.study import PLAIN
 from edgedec.cli.bench.tables import new_table, number, wide_console
 
 if TYPE_CHECKING:
-    from edgedec.bench.studies.energies import Energies
+    from edgedec.bench.harness.energy import Energies
 
 
 def show_energies(found: Energies, base: str = PLAIN, unit: str = "mJ/token") -> None:

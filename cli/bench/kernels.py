@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from edgedec.cli.bench.options import (
     use_isa,
 )
 from edgedec.cli.command import Command
-from edgedec.cli.opening import open_model
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -65,7 +63,7 @@ class KernelOptions(PeerOptions):
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --isa avx2 --json",
         "edgedec bench kernels -m gemma3-270m --plot passes.svg",
-        "edgedec bench kernels -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python",
+        "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
     ),
 )
 @opt.model_option
@@ -104,42 +102,41 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> KernelReport:
-    from edgedec.assemble.config import RunConfig
+    from edgedec.backends.open import runtime_of
     from edgedec.bench.harness.energy import EnergyProbe
-    from edgedec.bench.harness.worker import Worker
+    from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.studies import kernels
-    from edgedec.bench.studies.pass_energies import PassEnergies
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.core.manifest import WEIGHTS
-    from edgedec.drafters.drafting import OFF
+    from edgedec.core.manifest import WEIGHTS, Manifest
     from edgedec.metrics.measures import traffic_of
     from edgedec.telemetry.bandwidth import measure
 
-    given = services(ctx)
+    given, threads = services(ctx), options.chosen_threads
     names = options.peer_names(WITH_PASSES, "cannot take tokens back after a pass")
     bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
     context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))
-    config = RunConfig(threads=options.threads, context=context, kv=options.kv, draft=OFF)
-    model = open_model(ctx, str(bundle), config)
-    loaded, runner = model.loaded, model.single
-    peers = inputs.peer_sides(ctx, options, loaded.manifest, names, context=context, all_rows=True)
-    before = measure(given.bandwidth, [loaded.threads])
-    study = kernels.PassStudy(counts, options.resident, options.repeat)
-    energies = PassEnergies(EnergyProbe())
-    with ExitStack() as stack:
-        progress = stack.enter_context(inputs.steps())
-        workers = [stack.enter_context(Worker(peer)) for peer in peers]
-        versions = {worker.side.name: worker.open()["version"] for worker in workers}
-        times = kernels.measure_passes(runner.forward, workers, study, progress, energies.around)
+    inputs.check_context(manifest, context)
+    isa, spec = runtime_of(manifest), manifest.spec
+    sides = [OwnRun(threads, inputs.home(ctx), context, options.kv).side(bundle)]
+    sides += inputs.peer_sides(ctx, options, manifest, names, context=context, all_rows=True)
+    before = measure(given.bandwidth, [threads])
+    probe = EnergyProbe()
+    study = kernels.PassStudy(counts, options.resident, options.repeat, spec.vocab_size, energy=probe)
+    with inputs.steps() as progress:
+        journal = kernels.measure_passes(sides, study, progress)
     # Read twice; the better one counts, because disturbances only make a reading smaller.
-    readings = before + measure(given.bandwidth, [loaded.threads])
-    ours, spec = times[EDGEDEC], loaded.manifest.spec
-    traffic = traffic_of(spec, loaded.manifest.files[WEIGHTS].bytes, options.kv)
+    readings = before + measure(given.bandwidth, [threads])
+    ours = kernels.times_of(journal, EDGEDEC)
+    traffic = traffic_of(spec, manifest.files[WEIGHTS].bytes, options.kv)
     return kernels.KernelReport(
-        loaded.manifest.name, loaded.isa, loaded.threads, options.resident,
+        manifest.name, isa, threads, options.resident,
         pass_weights(bundle).streamed, max(reading.gb_per_s for reading in readings),
-        kernels.pass_costs(ours), {name: kernels.peer_costs(times[name], ours) for name in names}, versions,
-        runner.kv, energies.found(traffic, options.resident, spec.window),
+        kernels.pass_costs(ours),
+        {name: kernels.peer_costs(kernels.times_of(journal, name), ours) for name in names},
+        {name: journal.opened[name]["version"] for name in names},
+        journal.opened[EDGEDEC]["kv"],
+        kernels.energies_of_passes(journal, study, traffic, spec.window, probe.reason),
     )  # fmt: skip
 
 

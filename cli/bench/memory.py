@@ -1,145 +1,153 @@
-"""``edgedec bench memory``: peaks of memory beside budgets.
-
-One program for all of memory: it runs sessions and compares their peaks with budgets and with each other. By
-default these are random short sessions, with ``--chat`` one long session, with ``--peer`` one session of each
-runtime. Speed within budgets belongs to ``bench drafts``, which compares replies.
-"""
+"""``edgedec bench memory``: peak memory within budgets, and beside other runtimes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bench.harness.memory_levels import Level
-from edgedec.bench.harness.runtimes import OTHERS
+from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.bench.harness.runtimes import EDGEDEC, OTHERS, OwnRun
 from edgedec.cli import options as opt
-from edgedec.cli.bench.options import (
-    PeerOptions,
-    check_task,
-    count_option,
-    input_option,
-    last_options,
-    levels_option,
-    peer_options,
-)
-from edgedec.cli.bench.tasks import CHAT_TOKENS, DRAFTS, PEER_TOKENS
+from edgedec.cli import screen
+from edgedec.cli.bench import inputs
+from edgedec.cli.bench.energy_tables import show_energies
+from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, peer_options
 from edgedec.cli.command import Command
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import MemoryBudgetError
+from edgedec.core.units import size
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
-    from edgedec.memory import KvType
+    from edgedec.bench.harness.energy import Energies, EnergyProbe
+    from edgedec.bench.harness.study import StudySide
+    from edgedec.bench.studies.peak_memory import PeakMemory
+    from edgedec.core.manifest import Manifest
 
-SESSIONS, CHAT, PEERS = "random sessions", "a long chat", "a run with --peer"
-_RUN = ("levels", "max_tokens", "context", "threads", "kv")
-USED = {
-    SESSIONS: ("repeat", "drafts", "longest", "seed", "save"),
-    CHAT: (*_RUN, "turns", "drafts", "file", "kill", "seed"),
-    PEERS: (*_RUN, "prompt_tokens", "gguf", "peer_pythons", "peers"),
-}
-_MODULES = {SESSIONS: "sessions", CHAT: "chat", PEERS: "peers"}
+PROMPT_TOKENS, REPLY_TOKENS = 512, 64
+_LLAMA, _AS_MAPPED = "llama.cpp", "llama.cpp as mapped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions(PeerOptions):
-    repeat: int
-    chat: bool
-    drafts: tuple[str, ...]
     levels: tuple[Level, ...]
-    max_tokens: int | None
-    context: int | None
-    kv: KvType
-    longest: int
-    seed: int
-    turns: int
-    file: Path | None
-    save: Path | None
-    kill: bool
-    prompt_tokens: int
-
-    @property
-    def task(self) -> str:
-        if self.chat and self.peers:
-            raise UsageError("--chat and --peer are different tasks", hint="leave one out")
-        return CHAT if self.chat else PEERS if self.peers else SESSIONS
 
 
 @click.command(
     "memory",
     cls=Command,
-    short_help="Peaks of random sessions, a long chat and peers.",
+    short_help="Peak memory, within budgets and beside peers.",
     epilog=opt.examples(
-        "edgedec bench memory --repeat 200",
-        "edgedec bench memory -m qwen2.5-coder-1.5b --draft auto --draft auto,smollm2-135m",
-        "edgedec bench memory --repeat 20 --json | jq .measured_over_planned",
-        "edgedec bench memory --chat --turns 200 --memory 230MB --kill",
-        "edgedec bench memory -m model.gguf --peer llama.cpp,onnxruntime-genai --memory -65%",
+        "edgedec bench memory -m qwen2.5-coder-1.5b --memory -65% --memory least",
+        "edgedec bench memory -m model.gguf --peer llama.cpp,onnxruntime-genai --json",
     ),
 )
 @opt.model_option
-@count_option("--repeat", "Random sessions.", 50)
-@click.option("--chat", is_flag=True, help="Have one long chat instead.")
-@peer_options(OTHERS)
-@click.option(
-    "--draft", "drafts", multiple=True, metavar="NAMES",
-    help=f"Drafts to choose from; may be given several times (default: {', '.join(DRAFTS)}). "
-    "With --chat one (default: auto).",
-)  # fmt: skip
 @levels_option
-@click.option(
-    "--max-tokens", type=click.IntRange(min=2), metavar="N",
-    help=f"With --chat: longest reply (default: {CHAT_TOKENS}). With --peer: tokens decoded (default: "
-    f"{PEER_TOKENS}).",
-)  # fmt: skip
-@click.option(
-    "--context", type=click.IntRange(min=2), metavar="N",
-    help="With --chat and --peer: tokens of context (default: the model's own limit; those in use).",
-)  # fmt: skip
-@opt.kv_option
-@count_option("--longest", "Random sessions: tokens of the longest context.", 1024, least=256)
-@click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="S",
-    help="Seed of the random sessions, or of the turn of --kill.",
-)  # fmt: skip
-@click.option(
-    "--save", type=click.Path(path_type=Path), metavar="FILE",
-    help="Random sessions: append each when it ends; the same command continues from there.",
-)  # fmt: skip
-@count_option("--turns", "With --chat: turns of the user.", 200)
-@input_option("With --chat: texts of the user, repeated; one per line, or questions as for bench drafts.")
-@click.option(
-    "--kill", is_flag=True,
-    help="With --chat: have it again up to a random turn, save it, kill its process, continue in another.",
-)  # fmt: skip
-@count_option("--prompt-tokens", "With --peer: tokens of the prompt.", 512)
+@peer_options(OTHERS)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Run sessions in processes of their own, and compare peaks of memory with budgets and plans.
+    """Run each side alone in a process of its own, and compare peaks of memory.
 
-    By default sessions are random. Their budgets lie between a little less than the smallest that fits and a
-    little more than any use. The kernel counts each peak. Where control groups can be made (Linux, as root or
-    below a group that systemd delegated) it also ends processes that go over; otherwise a line gives the
-    reason why not. The exit status is 10 if a session went over.
-
-    With --chat: one chat of many turns in one process, with its memory after every turn and the time of a
-    token. The oldest turns are dropped when the context is full. The peak of the ten turns up to turn 20 (or
-    half of a shorter chat) is compared with that of the last ten, and the time of a token in the first
-    quarter with the last at equal context. With --kill the exit status is 1 if replies after the restart
-    differ.
-
-    With --peer: each side alone loads the same weights, reads the same prompt and continues it, in a context
-    of the same size. "peak" is VmHWM, pages of mapped files included; "mapped" and "private" are its parts
-    after the reply. "charged" is the peak of a control group of that process: private memory and files of the
-    model, also where they are read and not mapped, without libraries. "llama.cpp as mapped" runs without its
-    faster copies of weights. --memory adds sides within budgets.
-
-    Each task also prints the joules of a token that was decoded, prompts left out: measured where the machine
-    has a meter, else an estimate (~). The two are never added up.
+    All sides load the same weights, read the same prompt of 512 tokens and continue it by 64, in a context of
+    that size. "peak" is VmHWM, pages of mapped files included; "mapped" and "private" are its parts after the
+    reply. "charged" is the peak of a cgroup of that process, where one can be made: private memory and files
+    of the model, also where they are read and not mapped, without libraries. "llama.cpp as mapped" runs
+    without its faster copies of weights. --memory adds sides within budgets; the exit status is 10 if one
+    went over.
     """
+    from edgedec.bench.harness.energy import EnergyProbe
+    from edgedec.bench.harness.texts import PROMPTS
+    from edgedec.bench.studies.peak_memory import measure_memory
+    from edgedec.core.manifest import Manifest
+
     options = MemoryOptions(**given)
-    check_task(ctx, options.task, USED)
-    import_module(f"edgedec.cli.bench.tasks.{_MODULES[options.task]}").run(ctx, options)
+    names = options.peer_names(OTHERS, "cannot take part")
+    bundle = inputs.find_bundle(ctx, options.model)
+    manifest = Manifest.load(bundle)
+    context = min(PROMPT_TOKENS + REPLY_TOKENS, manifest.spec.context_length)
+    (prompt,) = inputs.prompt_ids(bundle, manifest, PROMPTS[:1], context - REPLY_TOKENS)
+    asked = _own_sides(ctx, options, bundle, context) + _peers(ctx, options, manifest, names, context)
+    probe = EnergyProbe()
+    with inputs.steps() as progress:
+        found = measure_memory(asked, prompt, REPLY_TOKENS, progress, probe)
+    energies = _energies(found, manifest, options, probe)
+    if options.as_json:
+        facts = {"model": manifest.name, "threads": options.chosen_threads, "context": context}
+        facts |= {"prompt_tokens": len(prompt), "max_tokens": REPLY_TOKENS}
+        sides = {name: {**one.as_json(), "peak_by_edgedec": _by_own(found, name)}
+                 for name, one in found.items()}  # fmt: skip
+        screen.show_json({**facts, "sides": sides, "energy": energies.as_json()})
+    else:
+        title = f"{manifest.name}, {options.chosen_threads} threads"
+        _show(found, f"{title}: {len(prompt)} + {REPLY_TOKENS} tokens, a context of {context}")
+        show_energies(energies)
+    for level in options.levels:
+        name = f"{EDGEDEC}+auto at {level.name}"
+        if level.kind == "size" and found[name].peak > level.amount:
+            raise MemoryBudgetError(f"{name} took {size(found[name].peak)}")
+
+
+def _energies(
+    found: dict[str, PeakMemory], manifest: Manifest, options: MemoryOptions, probe: EnergyProbe
+) -> Energies:
+    from edgedec.bench.harness.energy import energies_of_replies, traffics
+
+    known = traffics(found, manifest, options.gguf_file, "fp16")
+    replies = {name: [one.reply] for name, one in found.items()}
+    return energies_of_replies(replies, known, manifest.spec.window, probe.reason)
+
+
+def _own_sides(ctx: click.Context, options: MemoryOptions, bundle: Path, context: int) -> list[StudySide]:
+    from edgedec.bench.harness.study import StudySide
+
+    run = OwnRun(options.chosen_threads, inputs.home(ctx), context, level=FULL)
+    ways = [(EDGEDEC, "off", FULL), (f"{EDGEDEC}+auto", "auto", FULL)]
+    ways += [(f"{EDGEDEC}+auto at {level.name}", "auto", level) for level in options.levels]
+    return [
+        StudySide(
+            name,
+            replace(run, draft=draft, level=level).side(bundle, name),
+            draft,
+            {"stop": [], "sampling": asdict(DrawParams())},
+        )
+        for name, draft, level in ways
+    ]
+
+
+def _peers(
+    ctx: click.Context, options: MemoryOptions, manifest: Manifest, names: list[str], context: int
+) -> list[StudySide]:
+    """Peers; llama.cpp also without its faster copies of weights."""
+    from edgedec.bench.harness.study import StudySide
+
+    asked = []
+    for side in inputs.peer_sides(ctx, options, manifest, names, context=context):
+        asked.append(StudySide.of(side))
+        if side.name == _LLAMA:
+            mapped = replace(side, name=_AS_MAPPED, settings={**side.settings, "repack": False})
+            asked.append(StudySide.of(mapped))
+    return asked
+
+
+def _by_own(found: dict[str, PeakMemory], name: str) -> float:
+    return round(found[name].peak / found[EDGEDEC].peak, 4)
+
+
+def _show(found: dict[str, PeakMemory], title: str) -> None:
+    from edgedec.cli.bench.tables import megabytes, new_table, number, wide_console
+
+    table = new_table(("", "peak", f"x {EDGEDEC}", "mapped", "private", "loading", "charged", "tok/s"))
+    for name, one in found.items():
+        charged = "-" if one.group is None else megabytes(one.group)
+        sizes = [megabytes(count) for count in (one.mapped, one.private, one.loaded)]
+        ratio = number(_by_own(found, name), 2)
+        table.add_row(name, megabytes(one.peak), ratio, *sizes, charged, number(one.tokens_per_s, 1))
+    console = wide_console()
+    console.print(title, soft_wrap=True)
+    console.print(table)
+    for name, one in found.items():
+        console.print(f"{name}: {one.version}", soft_wrap=True)

@@ -46,7 +46,6 @@ class PeerOptions(StudyOptions):
 
     peers: tuple[str, ...] = ()
     gguf: Path | None = None
-    peer_pythons: tuple[str, ...] = ()
 
     @property
     def gguf_file(self) -> Path | None:
@@ -55,20 +54,16 @@ class PeerOptions(StudyOptions):
 
     @property
     def pythons(self) -> dict[str, str]:
-        """Interpreters by runtime; "" is the one for all others."""
-        from edgedec.bench.harness.runtimes import OTHERS
-
-        found: dict[str, str] = {}
-        for given in self.peer_pythons:
-            name, _, path = given.partition("=")
-            found |= {name: path} if name in OTHERS else {"": given}
-        return found
+        """Interpreters by runtime, of those that have one of their own."""
+        split = (given.split("=", 1) for given in self.peers if "=" in given)
+        return {name.strip(): path for name, path in split}
 
     def peer_names(self, able: tuple[str, ...], lack: str) -> list[str]:
         """Return the peers named. Raises UsageError for one that is not among those ``able``."""
         from edgedec.bench.harness.runtimes import check_peers
 
-        names = [name.strip() for given in self.peers for name in given.split(",")]
+        known = (given.partition("=") for given in self.peers)
+        names = [name.strip() for some, own, _ in known for name in ([some] if own else some.split(","))]
         check_peers(names, able, lack)
         return names
 
@@ -153,15 +148,11 @@ def peer_options(peers: Sequence[str]) -> Callable[[F], F]:
     return stacked(
         click.option(
             "--peer", "peers", multiple=True, metavar="NAME",
-            help=f"Other runtimes, by comma or one by one: {', '.join(peers)}.",
+            help=f"Other runtimes, by comma or one by one: {', '.join(peers)}. NAME=PYTHON: by this one.",
         ),
         click.option(
             "--gguf", type=click.Path(path_type=Path), metavar="FILE",
             help="The GGUF file the model was made of (default: -m, if that is one).",
-        ),
-        option(
-            "--peer-python", "peer_pythons", multiple=True, metavar="[NAME=]PATH", rare=True,
-            help="Python that has the other runtimes, or the one of this name (default: this one).",
         ),
     )  # fmt: skip
 

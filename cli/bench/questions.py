@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, input_option, stacked
 
@@ -21,11 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 asked_options = stacked(
     input_option("Questions in the format of Spec-Bench (.jsonl with turns), or one prompt per line."),
-    count_option("--limit", "Ask the first N questions."),
+    count_option("--limit", "Ask the first N questions of each category."),
     count_option("--max-tokens", "Longest reply, in tokens.", 64, least=2),
-    click.option("--categories", metavar="NAMES", help="Ask the questions of these categories, by comma."),
-    count_option("--per-category", "Ask the first N questions of each category."),
-    count_option("--turns", "Ask the first N turns of each question."),
 )
 
 
@@ -36,9 +31,6 @@ class QuestionOptions(PeerOptions):
     file: Path | None
     limit: int | None
     max_tokens: int
-    categories: str | None
-    per_category: int | None
-    turns: int | None
 
     def questions(self) -> list[Question]:
         """Read the questions, and choose those to ask. Raises as ``read_questions``, and UsageError."""
@@ -46,9 +38,7 @@ class QuestionOptions(PeerOptions):
         from edgedec.bench.harness.texts import PROMPTS
 
         found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
-        categories = [name.strip() for name in self.categories.split(",")] if self.categories else []
-        picked = chosen(found, categories=categories, per_category=self.per_category, turns=self.turns)
-        return picked[: self.limit]
+        return chosen(found, self.limit)
 
 
 def reply_study(

@@ -17,21 +17,17 @@ from edgedec.cli.command import Command
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.bench.studies.energies import Energies
+    from edgedec.bench.harness.energy import Energies
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
     from edgedec.core.manifest import Manifest
-    from edgedec.memory import KvType
-    from edgedec.metrics.roof import Roof
+    from edgedec.metrics.roofline import Roofline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedOptions(PeerOptions):
     file: Path | None
-    limit: int
-    prompt_tokens: int | None
     max_tokens: int
     repeat: int
-    kv: KvType
     plot: Path | None
 
 
@@ -41,21 +37,17 @@ class SpeedOptions(PeerOptions):
     short_help="Plain decoding, prefill, load and memory, beside peers.",
     epilog=opt.examples(
         "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
-        "edgedec bench speed -m model.gguf --peer llama.cpp --peer-python ~/llama/bin/python --threads 4",
+        "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
         "edgedec bench speed -m model.gguf --peer transformers,openvino-genai --plot speed.png",
-        "edgedec bench speed -m a.gguf --peer onnxruntime-genai --peer-python onnxruntime-genai=~/og/python",
-        "edgedec bench speed --input prompts.jsonl --limit 20 --max-tokens 128 --json",
+        "edgedec bench speed --input prompts.jsonl --max-tokens 128 --json",
     ),
 )
 @opt.model_option
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
-@count_option("--limit", "Most prompts.", 8)
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
 @peer_options(OTHERS)
 @opt.plot_option
-@opt.kv_option
-@count_option("--prompt-tokens", "Repeat or cut every prompt to so many tokens.")
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -66,7 +58,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     runtime's imports and is measured in fresh processes.
 
     Energy is that of decoding, all sides by one meter of this machine, or an estimate from their bytes where
-    it has none. "of roof" compares the bytes read for a token with the memory bandwidth, measured first.
+    it has none. "of roofline" compares the bytes read for a token with the memory bandwidth, measured first.
 
     The model builder of onnxruntime-genai quantises the weights again, once. It needs memory for them as
     float32; its version 0.18 cannot convert gemma3. The result is kept in EDGEDEC_HOME/peers.
@@ -86,10 +78,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     bundle = inputs.find_bundle(ctx, options.model)
     manifest, threads = Manifest.load(bundle), options.chosen_threads
     texts = read_prompts(options.file) if options.file else PROMPTS
-    ids = inputs.prompt_ids(bundle, manifest, texts[: options.limit], options.prompt_tokens)
+    ids = inputs.prompt_ids(bundle, manifest, texts, None)
     context = max(map(len, ids)) + options.max_tokens
     inputs.check_context(manifest, context)
-    sides = [OwnRun(threads, inputs.home(ctx), context, options.kv).side(bundle)]
+    sides = [OwnRun(threads, inputs.home(ctx), context).side(bundle)]
     sides += inputs.peer_sides(ctx, options, manifest, names, context=context)
     rate = inputs.bandwidth(ctx, threads)
     study = SpeedStudy(tuple(ids), options.max_tokens, options.repeat, energy=EnergyProbe())
@@ -99,7 +91,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if options.plot:
         draw_speed(report, options.plot, model=manifest.name, threads=threads)
     if options.as_json:
-        facts = {"model": manifest.name, "threads": threads, "kv": options.kv, **report.as_json()}
+        facts = {"model": manifest.name, "threads": threads, **report.as_json()}
         screen.show_json({**facts, **costs.as_json()})
     else:
         _show(report, costs, manifest.name, threads)
@@ -107,40 +99,42 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Energy and the distance from the roof, by side."""
+    """Energy and the distance from the roofline, by side."""
 
     energy: Energies
-    roofs: dict[str, Roof]
+    rooflines: dict[str, Roofline]
 
     def as_json(self) -> dict[str, Any]:
-        roofs = {name: one.as_json() for name, one in self.roofs.items()}
-        return {"energy": self.energy.as_json(), "roof": roofs}
+        rooflines = {name: one.as_json() for name, one in self.rooflines.items()}
+        return {"energy": self.energy.as_json(), "roof": rooflines}
 
     def lines(self) -> list[str]:
         """Return what the columns mean."""
-        rates = {f"{one.bandwidth_gb_per_s:.1f} GB/s" for one in self.roofs.values()}
-        return [f"of roof: bytes read a token beside {', '.join(rates)} from memory", self.energy.heading()]
+        rates = {f"{one.bandwidth_gb_per_s:.1f} GB/s" for one in self.rooflines.values()}
+        about = f"of roofline: bytes read a token beside {', '.join(rates)} from memory"
+        return [about, self.energy.heading()]
 
     def cells(self, side: str) -> list[str]:
-        """Return the share of the roof and the energy of a side."""
-        roof, energy = self.roofs.get(side), self.energy.by_side.get(side)
-        return [f"{roof.share:.0%}" if roof else "-", energy.words() if energy else "-"]
+        """Return the share of the roofline and the energy of a side."""
+        roofline, energy = self.rooflines.get(side), self.energy.by_side.get(side)
+        return [f"{roofline.share:.0%}" if roofline else "-", energy.words() if energy else "-"]
 
 
 def _costs(report: SpeedReport, manifest: Manifest, options: SpeedOptions, rate: float) -> _Costs:
-    from edgedec.bench.studies.energies import energies_of_speed, roofs_of_speed, traffics
+    from edgedec.bench.harness.energy import traffics
+    from edgedec.bench.studies.speed import energies_of_speed, rooflines_of_speed
 
     assert report.study.energy is not None
-    known, window = traffics(report.sides, manifest, options.gguf_file, options.kv), manifest.spec.window
+    known, window = traffics(report.sides, manifest, options.gguf_file, "fp16"), manifest.spec.window
     energy = energies_of_speed(report, known, window, report.study.energy)
-    return _Costs(energy, roofs_of_speed(report, known, window, rate))
+    return _Costs(energy, rooflines_of_speed(report, known, window, rate))
 
 
 def _show(report: SpeedReport, costs: _Costs, model: str, threads: int) -> None:
     from edgedec.bench.harness.pairing import spread
     from edgedec.cli.bench.tables import new_table, quartiles, wide_console
 
-    table = new_table(("", "decode tok/s", "of roof", "mJ/token", "prefill tok/s", "load s", "peak RSS"))
+    table = new_table(("", "decode tok/s", "of roofline", "mJ/token", "prefill tok/s", "load s", "peak RSS"))
     for name, side in report.sides.items():
         rates = quartiles(spread(side.decode), 1), quartiles(spread(side.prefill), 0)
         cells = [rates[0], *costs.cells(name), rates[1], f"{spread(side.load_s).median:.2f}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,11 +9,11 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import StudyOptions, count_option, input_option, save_option
+from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options, save_option
 from edgedec.cli.command import Command
 from edgedec.cli.opening import open_model
 from edgedec.control.switching import SwitchRule
-from edgedec.core.errors import EdgeDecError, UsageError
+from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -38,52 +37,41 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     short_help="Right answers and cost of two models that take turns.",
     epilog=opt.examples(
         "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --save code.jsonl",
-        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --tasks gsm8k --input gsm8k.jsonl",
-        "edgedec bench switch -m large --switch small --at 0.4,0.8 --minutes 30 --save code.jsonl",
+        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --input gsm8k.jsonl",
+        "edgedec bench switch -m large --switch small --at 0.4,0.8 --save code.jsonl",
     ),
 )
 @opt.model_option
 @click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
-@click.option(
-    "--tasks", default="code", show_default=True, metavar="NAMES",
-    help="By comma. code: 20 built-in problems, whose tests are run in a sandbox; gsm8k: --input.",
-)  # fmt: skip
-@input_option("Questions in the format of GSM8K.")
+@input_option("Questions in the format of GSM8K (default: 20 programming problems, run in a sandbox).")
 @click.option(
     "--at", "rules", multiple=True, callback=_rules, metavar="LOW,HIGH",
     help="Thresholds in bits, as for --switch-at; may be given several times (default: five pairs).",
 )  # fmt: skip
-@count_option("--limit", "ask the first N problems of each task.")
-@click.option(
-    "--minutes", type=click.FloatRange(min=0), metavar="N",
-    help="Begin no reply after N minutes, and show the problems that all sides answered; 0: only show.",
-)  # fmt: skip
-@count_option("--max-tokens", "longest reply, in tokens.", 256)
-@opt.draft_option
-@opt.threads_option
-@opt.context_option
-@opt.memory_option
+@count_option("--max-tokens", "Longest reply, in tokens.", 256)
 @save_option
 @opt.plot_option
-@opt.json_option
+@last_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Ask problems of both models alone, of both in turn, and of random switching of the same share.
 
     Replies are greedy. Beside the share of right answers stands its 95 % interval. Times, processor times and
     joules are those of whole replies, the prompt included; joules are measured where the machine has a meter,
-    and else an estimate, which is said. With --save a study that was interrupted goes on where it was.
+    and else an estimate, which is said. Ctrl-C ends it with the problems that all sides answered; with --save
+    the same command goes on where it was.
     """
     from edgedec.bench.plots.figure import check_plot
 
-    began = time.monotonic()
     if options["plot"]:
         check_plot(options["plot"])
     problems = _problems(options)
     model = open_model(ctx, options["model"], _config(options))
     conditions = _conditions(options, model)
-    results = _asked(model, problems, conditions, options, began)
+    results, stopped = _asked(model, problems, conditions, options)
     if not results:
+        if stopped:
+            raise KeyboardInterrupt
         raise EdgeDecError(
             "no problem was asked of every side",
             hint="give it more time; with a file it goes on where it was",
@@ -97,13 +85,15 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         screen.show_json({"conditions": conditions, "tasks": tasks})
     else:
         _show(results, {task: sum(one.task == task for one in problems) for task in results})
+    if stopped:
+        raise KeyboardInterrupt
 
 
 def _config(options: dict[str, Any]) -> RunConfig:
     from edgedec.assemble.config import RunConfig
     from edgedec.sampling.named import SamplingParams
 
-    names = ("threads", "context", "memory", "draft", "switch")
+    names = ("threads", "switch")
     return RunConfig(**{name: options[name] for name in names}, sampling=SamplingParams.greedy())
 
 
@@ -112,9 +102,10 @@ def _asked(
     problems: list[SwitchProblem],
     conditions: dict[str, object],
     options: dict[str, Any],
-    began: float,
-) -> dict[str, list[SideResult]]:
-    from edgedec.bench.studies.switching import SwitchJournal, SwitchStudy
+) -> tuple[dict[str, list[SideResult]], bool]:
+    """Return the results by task, and whether Ctrl-C ended the study."""
+    from edgedec.bench.harness.journal import Journal
+    from edgedec.bench.studies.switching import SwitchStudy, read_outcome
     from edgedec.switch.engine import SwitchedEngine
 
     engine = model.engine
@@ -123,17 +114,16 @@ def _asked(
         return model.single.measures.energy(reply.marks, reply.stats) if reply.marks else None
 
     assert isinstance(engine, SwitchedEngine)
-    journal = SwitchJournal(options["save"], conditions)
+    journal = Journal.resume(conditions, options["save"], read_outcome)
     chat, rules = model.chat(max_tokens=options["max_tokens"]), options["rules"]
     study = SwitchStudy(chat, engine, problems, journal, energy)
-    limit_s = None if options["minutes"] is None else 60.0 * options["minutes"]
-    with inputs.steps() as progress:
-        study.run(
-            rules,
-            lambda done, total: progress("replies", done, total),
-            lambda: limit_s is not None and time.monotonic() - began >= limit_s,
-        )
-    return study.results(rules)
+    stopped = False
+    try:
+        with inputs.steps() as progress:
+            study.run(rules, progress)
+    except KeyboardInterrupt:
+        stopped = True
+    return study.results(rules), stopped
 
 
 def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
@@ -147,31 +137,13 @@ def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
         "small": small.name,
         "small_weights": small.manifest.files[WEIGHTS].sha256[:16],
         "max_tokens": options["max_tokens"],
-        "draft": options["draft"],
     }
 
 
 def _problems(options: dict[str, Any]) -> list[SwitchProblem]:
-    from edgedec.bench.studies.switch_problems import (
-        CODE,
-        GSM8K,
-        TASKS,
-        code_problems,
-        in_turn,
-        math_problems,
-    )
+    from edgedec.bench.studies.switch_problems import code_problems, math_problems
 
-    names = list(dict.fromkeys(options["tasks"].split(",")))
-    if unknown := [name for name in names if name not in TASKS]:
-        raise UsageError(f"there is no task {unknown[0][:40]!r}", hint=f"there are {', '.join(TASKS)}")
-    if (GSM8K in names) != (options["file"] is not None):
-        raise UsageError(
-            "--tasks gsm8k and --input belong together", hint="--tasks gsm8k --input gsm8k.jsonl"
-        )
-    found = {CODE: code_problems()}
-    if options["file"] is not None:
-        found[GSM8K] = math_problems(options["file"])
-    return in_turn([found[name][: options["limit"]] for name in names])
+    return math_problems(options["file"]) if options["file"] else code_problems()
 
 
 def _show(results: dict[str, list[SideResult]], wanted: dict[str, int]) -> None:

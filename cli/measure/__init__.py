@@ -53,7 +53,7 @@ def command(
     """Measure a model on this machine, in minutes, and write one report.
 
     The report has the machine, the costs of passes, the memory plan, drafters beside plain decoding, speed
-    over memory, energy and the distance from the roof, and easy questions. FOLDER gets report.html, which
+    over memory, energy and the distance from the roofline, and easy questions. FOLDER gets report.html, which
     needs nothing else, report.md and report.json.
 
     Each part is kept when it is measured. After Ctrl-C the same command goes on with the part that was

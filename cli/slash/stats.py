@@ -49,7 +49,7 @@ def stats(context: Context, argument: str) -> None:
 
 
 def _measured(context: Context, reply: Reply) -> Iterator[str]:
-    """Yield lines about the last reply: speed-up, the distance from the roof, and energy.
+    """Yield lines about the last reply: speed-up, the distance from the roofline, and energy.
 
     Only energy, where two models took turns.
     """
@@ -60,10 +60,10 @@ def _measured(context: Context, reply: Reply) -> Iterator[str]:
     alone = not (record and record.elsewhere)
     if alone and (gain := measures.mbsu(reply.marks, reply.stats)):
         yield f"memory-bound speed-up {gain.streamed:.2f} (embedding counted: {gain.parameters:.2f})"
-    if alone and (limit := measures.roof(reply.marks, reply.stats)):
+    if alone and (limit := measures.roofline(reply.marks, reply.stats)):
         yield (
             f"{size(round(limit.bytes_per_token))} read a token: {limit.gb_per_s:.1f} of"
-            f" {limit.bandwidth_gb_per_s:.1f} GB/s, {limit.share:.0%} of the roof"
+            f" {limit.bandwidth_gb_per_s:.1f} GB/s, {limit.share:.0%} of the roofline"
             f" of {limit.roof_tokens_per_s:.1f} tok/s"
         )
     yield energy_words(measures.energy(reply.marks, reply.stats))

@@ -24,7 +24,7 @@ from edgedec.drafters.tables import prepare
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.memory.ledger import Ledger
-from edgedec.metrics.marks import Mark
+from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.traffic import Work
 from edgedec.telemetry.energy import Reading
 
@@ -63,7 +63,7 @@ class Batch:
         """The target."""
         return self.models.target
 
-    def mark(self) -> Mark:
+    def mark(self) -> CounterSnapshot:
         """Return the counts of all conversations together up to now.
 
         A pass over several of them reads the weights once, and counts once.
@@ -73,7 +73,7 @@ class Batch:
         for one in marks:
             work = work.with_more(one.work)
         meter = self.measures.meter
-        return Mark(
+        return CounterSnapshot(
             replace(work, passes=self._passes),
             sum(one.draft_bytes for one in marks),
             sum(one.draft_table_bytes for one in marks),

@@ -20,7 +20,7 @@ from edgedec.decode.records import NO_DETAILS, FinishReason, PassRecord, Step, S
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
-from edgedec.metrics.marks import Mark
+from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawParams, Occurred
 from edgedec.telemetry.energy.meter import Meter, Reading
 
@@ -49,13 +49,13 @@ class Engine(CachedSequence):
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
 
-    def mark(self) -> Mark:
+    def mark(self) -> CounterSnapshot:
         """Return the counts of passes, drafters and energy up to now."""
         reading = Reading.of(self._meter) if self._meter else None
         # A copy: a batch asks from another thread than that of the reply.
         efforts = tuple(self.speculation.tally.by_drafter.values()) if self.speculation else ()
         read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
-        return Mark(self._passes.work, read, tables, reading)
+        return CounterSnapshot(self._passes.work, read, tables, reading)
 
     def begin(self, turns: Turns, start: int) -> None:
         """Do nothing: a model here reads tokens."""

@@ -9,7 +9,7 @@ from edgedec.telemetry.energy.meter import Reading
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CounterSnapshot:
     """Counts of an engine at a moment."""
 
     work: Work
@@ -20,7 +20,7 @@ class Mark:
     """Bytes of embedding tables from which their passes looked up rows, once a pass."""
     reading: Reading | None = None
     """The energy meter; None without one."""
-    small: Mark | None = None
+    small: CounterSnapshot | None = None
     """Counts of the small model that takes turns with the target; None where there is none."""
 
 
@@ -28,7 +28,7 @@ class Mark:
 class Marks:
     """The marks of one reply."""
 
-    start: Mark
-    first: Mark
+    start: CounterSnapshot
+    first: CounterSnapshot
     """After the pass that gave its first token."""
-    end: Mark
+    end: CounterSnapshot

@@ -1,4 +1,4 @@
-"""Figures of a reply beyond its times: energy, memory-bound speed-up, and the distance from the roof.
+"""Figures of a reply beyond its times: energy, memory-bound speed-up, and the distance from the roofline.
 
 All of them follow from the marks that an engine made at the reply's start, first token and end. Nothing is
 read while tokens come.
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
 from edgedec.memory.sizes import kv_row_bytes
-from edgedec.metrics.marks import Mark, Marks
+from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.metrics.mbsu import Mbsu, Weights
-from edgedec.metrics.roof import Roof
+from edgedec.metrics.roofline import Roofline
 from edgedec.metrics.stats import ReplyStats
 from edgedec.metrics.traffic import Traffic, decoding_work
 from edgedec.telemetry import bandwidth
@@ -84,12 +84,12 @@ class Measures:
         """Return the figures of a reply as JSON fields; empty for one that gave no token.
 
         Not ``alone``: another model wrote part of it, whose passes are not among the marks. There is neither
-        a speed-up nor a roof then.
+        a speed-up nor a roofline then.
         """
         if marks is None:
             return {}
         gain = self.mbsu(marks, stats) if alone else None
-        limit = self.roof(marks, stats) if alone else None
+        limit = self.roofline(marks, stats) if alone else None
         return {
             "energy": self.energy(marks, stats).as_json(),
             "mbsu": gain and round(gain.streamed, 6),
@@ -115,7 +115,9 @@ class Measures:
             idle_w=idle_w,
         )
 
-    def batch_energy(self, start: Mark, end: Mark, tokens: int, idle_w: float | None) -> Energy:
+    def batch_energy(
+        self, start: CounterSnapshot, end: CounterSnapshot, tokens: int, idle_w: float | None
+    ) -> Energy:
         """Return the energy of several replies together; ``tokens``: those of all of them.
 
         Passes are shared, so nothing is told of a single reply. Prompts cannot be told from decoding: they
@@ -160,14 +162,14 @@ class Measures:
             return None
         return Mbsu(plain.streamed / read.streamed, plain.parameters / read.parameters)
 
-    def roof(self, marks: Marks, stats: ReplyStats) -> Roof | None:
+    def roofline(self, marks: Marks, stats: ReplyStats) -> Roofline | None:
         """Return how near decoding came to the bandwidth; None while that is not known, or for one token."""
         known = bandwidth.kept(self.folder / BANDWIDTH_FILE) if self.folder else []
         found, rate = bandwidth.with_threads(known, self.threads), stats.decode_tokens_per_s
         read = self._read(marks.first, marks.end).streamed
         if found is None or rate is None or not read:
             return None
-        return Roof(read / (stats.completion_tokens - 1), rate, found.gb_per_s)
+        return Roofline(read / (stats.completion_tokens - 1), rate, found.gb_per_s)
 
     def _plain(self, marks: Marks, stats: ReplyStats) -> Weights | None:
         """Return the bytes that plain decoding of the target reads for a reply; None where that is unknown.
@@ -184,7 +186,7 @@ class Measures:
         lookup = work.passes * self.traffic.weights.lookup
         return Weights(times * self.traffic.bytes_read(work), times * lookup)
 
-    def _read(self, start: Mark, end: Mark) -> Weights:
+    def _read(self, start: CounterSnapshot, end: CounterSnapshot) -> Weights:
         """Return the bytes that all models and their drafters read between two marks."""
         streamed = lookup = 0.0
         for traffic, before, after in self._parts(start, end):
@@ -195,13 +197,15 @@ class Measures:
             )
         return Weights(streamed, lookup)
 
-    def _parts(self, start: Mark, end: Mark) -> Iterator[tuple[Traffic, Mark, Mark]]:
+    def _parts(
+        self, start: CounterSnapshot, end: CounterSnapshot
+    ) -> Iterator[tuple[Traffic, CounterSnapshot, CounterSnapshot]]:
         """Yield the traffic and the marks of each model."""
         yield self.traffic, start, end
         if self.small and start.small and end.small:
             yield self.small, start.small, end.small
 
-    def _estimate(self, start: Mark, end: Mark) -> EnergyEstimate:
+    def _estimate(self, start: CounterSnapshot, end: CounterSnapshot) -> EnergyEstimate:
         operations = 0.0
         for traffic, before, after in self._parts(start, end):
             drafts = after.draft_bytes - before.draft_bytes
@@ -236,7 +240,7 @@ def _labelled(whole: EnergyEstimate, each: EnergyEstimate, tokens: int, reason: 
     return Energy(MODEL, True, whole.joules, token, None, whole.low, whole.high, low, high, reason)
 
 
-def _unmeasured(meter: Meter, *marks: Mark) -> str:
+def _unmeasured(meter: Meter, *marks: CounterSnapshot) -> str:
     """Return why the meter says nothing about the time between the first mark and the last; "" if it does."""
     start, end = marks[0].reading, marks[-1].reading
     if start is None or end is None or any(mark.reading is None for mark in marks):
@@ -248,7 +252,7 @@ def _unmeasured(meter: Meter, *marks: Mark) -> str:
     return "" if end.joules > start.joules else f"the counters of {meter.source} stand still"
 
 
-def _above(start: Mark, end: Mark, idle_w: float | None) -> float:
+def _above(start: CounterSnapshot, end: CounterSnapshot, idle_w: float | None) -> float:
     """Return the joules between two marks above those of an idle machine; 0 where they are fewer."""
     assert start.reading is not None
     assert end.reading is not None

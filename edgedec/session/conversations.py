@@ -35,7 +35,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class BatchTotals:
     """Figures of several replies together, those in progress included."""
 
     completion_tokens: int
@@ -119,7 +119,7 @@ class Conversations:
             self._tokens = 0
         self._start = self._batch.mark()
 
-    def together(self) -> Together:
+    def together(self) -> BatchTotals:
         """Return the tokens and joules of all replies since ``measure``, up to now.
 
         Passes are shared, so the joules of a single reply are not known.
@@ -128,7 +128,7 @@ class Conversations:
             running = [chat.last for chat in self.chats if chat.last is not None]
             tokens = self._tokens + sum(len(reply.tokens) for reply in running)
         end = self._batch.mark()
-        return Together(tokens, self._batch.measures.batch_energy(self._start, end, tokens, self._idle_w))
+        return BatchTotals(tokens, self._batch.measures.batch_energy(self._start, end, tokens, self._idle_w))
 
     def interrupt(self) -> None:
         """End all replies in progress after their current tokens. Safe to call from a signal handler."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from edgedec.decode.cached_sequence import CachedSequence
     from edgedec.decode.records import Step, StepDetails
     from edgedec.eviction.policy import Policy
-    from edgedec.metrics.marks import Mark
+    from edgedec.metrics.marks import CounterSnapshot
     from edgedec.metrics.switched import SwitchRecord
     from edgedec.sampling import DrawParams
 
@@ -42,7 +42,7 @@ class ReplyEngine(Protocol):
         """Figures of the latest reply where two models take turns."""
         ...
 
-    def mark(self) -> Mark: ...
+    def mark(self) -> CounterSnapshot: ...
 
     def reusable(self, prompt_ids: Sequence[int]) -> int: ...
 

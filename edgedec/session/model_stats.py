@@ -11,7 +11,7 @@ from edgedec.core.cache_config import KvType
 from edgedec.memory.footprint import MemoryChoice
 from edgedec.metrics.mbsu import Mbsu
 from edgedec.metrics.measures import Energy
-from edgedec.metrics.roof import Roof
+from edgedec.metrics.roofline import Roofline
 from edgedec.telemetry.process import peak_rss_bytes
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ReplyFigures:
     energy: Energy
     mbsu: Mbsu | None
     """The memory-bound speed-up; None for a single token."""
-    roof: Roof | None
+    roof: Roofline | None
     """The distance from the bandwidth; None while that is not known."""
 
     def as_json(self) -> dict[str, object]:
@@ -189,5 +189,5 @@ def _figures(runner: Runner, engine: ReplyEngine, reply: Reply) -> ReplyFigures 
     return ReplyFigures(
         measures.energy(marks, stats),
         measures.mbsu(marks, stats) if alone else None,
-        measures.roof(marks, stats) if alone else None,
+        measures.roofline(marks, stats) if alone else None,
     )

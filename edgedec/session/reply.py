@@ -20,7 +20,7 @@ from edgedec.session.loops import loops
 
 if TYPE_CHECKING:
     from edgedec.core.passage import Turns
-    from edgedec.metrics.marks import Mark
+    from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
@@ -163,7 +163,7 @@ class Reply:
         """The text shown so far, without end token and stop string; of a continued reply the new text."""
         self.finish_reason: str | None = None
         self._mark = engine.mark
-        self._marks: list[Mark] = []
+        self._marks: list[CounterSnapshot] = []
         engine.begin(start.turns, len(start.prompt))
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""

@@ -19,7 +19,7 @@ from edgedec.core.progress import Steps
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import NO_DETAILS, Step, StepDetails
-from edgedec.metrics.marks import Mark
+from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
 from edgedec.switch.generators import GenerationRequest, HomeGenerator, TurnGenerator
@@ -80,7 +80,7 @@ class SwitchedEngine:
         """Let ``decide`` make the rules of replies to come: a study has many."""
         self._decide = decide
 
-    def mark(self) -> Mark:
+    def mark(self) -> CounterSnapshot:
         """See ``Engine.mark``. Counts of the small model stand beside those of the reply's own."""
         mark = self.home.mark()
         return replace(mark, small=self._beside.mark()) if self._beside else mark

@@ -1,7 +1,8 @@
 """A runtime that computes nothing: it notes what it is asked, and can be told to misbehave.
 
 Environment: FAKE_LOG (file that gets a line per request), FAKE_NAME, FAKE_SECONDS (what a request "takes"),
-FAKE_TROUBLE (missing | crash | killed | error | exit), FAKE_MB (memory that it takes).
+FAKE_TROUBLE (missing | crash | killed | error | exit), FAKE_MB (memory that it takes), FAKE_CAPACITY (tokens
+of context).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Peer:
     def open(self, **settings: Any) -> dict[str, Any]:
         self.note("open", **settings)
         self.ballast = b"x" * (int(os.environ.get("FAKE_MB", "0")) << 20)
-        return {"version": "fake 1.0", "isa": "none", "load_s": self.seconds}
+        capacity = int(os.environ.get("FAKE_CAPACITY", "0"))
+        more = {"capacity": capacity} if capacity else {}
+        return {**more, "version": "fake 1.0", "isa": "none", "load_s": self.seconds, "max_pass": 64}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         self.note("generate", tokens=tokens, max_tokens=max_tokens)

@@ -26,6 +26,7 @@ class Fakes:
         advice: str | None = None,
         cache: Path | None = None,
         megabytes: int = 0,
+        capacity: int = 0,
     ) -> Side:
         environment = {
             "FAKE_LOG": str(self._log),
@@ -33,6 +34,7 @@ class Fakes:
             "FAKE_SECONDS": str(seconds),
             "FAKE_TROUBLE": trouble,
             "FAKE_MB": str(megabytes),
+            "FAKE_CAPACITY": str(capacity),
         }
         return Side(name, PROGRAM, Path("model"), advice=advice, environment=environment, cache=cache)
 

@@ -121,30 +121,6 @@ def test_plain_decoding_far_above_all_others_fits_into_the_picture(tmp_path: Pat
     assert (tmp_path / "curve.svg").stat().st_size > 1000
 
 
-def test_sessions_as_a_chat_has_them_want_more_context_than_the_questions(folder: Path) -> None:
-    least, chat = (
-        report(bench(folder, *arguments(folder, "--memory", "full", *more, "--json")))["within"]
-        for more in ((), ("--context", "chat"))
-    )
-    asked, wanted = (one["edgedec+auto at full"]["generation_bytes"] for one in (least, chat))
-    assert wanted > asked
-    assert_one_line(bench(folder, *arguments(folder, "--context", "chat")), 2, "--memory")
-    assert_one_line(bench(folder, *arguments(folder, "--memory", "full", "--context", "talk")), 2, "talk")
-
-
-def test_a_context_too_short_is_counted_and_old_turns_are_dropped(folder: Path) -> None:
-    longest = 128
-    given = ["--memory", "full", "--context", str(longest), "--draft", "off"]
-    facts = report(bench(folder, *arguments(folder, *given, "--json")))
-    side = facts["within"]["edgedec+off at full"]
-    assert side["choice"]["context"] == longest
-    assert (side["with_dropped_turns"], side["too_long"], side["differing_replies"]) == (1, 0, 0)
-    given = ["--memory", "full", "--context", "32", "--draft", "off"]
-    result = bench(folder, *arguments(folder, *given, "--categories", "writing"))
-    assert result.exit_code == 0, result.output
-    assert "edgedec+off at full: 2 prompts too long for its context" in result.stdout
-
-
 def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:
     bundle = folder / "bundle"
     manifest = Manifest.load(bundle)
@@ -174,8 +150,6 @@ def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:
     [
         (["--memory", "much"], ["is not a size"]),
         (["--memory", "-200%"], ["is not a size"]),
-        (["--draft", "auto", "--context", "64"], ["--context", "--memory"]),
-        (["--context", "64"], ["--context", "--memory"]),
     ],
 )
 def test_errors_are_one_line(folder: Path, args: list[str], words: list[str]) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.energy import EnergyProbe, MeterWatch, TokenEnergy
+from edgedec.bench.harness.energy import EnergyProbe, MeterWatch, TokenEnergy, energies_of_replies
 from edgedec.bench.harness.journal import SideAnswer
-from edgedec.bench.studies.energies import energies_of_replies
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.metrics.traffic import Traffic, Work, decoding_work

@@ -10,8 +10,12 @@ import pytest
 
 from edgedec import api
 from edgedec.assemble.config import RunConfig
+from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.bench.harness.study import StudySide
 from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
 from edgedec.core.errors import UsageError
+from edgedec.core.manifest import Manifest
+from edgedec.core.progress import silent
 from edgedec.core.when_full import LOSSY
 from edgedec.models import Store
 from edgedec.text.codec import Codec
@@ -41,18 +45,18 @@ def opened(folder: Path, **settings: Any) -> api.Model:
 
 
 def test_facts_stand_at_even_depths(codec: Codec) -> None:
-    trials = trials_of([TEXT], codec.tokenizer, 120, depths=3, repeat=2)
-    assert Counter(trial.depth for trial in trials) == {0.0: 2, 0.5: 2, 1.0: 2}
-    assert len({trial.number for trial in trials}) == 6
+    trials = trials_of([TEXT], codec.tokenizer, 120, count=10)
+    assert Counter(trial.depth for trial in trials) == {0.0: 2, 0.25: 2, 0.5: 2, 0.75: 2, 1.0: 2}
+    assert len({trial.number for trial in trials}) == 10
     for trial in trials:
         fact = f"The secret number of {trial.city} is {trial.number}."
         assert trial.text.count(fact) == 1
         before = trial.text.index(fact) / (len(trial.text) - len(fact))
-        assert abs(before - trial.depth) < 0.1
-    assert [trials[0].text.startswith("The secret"), trials[2].text.endswith(".")] == [True, True]
-    assert trials == trials_of([TEXT], codec.tokenizer, 120, depths=3, repeat=2)
+        assert abs(before - trial.depth) < 0.12
+    assert [trials[0].text.startswith("The secret"), trials[4].text.endswith(".")] == [True, True]
+    assert trials == trials_of([TEXT], codec.tokenizer, 120, count=10)
     with pytest.raises(UsageError, match="tokens, and 9999 are wanted"):
-        trials_of([TEXT], codec.tokenizer, 9999, depths=3, repeat=2)
+        trials_of([TEXT], codec.tokenizer, 9999, count=10)
 
 
 def test_the_question_comes_last(codec: Codec) -> None:
@@ -65,19 +69,21 @@ def test_the_question_comes_last(codec: Codec) -> None:
 
 def test_what_counts_as_found() -> None:
     trials = [NeedleTrial(depth, "Oslo", "12345", "") for depth in (0.0, 1.0, 0.0)]
-    found = NeedleResult((True, False, False), ("It is 12345.", "1234", ""), 7, 1.25)
+    found = NeedleResult((True, False, False), ("It is 12345.", "1234", ""))
     facts = found.as_json(trials)
     assert (facts["found"], facts["of"], facts["by_depth"]) == (1, 3, {"0.0": 1, "1.0": 0})
 
 
 def test_every_trial_begins_anew(folder: Path, codec: Codec) -> None:
-    trials = trials_of([TEXT], codec.tokenizer, 120, depths=2, repeat=1)
+    trials = trials_of([TEXT], codec.tokenizer, 120, count=2)
+    runs = {way: OwnRun(1, context=64, when_full=way) for way in LOSSY}
+    sides = [StudySide(way, run.side(folder / "bundle", way)) for way, run in runs.items()]
+    ends = Manifest.load(folder / "bundle").spec.eos_ids
+    both = find_needles(sides, trials, codec, ends, silent)
+    alone = find_needles(sides, trials[1:], codec, ends, silent)
     for way in LOSSY:
-        small = opened(folder, context=64, when_full=way)
-        both = find_needles(small, way, trials, lambda *step: None)
-        alone = find_needles(small, way, trials[1:], lambda *step: None)
-        assert both.replies[1:] == alone.replies
-        assert both.evicted > alone.evicted > 60
+        assert both[way].replies[1:] == alone[way].replies
+        assert both[way].evicted > alone[way].evicted > 60
 
 
 def test_the_sides_of_a_run(folder: Path) -> None:
@@ -92,12 +98,12 @@ def test_the_sides_of_a_run(folder: Path) -> None:
         "--threads",
         "1",
     ]
-    args += ["--tokens", "150", "--context", "64", "--depths", "2", "--repeat", "1"]
+    args += ["--tokens", "150", "--limit", "2"]
     facts = report(bench(folder, *args, "--json"))
     assert list(facts["sides"]) == [FULL, *LOSSY]
     assert all(side["of"] == 2 for side in facts["sides"].values())
     evicted = [side["evicted_tokens"] for side in facts["sides"].values()]
-    assert evicted[0] == 0 < evicted[1] < evicted[2]  # one keeps slots free
+    assert evicted[0] == 0 < evicted[1] <= evicted[2]  # one keeps slots free
     table = bench(folder, *args, "--when-full", "speckv").stdout
     assert "at 0%" in table
     assert "speckv  0 of 2" in table

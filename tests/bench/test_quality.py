@@ -97,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
-    model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "8"]
+    model = ["-m", str(folder / "bundle"), "--threads", "1"]
     return ["accuracy", "--task", "quality", *model, "--input", str(folder / "gsm8k.jsonl"), *more]
 
 
@@ -133,42 +133,18 @@ def test_a_run_goes_on_where_it_was_interrupted(
     assert "same reply" in table
 
 
-def test_the_system_message_is_in_every_prompt(folder: Path, tmp_path: Path) -> None:
-    counts, hashes = [], set()
-    for number, more in enumerate(((), ("--system", "Be brief."))):
-        save = tmp_path / f"{number}.jsonl"
-        once = ["--kv", "fp16", "--json", "--save", str(save)]
-        hashes.add(report(bench(folder, *arguments(folder, *once, *more)))["hash"])
-        lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
-        counts.append([line["answer"]["prompt_tokens"] for line in lines if "answer" in line])
-    without, with_system = counts
-    longer = {two - one for one, two in zip(without, with_system, strict=True)}
-    assert len(longer) == 1
-    assert min(longer) > 5
-    assert len(hashes) == 2
-
-
-def test_other_conditions_and_long_replies_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_other_conditions_are_refused(folder: Path, tmp_path: Path) -> None:
     save = ["--save", str(tmp_path / "run.jsonl"), "--kv", "fp16", "--limit", "1"]
     report(bench(folder, *arguments(folder, *save, "--json")))
     again = bench(folder, *arguments(folder, *save[:2], "--kv", "int8"))
     assert_one_line(again, 2, "other conditions", "base")
-    assert_one_line(bench(folder, *arguments(folder, "--max-tokens", "300")), 2, "at most 256")
 
 
 def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
-    policies = ["--when-full", "slide", "--when-full", "speckv"]
-    lossy = [*policies, "--context", "32", "--kv", "fp16"]
-    save = tmp_path / "run.jsonl"
-    facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(save))))
-    assert list(facts["sides"]) == ["fp16", "fp16 slide 32", "fp16 speckv 32"]
+    lossy = ["--when-full", "slide", "--when-full", "speckv", "--kv", "fp16"]
+    facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(tmp_path / "run"))))
+    assert list(facts["sides"]) == ["fp16", "fp16 slide 128", "fp16 speckv 128"]
     exact, slide, speckv = facts["sides"].values()
     assert slide["kv_cache_bytes"] == speckv["kv_cache_bytes"] < exact["kv_cache_bytes"]
     assert exact["kv_bytes_per_token"] == slide["kv_bytes_per_token"]
     assert max(slide["identical_replies"], speckv["identical_replies"]) < 3
-    lines = [json.loads(line) for line in save.read_text(encoding="utf-8").splitlines()]
-    answers = [line["answer"] for line in lines if "answer" in line]
-    assert {one["prompt_tokens"] < 32 for one in answers} == {True, False}
-    assert all(one["tokens"] for one in answers)
-    for wrong in (["--when-full", "slide"], ["--context", "24"]):
-        assert_one_line(bench(folder, *arguments(folder, *wrong)), 2, "belong together")

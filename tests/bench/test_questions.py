@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgedec.bench.harness.questions import Question, chosen, read_questions
-from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.errors import BadFileError, NotFoundError
 
 LINES: list[Any] = [
     {"question_id": 81, "category": "writing", "turns": ["Write.", "Again."]},
@@ -48,16 +48,6 @@ def test_a_choice_of_them(tmp_path: Path) -> None:
 
     assert keys() == ["81", "82", "83", "300"]
     assert keys(per_category=1) == ["81", "82", "300"]
-    assert keys(categories=["mt_bench"]) == ["81", "82", "83"]
-    assert keys(categories=["rag", "math"], per_category=1) == ["82", "300"]
-    assert [one.turns for one in chosen(questions, turns=1)] == [
-        ("Write.",),
-        ("Add.",),
-        ("Tell.",),
-        ("Find.",),
-    ]
-    with pytest.raises(UsageError, match=r"category poetry .*mt_bench"):
-        chosen(questions, categories=["poetry"])
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.questions import Question
-from edgedec.bench.harness.replies import PLAIN, ReplySide, ReplyStudy, collect_replies
+from edgedec.bench.harness.replies import ReplyStudy, collect_replies
+from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafts import DraftsReport
 from edgedec.cli.bench.drafts_tables import show
 from edgedec.core.errors import BadFileError, UsageError
@@ -45,15 +48,15 @@ class Script:
 PLAN = ReplyStudy(QUESTIONS, Script, max_tokens=5, stop=(9,), settle=lambda: None)
 
 
-def sides(fakes: Fakes, *modes: str) -> list[ReplySide]:
+def sides(fakes: Fakes, *modes: str) -> list[StudySide]:
     """Plain decoding and these modes of one process, and a peer that takes twice as long."""
     ours = fakes.side("edgedec")
-    drafting = [ReplySide(f"{PLAIN}+{mode}", ours, mode, {"sampling": {}}) for mode in modes]
-    plain = ReplySide(PLAIN, ours, arguments={"sampling": {}})
-    return [plain, *drafting, ReplySide("llama.cpp", fakes.side("llama.cpp", seconds=2.0))]
+    drafting = [StudySide(f"{PLAIN}+{mode}", ours, mode, {"sampling": {}}) for mode in modes]
+    plain = StudySide(PLAIN, ours, arguments={"sampling": {}})
+    return [plain, *drafting, StudySide("llama.cpp", fakes.side("llama.cpp", seconds=2.0))]
 
 
-def run(fakes: Fakes, journal: Journal, *modes: str) -> DraftsReport:
+def run(fakes: Fakes, journal: Journal[SideAnswer], *modes: str) -> DraftsReport:
     everyone = sides(fakes, *modes)
     collect_replies(everyone, PLAN, journal, lambda stage, done, total: None)
     return DraftsReport(PLAN.questions, everyone, journal, WEIGHTS)
@@ -166,6 +169,31 @@ def test_ratios_of_different_runs_are_counted(
     out = capsys.readouterr().out
     assert "measured in 2 runs" in out
     assert "4 ratios are of replies" in out
+
+
+class Fitted(Script):
+    """Drops all turns but the last where the context is full."""
+
+    def prompt(self, turn: str, capacity: int = 99, reply: int = 0) -> list[int]:
+        found = super().prompt(turn)
+        if len(found) + reply > capacity:
+            self.dropped += 1
+            self.ids = found = [100] * len(turn)
+        return list(found)
+
+
+def test_a_context_too_short_is_counted_and_old_turns_are_dropped(fakes: Fakes) -> None:
+    plain = StudySide(PLAIN, fakes.side(PLAIN))
+    small = StudySide(f"{PLAIN}+at 8", fakes.side("small", capacity=8), level=Level("size", 8))
+    questions = (Question("1", "qa", ("a", "bc")), Question("2", "qa", ("d" * 9,)))
+    study = replace(PLAN, questions=questions, script=Fitted)
+    journal: Journal[SideAnswer] = Journal(CONDITIONS)
+    collect_replies([plain, small], study, journal, lambda stage, done, total: None)
+    first, second = (journal.answers["1", turn, small.name] for turn in (0, 1))
+    assert (first.dropped, first.prompt_tokens, first.cut) == (0, 1, False)
+    assert (second.dropped, second.prompt_tokens) == (1, 2)
+    assert journal.answers["1", 1, PLAIN].prompt_tokens == 8
+    assert "a prompt of 9 tokens does not fit a context of 8" in journal.answers["2", 0, small.name].refused
 
 
 def test_files_of_other_runs_are_refused(tmp_path: Path) -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from click.testing import Result
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
+from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.plots.switching import draw_sides
-from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems, in_turn
-from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchJournal, SwitchStudy, wilson
+from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems
+from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchStudy, read_outcome, wilson
 from edgedec.cli.services import Services
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.models import Store
-from tests.cli.support import assert_one_line, run
+from tests.cli.support import run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
 from tests.switch.test_assembly import folder, opened  # noqa: F401 - a fixture
@@ -83,14 +84,14 @@ def test_a_study_asks_every_side_and_goes_on_where_it_was_stopped(folder, tmp_pa
         measures = model.single.measures
 
         def study(conditions: str = "one", asked: Sequence[SwitchProblem] = problems) -> SwitchStudy:
-            journal = SwitchJournal(path, {"conditions": conditions})
+            journal = Journal.resume({"conditions": conditions}, path, read_outcome)
             chat = model.chat(max_tokens=20)
             return SwitchStudy(
                 chat, model.engine, asked, journal, lambda one: measures.energy(one.marks, one.stats)
             )
 
-        def answers(found: SwitchStudy, stop: Callable[[], bool] = lambda: False) -> list[SideResult]:
-            found.run([OFTEN], lambda done, total: seen.append((done, total)), stop)
+        def answers(found: SwitchStudy) -> list[SideResult]:
+            found.run([OFTEN], lambda stage, done, total: seen.append((done, total)))
             return [one for sides in found.results([OFTEN]).values() for one in sides]
 
         seen: list[tuple[int, int]] = []
@@ -106,10 +107,9 @@ def test_a_study_asks_every_side_and_goes_on_where_it_was_stopped(folder, tmp_pa
         path.write_text("".join(lines[:-3]) + lines[-3][:20])  # stopped in the middle of a line
         assert [one.side for one in study().results([OFTEN])[CODE]] == [one.side for one in results[:4]]
         assert GSM8K not in study().results([OFTEN])
-        assert len(answers(study(), lambda: True)) == 4
         again = answers(study(asked=problems[1:]))
         assert [(one.right, one.share) for one in again] == [(one.right, one.share) for one in results[4:]]
-        assert len(path.read_text().splitlines()) == len(lines) == 9
+        assert len(path.read_text().splitlines()) == len(lines) + 1 == 11
         with pytest.raises(UsageError, match="other conditions"):
             study("two")
         path.write_text("nonsense\n")
@@ -139,38 +139,43 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noq
     assert all(joules > 0.0 for _, _, joules in marks)
 
 
-def test_the_command_asks_both_tasks_in_pieces(folder, tmp_path):  # noqa: F811
+def test_the_command_goes_on_from_its_file(folder, tmp_path):  # noqa: F811
     pytest.importorskip("matplotlib")
     questions = tmp_path / "two.jsonl"
     lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
     services = Services(store=lambda: Store(folder / "home"))
     bundles = ["-m", tiny_bundle(folder, "llama"), "--switch", tiny_bundle(folder, "gemma3", seed=1)]
-    fixed = ["--max-tokens", "12", "--threads", "1", "--draft", "off", "--at", "7.4,7.5"]
+    fixed = ["--max-tokens", "12", "--threads", "1", "--at", "7.4,7.5"]
     fixed += ["--save", str(tmp_path / "found.jsonl"), *map(str, bundles)]
 
     def bench(*args: object) -> Result:
         return run(services, "bench", "switch", *map(str, (*args, *fixed)))
 
-    both = ("--tasks", "gsm8k,code", "--input", questions)
-    nothing = bench(*both, "--minutes", "0")
-    assert nothing.exit_code == 1
-    assert "no problem was asked of every side" in nothing.stderr
-    code = json.loads(bench("--tasks", "code", "--limit", "1", "--json").stdout)
-    found = json.loads(bench(*both, "--limit", "1", "--json", "--plot", tmp_path / "two.svg").stdout)
-    assert found["tasks"]["code"] == code["tasks"]["code"]
+    first = bench("--input", questions, "--json", "--plot", tmp_path / "two.svg")
+    assert first.exit_code == 0, first.output
+    found = json.loads(first.stdout)
     assert [one["side"] for one in found["tasks"]["gsm8k"]] == [SMALL, LARGE, "7.4,7.5", "random for 7.4,7.5"]
     assert found["conditions"]["small"] == "Tiny gemma3"
-    shown = bench(*both, "--minutes", "0").stdout
-    assert "gsm8k: 1 of 2 problems" in shown
-    assert "code: 1 of 20 problems" in shown
+    shown = bench("--input", questions).stdout
+    assert "gsm8k: 2 of 2 problems" in shown
     assert "J: an estimate with its bounds, not a measurement" in shown
-    assert_one_line(bench("--tasks", "gsm8k"), 2, "belong together")
-    assert_one_line(bench("--tasks", "chess"), 2, "there is no task 'chess'")
 
 
-def test_problems_of_two_tasks_come_in_turn():
-    found = in_turn([[SwitchProblem(task, str(at), even) for at in range(count)] for task, count in
-                     ((CODE, 3), (GSM8K, 1))])  # fmt: skip
-    assert [(one.task, one.prompt) for one in found] == [(CODE, "0"), (GSM8K, "0"), (CODE, "1"), (CODE, "2")]
-    assert len({one.key for one in found}) == 4
+def test_ctrl_c_shows_the_problems_that_all_sides_answered(folder, tmp_path, monkeypatch):  # noqa: F811
+    services, asked = Services(store=lambda: Store(folder / "home")), SwitchStudy._asked
+
+    def impatient(study: SwitchStudy, problem: SwitchProblem, *rest: object) -> object:
+        if problem.prompt == "2 and 1?":
+            raise KeyboardInterrupt
+        return asked(study, problem, *rest)
+
+    monkeypatch.setattr(SwitchStudy, "_asked", impatient)
+    questions = tmp_path / "two.jsonl"
+    lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
+    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    bundles = ["-m", tiny_bundle(folder, "llama"), "--switch", tiny_bundle(folder, "gemma3", seed=1)]
+    given = [*bundles, "--max-tokens", "6", "--threads", "1", "--at", "7.4,7.5", "--input", questions]
+    stopped = run(services, "bench", "switch", *map(str, given))
+    assert stopped.exit_code == 130
+    assert "gsm8k: 1 of 2 problems" in stopped.stdout

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from edgedec.bench.harness.texts import QUESTIONS
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
@@ -223,9 +224,16 @@ def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_p
     assert all(one["tokens"] == whole[: len(one["tokens"])] for one in found)
 
 
+def asked(home: Home, count: int) -> str:
+    """A file of so many questions."""
+    file = home.path / "questions.txt"
+    file.write_text("".join(f"{text}\n" for text in QUESTIONS[:count]), encoding="utf-8")
+    return str(file)
+
+
 def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     home.path.mkdir(exist_ok=True)
-    given = ("-m", str(bundle), "--limit", "5", "--max-tokens", "8", "--context", "400", "--threads", "1")
+    given = ("-m", str(bundle), "--input", asked(home, 5), "--max-tokens", "8", "--threads", "1")
     options = ("--batch", "1", "--batch", "3", "--draft", "lookup", "--draft", "off")
     facts = json.loads(run(real(home), "bench", "batch", *given, *options, "--json").stdout)
     found = facts["results"]
@@ -254,12 +262,10 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
     given = (
         "-m",
         str(bundle),
-        "--limit",
-        "4",
+        "--input",
+        asked(home, 4),
         "--max-tokens",
         "6",
-        "--context",
-        "400",
         "--draft",
         "auto",
     )
@@ -286,7 +292,7 @@ def test_the_bench_says_when_a_budget_was_not_kept(
 
     home.path.mkdir(exist_ok=True)
     monkeypatch.setattr(BatchRow, "over", True)
-    given = ("-m", str(bundle), "--limit", "1", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    given = ("-m", str(bundle), "--input", asked(home, 1), "--max-tokens", "4", "--draft", "off")
     result = run(real(home), "bench", "batch", *given, "--batch", "1", "--memory", "1GB")
     assert result.exit_code == 10
     assert "1 of 1 took more memory" in result.stderr
@@ -298,9 +304,9 @@ def test_the_bench_sees_a_reply_that_differs(
     from edgedec.bench.studies import batch
 
     home.path.mkdir(exist_ok=True)
-    alone = batch._Alone.replies
-    monkeypatch.setattr(batch._Alone, "replies", lambda *args: [[0], *alone(*args)[1:]])
-    given = ("-m", str(bundle), "--limit", "2", "--max-tokens", "4", "--context", "400", "--draft", "off")
+    alone = batch._Plain.replies
+    monkeypatch.setattr(batch._Plain, "replies", lambda *args: [[0], *alone(*args)[1:]])
+    given = ("-m", str(bundle), "--input", asked(home, 2), "--max-tokens", "4", "--draft", "off")
     result = run(real(home), "bench", "batch", *given, "--batch", "2", "--json")
     assert result.exit_code == 1
     assert [one["differ"] for one in json.loads(result.stdout)["results"]] == [1]

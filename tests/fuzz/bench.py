@@ -52,7 +52,7 @@ def mutate(files: Files, rng: random.Random) -> None:
 
 
 def read_question_file(folder: Path) -> None:
-    questions = chosen(read_questions(folder / QUESTIONS), per_category=2, turns=1)
+    questions = chosen(read_questions(folder / QUESTIONS), per_category=2)
     json.dumps([asdict(one) for one in questions], ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Energy, memory-bound speed-up and the roof of a reply, from the marks of its engine."""
+"""Energy, memory-bound speed-up and the roofline of a reply, from the marks of its engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.sizes import kv_bytes
-from edgedec.metrics.marks import Mark, Marks
+from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.metrics.mbsu import Weights, mbsu
 from edgedec.metrics.measures import BANDWIDTH_FILE, IDLE_FILE, Measures, traffic_of
 from edgedec.metrics.stats import ReplyStats
@@ -40,7 +40,7 @@ def marks(passes: int, tokens: int, draft_bytes: int = 0, tables: int = 0) -> Ma
     """A prompt of one pass over 8 tokens, then ``passes`` over ``tokens`` in all."""
     first = Work(1, 8, 8)
     end = Work(1 + passes, 8 + tokens, 8 + sum(range(9, 9 + passes)))
-    return Marks(Mark(Work()), Mark(first), Mark(end, draft_bytes, tables))
+    return Marks(CounterSnapshot(Work()), CounterSnapshot(first), CounterSnapshot(end, draft_bytes, tables))
 
 
 def metered(joules: tuple[float, float, float], *, interruptions: int = 0, seconds: float = 10.0) -> Marks:
@@ -86,14 +86,14 @@ def test_of_two_models_in_turn_both_count() -> None:
     assert gain.streamed == pytest.approx(12.0)
 
 
-def _three(found: Marks) -> tuple[Mark, Mark, Mark]:
+def _three(found: Marks) -> tuple[CounterSnapshot, CounterSnapshot, CounterSnapshot]:
     return found.start, found.first, found.end
 
 
-def test_a_reply_of_one_token_has_neither_speed_up_nor_roof() -> None:
+def test_a_reply_of_one_token_has_neither_speed_up_nor_rooflinelineline() -> None:
     single = replace(PLAIN, completion_tokens=1, decode_s=0.0)
     assert measures().mbsu(marks(0, 0), single) is None
-    assert measures().roof(marks(0, 0), single) is None
+    assert measures().roofline(marks(0, 0), single) is None
     assert measures().energy(marks(0, 0), single).joules_per_token is None
 
 
@@ -127,18 +127,18 @@ def test_bytes_that_drafters_read_are_in_the_estimate() -> None:
     assert drafted.low - without.low == pytest.approx(900 * 80e-12 + operations / 2 * 0.23e-12)
 
 
-def test_the_roof_by_hand(tmp_path: Path) -> None:
+def test_the_roofline_by_hand(tmp_path: Path) -> None:
     """6 tokens/s, each of 1,000,000 bytes, are 6 MB/s: a third of 18 MB/s."""
     keep([Bandwidth(2, 0.018)], tmp_path / BANDWIDTH_FILE)
     large = replace(TRAFFIC, weights=Weights(1_000_000))
-    found = measures(tmp_path, traffic=large).roof(marks(12, 12), PLAIN)
+    found = measures(tmp_path, traffic=large).roofline(marks(12, 12), PLAIN)
     assert found is not None
     assert (found.bytes_per_token, found.tokens_per_s, found.share) == pytest.approx((1e6, 6.0, 1 / 3))
     assert found.roof_tokens_per_s == pytest.approx(18.0)
 
 
-def test_without_a_known_bandwidth_there_is_no_roof(tmp_path: Path) -> None:
-    assert measures(tmp_path).roof(marks(12, 12), PLAIN) is None
+def test_without_a_known_bandwidth_there_is_no_roofline(tmp_path: Path) -> None:
+    assert measures(tmp_path).roofline(marks(12, 12), PLAIN) is None
     assert measures(None).as_json(marks(12, 12), PLAIN)["roof"] is None
 
 

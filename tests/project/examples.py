@@ -125,7 +125,6 @@ EXAMPLES = (
     Example(guide("installing"), "edgedec-runtime[plot]", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
-    Example(guide("long-chats"), "bench memory", left_out=STUDY),
     Example(guide("measuring"), "measure --quick", left_out=STUDY),
     Example(guide("measuring"), "measure compare", left_out="compares reports of earlier days"),
     Example(guide("memory"), "--plot plan.png", stdin="Say hello.\n", models=QWEN, needs="matplotlib"),
@@ -146,7 +145,6 @@ EXAMPLES = (
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
     Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
-    Example(guide("sampling"), "bench accuracy --task sampling", left_out=STUDY),
 )
 
 

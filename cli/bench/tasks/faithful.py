@@ -15,13 +15,13 @@ from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.bench.harness.energy import EnergyProbe
-    from edgedec.bench.studies.energies import Energies
+    from edgedec.bench.harness.energy import Energies, EnergyProbe
     from edgedec.bench.studies.faithful import FaithfulReport, TextWindow
     from edgedec.cli.bench.accuracy import AccuracyOptions
     from edgedec.core.manifest import Manifest
 
 FP16 = "fp16"
+_WINDOW_TOKENS = 512
 
 
 def run(ctx: click.Context, options: AccuracyOptions) -> None:
@@ -35,22 +35,22 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
 
     if len(options.policies) > 1:
         raise UsageError("--task faithful takes one --when-full")
-    options.check_context()
     names = options.peer_names(WITH_LOGITS, "does not give its logits")
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
-    inputs.check_context(manifest, options.window)
-    windows = _windows(bundle, manifest, options)
-    exact = OwnRun(options.chosen_threads, inputs.home(ctx), options.window)
+    window = min(_WINDOW_TOKENS, manifest.spec.context_length)
+    windows = _windows(bundle, manifest, options, window)
+    exact = OwnRun(options.chosen_threads, inputs.home(ctx), window)
     when_full = options.policies[0] if options.policies else None
-    run = replace(exact, context=options.context or options.window, kv=options.kv, when_full=when_full)
+    context = window // 2 if when_full else window
+    run = replace(exact, context=context, kv=options.kv, when_full=when_full)
     if options.reference == FP16:
         reference = exact.side(bundle, options.reference)
     else:
-        peers = inputs.peer_run(ctx, options, manifest, options.window)
+        peers = inputs.peer_run(ctx, options, manifest, window)
         reference = reference_side(options.reference, peers)
     sides = [run.side(bundle)]
-    sides += inputs.peer_sides(ctx, options, manifest, names, context=options.window, all_rows=True)
+    sides += inputs.peer_sides(ctx, options, manifest, names, context=window, all_rows=True)
     probe = EnergyProbe()
     with inputs.steps() as progress:
         report = compare_logits(reference, sides, windows, progress, probe)
@@ -58,7 +58,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     per_token = kv_bytes(manifest.spec, 1, options.kv)
     if options.as_json:
         facts = {"model": manifest.name, "kv": options.kv, "kv_bytes_per_token": per_token}
-        facts |= {"when_full": when_full, "context": options.context}
+        facts |= {"when_full": when_full, "context": context}
         screen.show_json({**facts, **report.as_json(), "energy": energies.as_json()})
     else:
         _show(report, manifest.name)
@@ -71,7 +71,8 @@ def _energies(
     report: FaithfulReport, manifest: Manifest, options: AccuracyOptions, probe: EnergyProbe
 ) -> Energies:
     """Return the joules of each token read, also of the reference where it is measured or EdgeDec."""
-    from edgedec.bench.studies.energies import energies_of_windows, traffics
+    from edgedec.bench.harness.energy import traffics
+    from edgedec.bench.studies.faithful import energies_of_windows
 
     known = traffics(report.sides, manifest, options.gguf_file, options.kv)
     if report.reference == FP16:
@@ -79,7 +80,9 @@ def _energies(
     return energies_of_windows(report.reads, known, manifest.spec.window, probe.reason)
 
 
-def _windows(bundle: Path, manifest: Manifest, options: AccuracyOptions) -> list[TextWindow]:
+def _windows(
+    bundle: Path, manifest: Manifest, options: AccuracyOptions, window: int
+) -> list[TextWindow]:
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.faithful import windows_of
     from edgedec.text.tokenizer import Tokenizer
@@ -96,7 +99,7 @@ def _windows(bundle: Path, manifest: Manifest, options: AccuracyOptions) -> list
                 f"{path} has {len(ids)} tokens, and {share} are wanted",
                 hint="give more text, or less --tokens",
             )
-        windows += windows_of(ids[:share], options.window, bos)
+        windows += windows_of(ids[:share], window, bos)
     return windows
 
 

@@ -18,13 +18,16 @@ from edgedec.core.when_full import WhenFull
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
+    from edgedec.bench.harness.energy import Energies
     from edgedec.bench.harness.journal import SideAnswer
-    from edgedec.bench.harness.replies import ReplySide, ReplyStudy
-    from edgedec.bench.studies.energies import Energies
+    from edgedec.bench.harness.replies import ReplyStudy
+    from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.quality import MathProblem, SideQuality
     from edgedec.cli.bench.accuracy import AccuracyOptions
     from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
+
+_REPLY_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +59,20 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.cli.bench.energy_tables import show_energies
     from edgedec.core.manifest import Manifest
 
-    options.check_context()
     if len(options.files) > 1:
         raise UsageError("--task quality takes one --input")
     problems = read_problems(options.files[0])[: options.limit]
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
-    study, longest, sinks = _study(bundle, manifest, problems, options)
-    inputs.check_context(manifest, longest)
+    study, longest, sinks = _study(bundle, manifest, problems)
     ways = _ways(options, longest)
     run = OwnRun(options.chosen_threads, inputs.home(ctx), draft="auto", sinks=sinks)
     sides = _sides(bundle, run, ways)
-    conditions = {**inputs.conditions(options, manifest, options.files[0]), "system": options.system}
-    conditions |= {"max_tokens": options.max_tokens, "base": ways[0].kv}
+    conditions = inputs.conditions(options, manifest, options.files[0])
+    conditions |= {"max_tokens": study.max_tokens, "base": ways[0].kv}
     study = replace(study, energy=(probe := EnergyProbe()))
-    journal, stopped = Journal.resume(conditions, options.save), False
+    journal: Journal[SideAnswer] = Journal.resume(conditions, options.save)
+    stopped = False
     try:
         with inputs.steps() as progress:
             collect_replies(sides, study, journal, progress)
@@ -101,8 +103,8 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
 def _energies(
     answers: Mapping[QualityWay, Sequence[SideAnswer]], manifest: Manifest, reason: str
 ) -> Energies:
+    from edgedec.bench.harness.energy import energies_of_replies, traffics
     from edgedec.bench.harness.runtimes import EDGEDEC
-    from edgedec.bench.studies.energies import energies_of_replies, traffics
 
     known = {way.label: traffics([EDGEDEC], manifest, None, way.kv)[EDGEDEC] for way in answers}
     room = {way.label: way.context for way in answers if way.when_full}
@@ -115,12 +117,12 @@ def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:
     kinds: tuple[KvType, ...] = options.kinds or ("fp16", "int8")
     exact = [QualityWay(kv, longest) for kv in dict.fromkeys(kinds)]
     policies = dict.fromkeys(options.policies)
-    small = [QualityWay(way.kv, options.context or longest, one) for one in policies for way in exact]
+    small = [QualityWay(way.kv, longest // 2, one) for one in policies for way in exact]
     return [*exact, *small]
 
 
 def _study(
-    bundle: Path, manifest: Manifest, problems: Sequence[MathProblem], options: AccuracyOptions
+    bundle: Path, manifest: Manifest, problems: Sequence[MathProblem]
 ) -> tuple[ReplyStudy, int, int]:
     """Return the study, the tokens of the longest question and reply, and those before a question."""
     from edgedec.bench.harness.chat_prompts import ChatPrompts
@@ -128,32 +130,30 @@ def _study(
     from edgedec.bench.harness.replies import ReplyStudy
     from edgedec.session.prompt import Message, Prompts
 
-    system = options.system
-    if system and not manifest.tokenizer.chat_template:
-        raise UsageError(f"{manifest.name} has no chat template, so no system message either")
     tokenizer, template = inputs.load_text_parts(bundle, manifest)
     ends = tuple(manifest.spec.eos_ids)
 
     def script() -> ChatPrompts:
-        return ChatPrompts(tokenizer, template, ends, system)
+        return ChatPrompts(tokenizer, template, ends)
 
-    builder, before = Prompts(tokenizer, template), [Message("system", system)] if system else []
-    first = [*before, Message("user", problems[0].text)]
+    builder, first = Prompts(tokenizer, template), [Message("user", problems[0].text)]
     sinks = builder.preamble(first, builder.build(first))
     questions = tuple(Question(one.key, "gsm8k", (one.text,)) for one in problems)
-    longest = max(len(script().prompt(one.text)) for one in problems) + options.max_tokens
-    return ReplyStudy(questions, script, options.max_tokens, ends), longest, sinks
+    prompt = max(len(script().prompt(one.text)) for one in problems)
+    longest = min(prompt + _REPLY_TOKENS, manifest.spec.context_length)
+    inputs.check_context(manifest, prompt + 1)
+    return ReplyStudy(questions, script, longest - prompt, ends), longest, sinks
 
 
-def _sides(bundle: Path, run: OwnRun, ways: Sequence[QualityWay]) -> list[ReplySide]:
+def _sides(bundle: Path, run: OwnRun, ways: Sequence[QualityWay]) -> list[StudySide]:
     """Return a process for each side. Drafts change no reply and save time."""
-    from edgedec.bench.harness.replies import PLAIN, ReplySide
+    from edgedec.bench.harness.study import PLAIN, StudySide
 
-    sides: list[ReplySide] = []
+    sides: list[StudySide] = []
     for way in ways:
         name = f"{PLAIN}+{way.label}" if sides else PLAIN
         process = replace(run, context=way.context, kv=way.kv, when_full=way.when_full).side(bundle, name)
-        sides.append(ReplySide(name, process, run.draft, {"sampling": asdict(DrawParams())}))
+        sides.append(StudySide(name, process, run.draft, {"sampling": asdict(DrawParams())}))
     return sides
 
 

@@ -7,5 +7,5 @@ texts, questions           inputs from files
 chat_prompts               prompts as a chat makes them
 pairing                    order of turns; medians and quartiles
 memory_levels              budgets, absolute or relative to the memory without one
-control_group              groups of processes whose memory the kernel limits
+cgroups                    groups of processes whose memory the kernel limits
 """

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, TypeVar
 
 from edgedec.bench.harness.saved_lines import SavedLines
 
-Key = tuple[str, int, str]
-"""Question, turn (from 0), side."""
+Key = tuple[str | int, ...]
+"""A case, and the side; of a reply: question, turn (from 0), side."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class SideAnswer:
     - ``rounds``: [drafted tokens, accepted tokens] of each later pass.
     - ``drafters``: bytes that each drafter holds.
     - ``run``: number of the start of a resumed study.
+    - ``evicted``: tokens that left the KV cache.
     - ``dropped``: turns that no longer fitted the context.
     - ``cut``: the context ended the reply.
     - ``refused``: the reason why there is no reply.
@@ -59,6 +61,7 @@ class SideAnswer:
     prompt_tokens: int = 0
     peak_rss_bytes: int = 0
     weights_rss_bytes: int = 0
+    evicted: int = 0
     dropped: int = 0
     cut: bool = False
     refused: str = ""
@@ -78,28 +81,40 @@ class SideAnswer:
         return self.decoded / self.decode_s if self.decoded > 0 and self.decode_s > 0 else None
 
 
-class Journal:
-    """Answers by key, and facts about sides. With a file, each is appended when it is added.
+class Journal(Generic[R]):
+    """Rows by key, and facts about sides. With a file, each is appended when it is added.
 
-    See ``SavedLines`` for ``conditions`` and the file.
+    See ``SavedLines`` for ``conditions`` and the file. ``read`` makes a row of the fields of its line.
     """
 
-    def __init__(self, conditions: Mapping[str, Any], path: Path | None = None) -> None:
-        self.answers: dict[Key, SideAnswer] = {}
+    def __init__(
+        self,
+        conditions: Mapping[str, Any] | None = None,
+        path: Path | None = None,
+        read: Callable[[Mapping[str, Any]], R] | None = None,
+    ) -> None:
+        self.answers: dict[Key, R] = {}
         self.opened: dict[str, dict[str, Any]] = {}
         self.run = 1
-        self._lines = SavedLines(conditions, path)
+        self._read: Callable[[Mapping[str, Any]], Any] = read or read_answer
+        self._lines = SavedLines(conditions or {}, path)
 
     @classmethod
-    def resume(cls, conditions: Mapping[str, Any], path: Path | None) -> Self:
-        """Read the answers that ``path`` holds, if it exists. Raises the errors of ``SavedLines.resume``."""
-        journal = cls(conditions, path)
+    def resume(
+        cls,
+        conditions: Mapping[str, Any],
+        path: Path | None,
+        read: Callable[[Mapping[str, Any]], R] | None = None,
+    ) -> Journal[R]:
+        """Read the rows that ``path`` holds, if it exists. Raises the errors of ``SavedLines.resume``."""
+        journal = cls(conditions, path, read)
         journal._lines.resume(journal._take)
         return journal
 
-    def add(self, answer: SideAnswer) -> None:
-        self.answers[answer.key] = answer
-        self._lines.append({"answer": asdict(answer)})
+    def add(self, row: Any) -> None:
+        """Keep a row, which is a dataclass with a ``key``."""
+        self.answers[row.key] = row
+        self._lines.append({"answer": asdict(row)})
 
     def add_opened(self, side: str, facts: Mapping[str, Any]) -> None:
         """Keep the facts that a side reported when it loaded its model."""
@@ -108,14 +123,14 @@ class Journal:
 
     def _take(self, line: dict[str, Any]) -> None:
         if "answer" in line:
-            answer = _answer(line["answer"])
-            self.answers[answer.key] = answer
-            self.run = max(self.run, answer.run + 1)
+            row = self._read(line["answer"])
+            self.answers[row.key] = row
+            self.run = max(self.run, getattr(row, "run", 0) + 1)
         else:
             self.opened[str(line["opened"])] = dict(line["facts"].items())
 
 
-def _answer(fields: Mapping[str, Any]) -> SideAnswer:
+def read_answer(fields: Mapping[str, Any]) -> SideAnswer:
     """Read an answer. Raises TypeError or ValueError for a field that is missing, unknown or mistyped."""
     answer = SideAnswer(**fields)
     like = SideAnswer(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgedec.bench.harness.texts import read_prompts
-from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.errors import BadFileError
 from edgedec.text.tokenizer import valid_text
 
 MT_BENCH = "mt_bench"
@@ -68,27 +68,12 @@ def _question(value: Any, text: str, number: int, where: str) -> Question:
     return Question(str(key), category, tuple(valid_text(turn) for turn in turns))
 
 
-def chosen(
-    questions: Sequence[Question],
-    *,
-    categories: Collection[str] = (),
-    per_category: int | None = None,
-    turns: int | None = None,
-) -> list[Question]:
-    """Choose questions: those of ``categories`` or groups, the first ``per_category``, cut to ``turns``.
-
-    No ``categories`` means all of them. Raises UsageError for a category that no question has.
-    """
-    known = dict.fromkeys(name for one in questions for name in (one.category, one.group))
-    for name in categories:
-        if name not in known:
-            raise UsageError(f"no question is of the category {name}", hint=f"there are {', '.join(known)}")
+def chosen(questions: Sequence[Question], per_category: int | None = None) -> list[Question]:
+    """Choose the first ``per_category`` questions of each category; all without a number."""
     taken: dict[str, int] = {}
     found = []
     for question in questions:
-        if categories and question.category not in categories and question.group not in categories:
-            continue
         taken[question.category] = taken.get(question.category, 0) + 1
         if per_category is None or taken[question.category] <= per_category:
-            found.append(replace(question, turns=question.turns[:turns]))
+            found.append(question)
     return found

@@ -1,51 +1,26 @@
 """Sides that answer the same prompts in rotation.
 
-For each turn of a question all sides answer the same token ids, one after the other; another side begins each
-time. The next turn continues the tokens of plain decoding. Sides with a memory level get the prompts that a
-chat with their context would make: without the oldest turns, where those no longer fit.
+For each turn of a question all sides answer the same token ids. The next turn continues the tokens of plain
+decoding. Sides with a memory level get the prompts that a chat with their context would make: without the
+oldest turns, where those no longer fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS
 from edgedec.bench.harness.energy import EnergyProbe
-from edgedec.bench.harness.journal import Journal, Key, SideAnswer
-from edgedec.bench.harness.memory_levels import Level
-from edgedec.bench.harness.pairing import rotated
+from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import settle as wait_until_idle
 from edgedec.bench.harness.questions import Question
-from edgedec.bench.harness.runtimes import EDGEDEC
-from edgedec.bench.harness.worker import Side, Worker
+from edgedec.bench.harness.study import OFF, PLAIN, Case, OpenSide, Study, StudySide, run_study
 from edgedec.core.errors import BackendError
 from edgedec.core.progress import Progress
 
-PLAIN = EDGEDEC
-"""The side whose tokens the others must give, and that conversations continue from."""
-OFF = "off"
 _WARM_UP_TOKENS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ReplySide:
-    """One way to reply: a process, which may serve several sides, and a way to draft there.
-
-    ``arguments`` are added to each of its requests. ``level`` is the memory level of its process.
-    """
-
-    name: str
-    process: Side
-    mode: str = OFF
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    level: Level | None = None
-
-    @property
-    def ours(self) -> bool:
-        return self.name == PLAIN or self.name.startswith(f"{PLAIN}+")
 
 
 class Script(Protocol):
@@ -75,110 +50,99 @@ class ReplyStudy:
 
 
 def collect_replies(
-    sides: Sequence[ReplySide], study: ReplyStudy, journal: Journal, progress: Progress
+    sides: Sequence[StudySide], study: ReplyStudy, journal: Journal[SideAnswer], progress: Progress
 ) -> None:
-    """Add the answers that ``journal`` lacks. One of ``sides`` is ``PLAIN``.
-
-    Processes are started only for sides with something left to answer. Raises the errors of ``Worker``, and
-    StorageError.
-    """
-    total, done = study.turns * len(sides), 0
-    with ExitStack() as stack:
-        run = _ReplyRun(study, journal, _Hosts(stack, journal, progress))
-        for question in study.questions:
-            script = study.script()
-            own = {side.name: study.script() for side in sides if side.level}
-            for turn, text in enumerate(question.turns):
-                asked = _Asked(question.key, turn, text, script.prompt(text))
-                for side in rotated(sides, done // len(sides)):
-                    progress("measuring", done, total)
-                    run.answer(side, asked, own.get(side.name))
-                    done += 1
-                reply = journal.answers[question.key, turn, PLAIN].tokens
-                for one in (script, *own.values()):
-                    one.add_reply(reply)
-    progress("measuring", total, total)
+    """Add the answers that ``journal`` lacks. One of ``sides`` is ``PLAIN``. Raises as ``run_study``."""
+    run = _Replies(study, sides, journal)
+    run_study(
+        Study(
+            sides=sides, cases=run.cases(), total=study.turns, ask=run.ask, warm=run.warm, energy=study.energy
+        ),
+        journal,
+        progress,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
-    """One turn of a question: the user's text, and the prompt that it makes."""
+    """One turn of a question: its prompt; that of each side with a memory level, with what it dropped."""
 
-    question: str
-    turn: int
     text: str
     prompt: list[int]
-
-    def key(self, side: ReplySide) -> Key:
-        return self.question, self.turn, side.name
+    fitted: dict[str, _Fitted] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplyRun:
+class _Fitted:
+    """A prompt that fits the context of ``capacity`` tokens. ``refused``: the reason why there is none."""
+
+    prompt: list[int]
+    capacity: int = ENDLESS_TOKENS
+    dropped: int = 0
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Replies:
     study: ReplyStudy
-    journal: Journal
-    hosts: _Hosts
+    sides: Sequence[StudySide]
+    journal: Journal[SideAnswer]
+    scripts: dict[str, Script] = field(default_factory=dict)
+    """The conversation of each side with a memory level, for the latest question."""
 
-    def answer(self, side: ReplySide, asked: _Asked, script: Script | None) -> None:
-        """Add a side's answer unless it is there. ``script``: the prompts of a side with a memory level."""
-        key = asked.key(side)
-        worker = None if key in self.journal.answers else self.hosts.worker(side, asked.prompt)
-        capacity, refused = ENDLESS_TOKENS, ""
-        if script is not None:
-            facts = self.journal.opened[side.process.name]
-            capacity, refused = facts.get("capacity", 0), facts.get("refused", "")
-            if not refused:
-                asked = replace(asked, prompt=script.prompt(asked.text, capacity, self.study.max_tokens))
-                if (count := len(asked.prompt)) >= capacity:
-                    refused = f"a prompt of {count} tokens does not fit a context of {capacity}"
-        if worker is None:
-            return
-        if refused:
-            self.journal.add(SideAnswer(*key, self.journal.run, [], 0.0, 0.0, refused=refused))
-            return
+    def cases(self) -> Iterator[Case]:
+        number = 0
+        for question in self.study.questions:
+            script = self.study.script()
+            self.scripts.clear()
+            self.scripts.update({side.name: self.study.script() for side in self.sides if side.level})
+            for turn, text in enumerate(question.turns):
+                asked = _Asked(text, script.prompt(text))
+                yield Case((question.key, turn), number, asked)
+                number += 1
+                for side in self.sides:
+                    self._fitted(side, asked)  # also where the answer was known: the script goes on
+                reply = self.journal.answers[question.key, turn, PLAIN].tokens
+                for one in (script, *self.scripts.values()):
+                    one.add_reply(reply)
+
+    def warm(self, host: OpenSide, case: Case, side: StudySide) -> None:
+        """Decode plainly: drafters must not have seen the question."""
+        host.request(
+            "reply", tokens=case.data.prompt[:8], max_tokens=_WARM_UP_TOKENS, stop=[], mode=OFF,
+            **side.arguments,
+        )  # fmt: skip
+
+    def ask(self, host: OpenSide, case: Case, side: StudySide) -> SideAnswer:
+        question, turn = str(case.key[0]), int(case.key[1])
+        found = self._fitted(side, case.data)
+        if found.refused:
+            return SideAnswer(
+                question, turn, side.name, self.journal.run, [], 0.0, 0.0, refused=found.refused
+            )
         self.study.settle()
-        answer = self._reply(worker, side, asked)
-        cut = len(asked.prompt) + len(answer.tokens) >= capacity
-        self.journal.add(replace(answer, dropped=script.dropped if script else 0, cut=cut))
-
-    def _reply(self, worker: Worker, side: ReplySide, asked: _Asked) -> SideAnswer:
-        with ExitStack() as stack:
-            watch = stack.enter_context(self.study.energy.watch()) if self.study.energy else None
-            took = worker.request(
-                "reply", tokens=asked.prompt, max_tokens=self.study.max_tokens, stop=list(self.study.stop),
-                mode=side.mode, **side.arguments,
-            )  # fmt: skip
+        took = host.metered(
+            "reply", "decode_s", tokens=found.prompt, max_tokens=self.study.max_tokens,
+            stop=list(self.study.stop), mode=side.mode, **side.arguments,
+        )  # fmt: skip
         if not took["tokens"]:
             raise BackendError(f"{side.name} gave no token")
-        facts = {**worker.request("memory"), **took, "prompt_tokens": len(asked.prompt)}
-        if watch and self.study.energy and (joules := watch.last(took["decode_s"])) is not None:
-            facts |= {"joules": joules, "meter": self.study.energy.meter}
-        question, turn, name = asked.key(side)
-        return SideAnswer(question, turn, name, self.journal.run, **facts)
+        facts = {**host.request("memory"), **took, "prompt_tokens": len(found.prompt)}
+        answer = SideAnswer(question, turn, side.name, self.journal.run, **facts)
+        cut = len(found.prompt) + len(answer.tokens) >= found.capacity
+        return replace(answer, dropped=found.dropped, cut=cut)
 
-
-class _Hosts:
-    """The processes, each started when it is needed first."""
-
-    def __init__(self, stack: ExitStack, journal: Journal, progress: Progress) -> None:
-        self._stack, self._journal, self._progress = stack, journal, progress
-        self._workers: dict[str, Worker] = {}
-
-    def worker(self, side: ReplySide, prompt: list[int]) -> Worker:
-        name = side.process.name
-        if name not in self._workers:
-            self._progress(f"loading {name}", 0, 1)
-            worker = self._stack.enter_context(Worker(side.process))
-            facts = worker.open()
-            self._journal.add_opened(name, facts)
-            if "refused" in facts:
-                worker.kill()  # it would only take memory
-            else:
-                # Drafters must not have seen the question: only plain decoding is warmed up.
-                worker.request(
-                    "reply", tokens=prompt[:8], max_tokens=_WARM_UP_TOKENS, stop=[], mode=OFF,
-                    **side.arguments,
-                )  # fmt: skip
-            self._workers[name] = worker
-            self._progress(f"loading {name}", 1, 1)
-        return self._workers[name]
+    def _fitted(self, side: StudySide, asked: _Asked) -> _Fitted:
+        """Return the prompt of a side. Its process was open before, now or when the answer was saved."""
+        script = self.scripts.get(side.name)
+        if script is None:
+            return _Fitted(asked.prompt)
+        if side.name not in asked.fitted:
+            facts = self.journal.opened[side.process.name]
+            capacity, refused, prompt = facts.get("capacity", 0), facts.get("refused", ""), asked.prompt
+            if not refused:
+                prompt = script.prompt(asked.text, capacity, self.study.max_tokens)
+                if len(prompt) >= capacity:
+                    refused = f"a prompt of {len(prompt)} tokens does not fit a context of {capacity}"
+            asked.fitted[side.name] = _Fitted(prompt, capacity, script.dropped, refused)
+        return asked.fitted[side.name]

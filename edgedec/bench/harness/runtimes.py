@@ -101,7 +101,7 @@ class OwnRun:
 class PeerRun:
     """How processes of other runtimes run a GGUF file.
 
-    - ``pythons``: interpreters by runtime; "" is the one for all others.
+    - ``pythons``: interpreters by runtime; this one for those without.
     - ``cache``: folder for models made of this file and no other.
     - ``all_rows``: whether logits of all tokens of a pass are needed.
     """
@@ -114,7 +114,7 @@ class PeerRun:
     all_rows: bool = False
 
     def python(self, name: str) -> str:
-        return self.pythons.get(name) or self.pythons.get("") or sys.executable
+        return self.pythons.get(name, sys.executable)
 
     @property
     def settings(self) -> dict[str, Any]:

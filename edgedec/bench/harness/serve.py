@@ -1,7 +1,8 @@
 """Serve one peer over pipes: requests are lines of JSON on standard input, answers on standard output.
 
-``python serve.py PEER.py``: the file defines ``class Peer`` with some of ``OPS`` as methods, whose arguments
-and results are plain JSON. This module answers ``memory`` and ``resident``; a peer may add to ``memory``.
+``python serve.py PEER.py``: the file defines ``class Peer``. A request names one of its public methods, whose
+arguments and results are plain JSON. This module answers ``memory`` and ``resident``; a peer may add to
+``memory``.
 The answer to ``{"op": "open", "model": ...}`` is ``{"result": {...}}`` or
 ``{"error": "one line", "missing": "module" or null}``.
 The module needs nothing but the standard library, so that any interpreter can run it.
@@ -15,23 +16,6 @@ import os
 import sys
 import time
 from typing import Any
-
-OPS = (
-    "prepare",
-    "open",
-    "generate",
-    "reply",
-    "logits",
-    "fill",
-    "extend",
-    "alone",
-    "together",
-    "say",
-    "save",
-    "restore",
-    "memory",
-    "resident",
-)
 
 
 def load(path: str) -> Any:
@@ -77,7 +61,7 @@ class Server:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         op = request.pop("op")
-        if op not in OPS:
+        if op.startswith("_"):
             return {"error": f"unknown request {op!r}", "missing": None}
         try:
             return {"result": self._do(op, request)}

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
-from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.questions import Question
-from edgedec.bench.harness.replies import OFF, PLAIN, ReplySide, ReplyStudy, collect_replies
+from edgedec.bench.harness.replies import ReplyStudy, collect_replies
 from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.bench.harness.study import OFF, PLAIN, StudySide
 from edgedec.bench.measure.subject import Subject
 from edgedec.core.progress import Progress
 from edgedec.sampling import DrawParams
@@ -36,23 +37,23 @@ def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) 
     return ReplyStudy(tuple(questions), script, most_tokens, ends), run
 
 
-def plain_side(subject: Subject, run: OwnRun) -> ReplySide:
+def plain_side(subject: Subject, run: OwnRun) -> StudySide:
     """Return the side of plain decoding, whose process serves other ways too."""
-    return ReplySide(PLAIN, run.side(subject.bundle), OFF, _ARGUMENTS)
+    return StudySide(PLAIN, run.side(subject.bundle), OFF, _ARGUMENTS)
 
 
-def way_side(subject: Subject, run: OwnRun, way: str, level: Level | None = None) -> ReplySide:
+def way_side(subject: Subject, run: OwnRun, way: str, level: Level | None = None) -> StudySide:
     """Return the side of a way to draft: in the process of plain decoding, or in its own within a level."""
     if level is None:
-        return ReplySide(f"{PLAIN}+{way}", run.side(subject.bundle), way, _ARGUMENTS)
+        return StudySide(f"{PLAIN}+{way}", run.side(subject.bundle), way, _ARGUMENTS)
     name = f"{PLAIN}+{way} at {level.name}"
-    return ReplySide(name, run.side(subject.bundle, name), way, _ARGUMENTS, level)
+    return StudySide(name, run.side(subject.bundle, name), way, _ARGUMENTS, level)
 
 
 def answers(
-    subject: Subject, name: str, sides: Sequence[ReplySide], study: ReplyStudy, progress: Progress
-) -> Journal:
+    subject: Subject, name: str, sides: Sequence[StudySide], study: ReplyStudy, progress: Progress
+) -> Journal[SideAnswer]:
     """Collect the replies of a part; those of an earlier start are kept in its journal."""
-    journal = Journal.resume(subject.conditions(), subject.journals / f"{name}.jsonl")
+    journal: Journal[SideAnswer] = Journal.resume(subject.conditions(), subject.journals / f"{name}.jsonl")
     collect_replies(sides, study, journal, progress)
     return journal

@@ -22,7 +22,7 @@ from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.control.tally import Count, Tally
 from edgedec.core.drafter_manifest import HEAD
-from edgedec.core.errors import ContextFullError, MemoryBudgetError
+from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.core.version import __version__
@@ -33,7 +33,7 @@ from edgedec.eviction.policies import policy_for
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
-from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+from edgedec.telemetry.process import mapped_rss_bytes
 
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows of one pass."""
@@ -68,6 +68,7 @@ class Peer:
         self._prompt: list[int] = []
         self._latest: Mode | None = None
         self._chat: Chat | None = None
+        self._filled = 0
 
     def open(self, model: str, run: dict[str, Any]) -> dict[str, Any]:
         """Load the bundle at ``model``. ``run``: the fields of ``OwnRun``.
@@ -99,7 +100,8 @@ class Peer:
         forward = runner.forward
         forward.extend([0] * min(_WARM_UP_TOKENS, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
         forward.rewind(0)
-        return {**facts, "capacity": forward.capacity, "kv": runner.kv, "planned_bytes": forward.nbytes()}
+        facts |= {"max_pass": forward.caps.max_pass, "planned_bytes": forward.nbytes()}
+        return {**facts, "capacity": forward.capacity, "kv": runner.kv}
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
@@ -119,16 +121,22 @@ class Peer:
         stop: list[int],
         mode: str,
         sampling: dict[str, Any],
+        sinks: int | None = None,
         **how: Any,
     ) -> dict[str, Any]:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
+        ``sinks``: tokens that eviction keeps at the beginning of this prompt, None: as ``OwnRun`` has it.
         ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
         used = self._mode(mode, **how)
         self._share_cache(used, tokens)
+        policy = used.engine.policy
+        if policy and sinks is not None:
+            policy.keep(sinks)
+        evicted = policy.tokens if policy else 0
         self._records.clear()
         params = DrawParams(**sampling)
         started = time.perf_counter()
@@ -155,6 +163,7 @@ class Peer:
             "by_depth": _deeper(after.by_depth, before.by_depth),
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
+            "evicted": policy.tokens - evicted if policy else 0,
             "drafters": used.engine.speculation.nbytes() if used.engine.speculation else {},
             "notices": [] if mode == OFF else used.notices,
         }
@@ -180,39 +189,24 @@ class Peer:
         rows.flush()
         return {"shape": list(rows.shape), "passes": passes}
 
-    def say(self, text: str) -> dict[str, Any]:
-        """Take one turn of the user in a chat, reply, and report its energy and the memory after it."""
-        chat, before = self._one_chat(), self._user_turns()
-        found: dict[str, Any] = {}
-        try:
-            for _ in chat.reply(text):
-                pass
-        except ContextFullError as error:
-            found["refused"] = error.message
-        else:
-            assert chat.last is not None
-            stats, marks = chat.last.stats, chat.last.marks
-            measures = self.model.single.measures
-            found |= {
-                "tokens": chat.last.tokens,
-                "prompt_tokens": stats.prompt_tokens,
-                "prefill_s": stats.prefill_s,
-                "decode_s": stats.decode_s,
-                "dropped": before + 1 - self._user_turns(),
-                "energy": measures.energy(marks, stats).as_json() if marks else None,
-            }
-        return {**found, "rss_bytes": rss_bytes(), "peak_rss_bytes": peak_rss_bytes()}
-
-    def save(self, path: str) -> dict[str, Any]:
-        """Write the chat to a file, as after every turn of a saved session."""
-        self._one_chat().save(path)
+    def fill(self, tokens: list[int]) -> dict[str, Any]:
+        """Begin with these tokens in the cache."""
+        forward = self.model.single.forward
+        forward.rewind(0)
+        step = forward.caps.max_pass
+        for start in range(0, len(tokens), step):
+            forward.extend(tokens[start : start + step])
+        self._filled = len(tokens)
         return {}
 
-    def restore(self, path: str) -> dict[str, Any]:
-        """Continue the chat of a file."""
-        self._notices.clear()
-        self._one_chat().restore(path)
-        return {"notices": list(self._notices)}
+    def extend(self, tokens: list[int]) -> dict[str, Any]:
+        """Time a pass with logits of all rows, in s, and take it back."""
+        forward = self.model.single.forward
+        started = time.perf_counter()
+        forward.extend(tokens, rows=ALL_ROWS)
+        seconds = time.perf_counter() - started
+        forward.rewind(self._filled)
+        return {"seconds": seconds}
 
     def alone(self, texts: list[str]) -> dict[str, Any]:
         """Reply to texts one after the other, each in a conversation of its own."""
@@ -289,9 +283,6 @@ class Peer:
         if self._chat is None:
             self._chat = self.model.chat(max_tokens=self.run.max_tokens)
         return self._chat
-
-    def _user_turns(self) -> int:
-        return sum(message.role == "user" for message in self._one_chat().messages)
 
     def _plan(self) -> dict[str, Any]:
         budget = self.model.budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.bench.harness.replies import PLAIN
+from edgedec.bench.harness.study import PLAIN
 from edgedec.bench.plots.figure import BLUE, GREEN, GREY, ORANGE, PINK, YELLOW, save_figure
 from edgedec.bench.studies.drafts import DraftsReport
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.runtimes import OwnRun
-from edgedec.bench.harness.worker import Worker
+from edgedec.bench.harness.study import OFF, Case, OpenSide, Study, StudyRow, StudySide, opened, run_alone
 from edgedec.core.progress import Progress
+from edgedec.memory import KvType
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,66 +67,74 @@ class BatchRow:
 
 
 def measure_batches(study: BatchStudy, progress: Progress) -> list[BatchRow]:
-    """Reply to the texts with every batch size and every way to draft.
+    """Reply to the texts with every batch size and every way to draft, each in a process that it has alone.
 
     A batch of one always comes first, for ratios. Replies are compared with those of plain decoding alone,
     with a KV cache of the same type and size. Raises the errors of ``Worker``.
     """
-    ordered = sorted({1, *study.sizes})
-    total = len(study.drafts) * len(ordered)
-    alone = _Alone(study)
+    asked = {f"batch of {size}, drafts {draft}": (size, draft)
+             for draft in study.drafts for size in sorted({1, *study.sizes})}  # fmt: skip
+    sides = [
+        StudySide(name, replace(study.run, conversations=size, draft=draft).side(study.bundle, name))
+        for name, (size, draft) in asked.items()
+    ]
+    plain = _Plain(study)
+
+    def ask(host: OpenSide, case: Case, side: StudySide) -> StudyRow:
+        if "refused" in host.facts:
+            return StudyRow(case.key, side.name, {"refused": host.facts["refused"]})
+        took = host.request("together", texts=study.texts)
+        peak = host.request("memory")["peak_rss_bytes"]
+        facts = {"peak_rss_bytes": peak, "memory": host.facts.get("memory"), "plain": plain.cache(host.facts)}
+        return StudyRow(case.key, side.name, {**took, **facts})
+
+    run = Study(sides=sides, cases=(Case(("texts",)),), total=1, ask=ask)
+    journal: Journal[StudyRow] = run_alone(run, Journal(), progress)
     found: list[BatchRow] = []
-    for turn, draft in enumerate(study.drafts):
-        base = 0.0
-        for index, size in enumerate(ordered):
-            progress(f"batch of {size}, drafts {draft}", turn * len(ordered) + index, total)
-            row = _together(study, size, draft, base, alone)
-            base = row.tokens_per_s if size == 1 else base
-            found.append(row)
-    progress("done", total, total)
+    for row in journal.answers.values():
+        size, draft = asked[row.side]
+        base = next((one.tokens_per_s for one in found if (one.batch, one.draft) == (1, draft)), 0.0)
+        found.append(_row(size, draft, row.took, base, plain))
     return [row for row in found if row.batch in study.sizes]
 
 
-class _Alone:
-    """Replies of plain decoding to each text, made once for each KV cache."""
+class _Plain:
+    """Replies of plain decoding to each text alone, made once for each KV cache."""
 
     def __init__(self, study: BatchStudy) -> None:
         self._study = study
-        self._known: dict[tuple[int, str], list[list[int]]] = {}
+        self._known: dict[tuple[int, KvType], list[list[int]]] = {}
 
-    def replies(self, facts: dict[str, Any]) -> list[list[int]]:
-        """Return the replies with the KV cache of ``facts``: ``capacity`` and ``kv``."""
-        cache = (facts["capacity"], facts["kv"])
+    def cache(self, facts: Mapping[str, Any]) -> tuple[int, KvType]:
+        """Return tokens and type of the KV cache of a side."""
+        return facts["capacity"], facts["kv"]
+
+    def replies(self, cache: tuple[int, KvType]) -> list[list[int]]:
+        """Return the replies with such a KV cache."""
         if cache not in self._known:
-            run = self._study.run
-            exact = replace(run, context=cache[0], kv=cache[1], draft="off", level=None, conversations=None)
-            with Worker(exact.side(self._study.bundle)) as worker:
-                worker.open()
-                self._known[cache] = worker.request("alone", texts=self._study.texts)["tokens"]
+            run = replace(
+                self._study.run, context=cache[0], kv=cache[1], draft=OFF, level=None, conversations=None
+            )
+            with opened(StudySide.of(run.side(self._study.bundle))) as host:
+                self._known[cache] = host.request("alone", texts=self._study.texts)["tokens"]
         return self._known[cache]
 
 
-def _together(study: BatchStudy, size: int, draft: str, base: float, alone: _Alone) -> BatchRow:
-    run = replace(study.run, conversations=size, draft=draft)
-    with Worker(run.side(study.bundle)) as worker:
-        facts = worker.open()
-        if "refused" in facts:
-            return BatchRow(size, draft, facts["refused"])
-        took = worker.request("together", texts=study.texts)
-        peak = worker.request("memory")["peak_rss_bytes"]
+def _row(size: int, draft: str, took: Mapping[str, Any], base: float, plain: _Plain) -> BatchRow:
+    if "refused" in took:
+        return BatchRow(size, draft, took["refused"])
     replies, each = took["tokens"], took["each"]
-    tokens = sum(map(len, replies))
-    rate = tokens / took["seconds"]
+    rate = sum(map(len, replies)) / took["seconds"]
     return BatchRow(
         size,
         draft,
         replies=len(replies),
-        tokens=tokens,
+        tokens=sum(map(len, replies)),
         tokens_per_s=rate,
         each_tokens_per_s=sum(each) / len(each),
         ratio=1.0 if size == 1 else rate / base if base else None,
-        peak_rss_bytes=peak,
-        differ=sum(one != other for one, other in zip(replies, alone.replies(facts), strict=True)),
+        peak_rss_bytes=took["peak_rss_bytes"],
+        differ=sum(one != other for one, other in zip(replies, plain.replies(took["plain"]), strict=True)),
         energy=took["energy"],
-        memory=facts.get("memory"),
+        memory=took["memory"],
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
-from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.energy import Energies, EnergyProbe, energies_of_replies, traffics
+from edgedec.bench.harness.journal import Journal, Key, SideAnswer
 from edgedec.bench.harness.memory_levels import FULL
 from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spread
 from edgedec.bench.harness.questions import Question
-from edgedec.bench.harness.replies import PLAIN, ReplySide
+from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
 from edgedec.core.errors import one_line
+from edgedec.core.manifest import Manifest
 from edgedec.metrics.mbsu import Mbsu, Weights
 
 LLAMA = "llama.cpp"
@@ -50,7 +53,7 @@ class Score:
     def __init__(
         self,
         answers: Sequence[SideAnswer],
-        bases: Mapping[str, Mapping[tuple[str, int], SideAnswer]],
+        bases: Mapping[str, Mapping[Key, SideAnswer]],
         target: Weights | None = None,
     ) -> None:
         self.answers = answers
@@ -205,8 +208,8 @@ class DraftsReport:
     def __init__(
         self,
         questions: Sequence[Question],
-        sides: Sequence[ReplySide],
-        journal: Journal,
+        sides: Sequence[StudySide],
+        journal: Journal[SideAnswer],
         target: Weights | None = None,
     ) -> None:
         self.questions = questions
@@ -307,6 +310,16 @@ class DraftsReport:
                            for name, asked in self.categories().items()},
             "overall": {side: self.score(side).as_json() for side in self.sides},
         }  # fmt: skip
+
+
+def energies_of_report(
+    report: DraftsReport, manifest: Manifest, gguf: Path | None, probe: EnergyProbe
+) -> Energies:
+    """Return the joules a token of every side of a study of replies; within budgets too."""
+    known = traffics(set(report.processes.values()), manifest, gguf, "fp16")
+    by_side = {side: known[name] for side, name in report.processes.items() if name in known}
+    answers = {side: report.answers(side) for side in report.sides}
+    return energies_of_replies(answers, by_side, manifest.spec.window, probe.reason)
 
 
 def _same(answer: SideAnswer, truth: SideAnswer) -> bool:

@@ -7,8 +7,8 @@ and disk therefore stay bounded for texts of any length.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -16,12 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.bench.harness.energy import EnergyProbe, MeterWatch
+from edgedec.bench.harness.energy import Energies, EnergyProbe, Spent, energies_of
+from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.pairing import rounded
-from edgedec.bench.harness.worker import Side, Worker
+from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_study
+from edgedec.bench.harness.worker import Side
 from edgedec.core.errors import BackendError
 from edgedec.core.files import storage_errors
 from edgedec.core.progress import Progress
+from edgedec.metrics.traffic import Traffic, Work
 
 _CHUNK_ELEMENTS = 4 << 20
 """Logits compared at a time. As float64 they take 32 MB an array."""
@@ -107,28 +110,17 @@ class TextWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowRead:
-    """How a side read one window: ``passes`` has [tokens, filled slots after it] of each, where it tells.
-
-    ``joules`` by the ``meter`` are those of the whole request above idle power, the logits' way to the file
-    included; None where that was not measured.
-    """
-
-    tokens: int
-    passes: list[list[int]] = field(default_factory=list)
-    joules: float | None = None
-    meter: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class FaithfulReport:
-    """Each side's divergence from the reference over the same positions, and how all of them read."""
+    """Each side's divergence from the reference over the same positions.
+
+    ``reads``: how each side read each window; ``passes`` has [tokens, filled slots after it] where it tells.
+    """
 
     reference: str
     window: int
     sides: dict[str, Divergence]
     versions: dict[str, str]
-    reads: dict[str, list[WindowRead]] = field(default_factory=dict)
+    reads: Sequence[StudyRow] = ()
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -161,46 +153,58 @@ def compare_logits(
 
     Raises the errors of ``Worker``, and StorageError.
     """
-    reads: dict[str, list[WindowRead]] = {}
     found = {side.name: Divergence() for side in sides}
-    versions = {}
-    everyone = [reference, *sides]
-    total = len(windows) * len(everyone)
+    everyone = [StudySide.of(side) for side in (reference, *sides)]
+    expected: list[NDArray[np.float32]] = []
     with ExitStack() as stack:
         stack.enter_context(storage_errors("the logits of a window"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgedec-bench-")))
-        workers = []
-        for number, side in enumerate(everyone):
-            progress(f"loading {side.name}", number, len(everyone))
-            workers.append(stack.enter_context(Worker(side)))
-            versions[side.name] = str(workers[-1].open()["version"])
-        progress("loading", len(everyone), len(everyone))
-        for index, window in enumerate(windows):
-            expected = None
-            for number, worker in enumerate(workers):
-                progress("comparing", index * len(everyone) + number, total)
-                rows, read = _logits(worker, window, scratch / f"{number}.npy", probe)
-                reads.setdefault(worker.side.name, []).append(read)
-                if expected is None:
-                    expected = rows
-                else:
-                    found[worker.side.name].add(expected, rows, window.following)
-    progress("comparing", total, total)
+
+        def ask(host: OpenSide, case: Case, side: StudySide) -> StudyRow:
+            """Read one window, and compare it with the reference, which comes first."""
+            window: TextWindow = case.data
+            path = scratch / "rows.npy"
+            took = host.metered("logits", inf, tokens=list(window.tokens), path=str(path))
+            rows = _rows(path, side.name, len(window.tokens))
+            if side.name == reference.name:
+                expected[:] = [rows]
+            else:
+                found[side.name].add(expected[0], rows, window.following)
+            return StudyRow(case.key, side.name, {**took, "tokens": len(window.tokens)})
+
+        cases = [Case((number,), 0, window) for number, window in enumerate(windows)]
+        run = Study(
+            sides=everyone, cases=cases, total=len(cases), ask=ask, first=everyone, energy=probe
+        )  # fmt: skip
+        journal: Journal[StudyRow] = run_study(run, Journal(), progress)
     longest = max(len(window.tokens) for window in windows)
-    return FaithfulReport(reference.name, longest, found, versions, reads)
+    versions = {name: str(facts["version"]) for name, facts in journal.opened.items()}
+    return FaithfulReport(reference.name, longest, found, versions, [*journal.answers.values()])
 
 
-def _logits(
-    worker: Worker, window: TextWindow, path: Path, probe: EnergyProbe | None
-) -> tuple[NDArray[np.float32], WindowRead]:
-    with probe.watch() if probe else nullcontext(MeterWatch()) as watch:
-        took = worker.request("logits", tokens=list(window.tokens), path=str(path))
-    joules = watch.last(inf)
-    meter = probe.meter if probe and joules is not None else ""
+def _rows(path: Path, side: str, count: int) -> NDArray[np.float32]:
+    """Map the logits that a side wrote. Raises BackendError for others than those asked for."""
     rows: NDArray[np.float32] = np.load(path, mmap_mode="r")
     path.unlink()  # the mapping keeps the data
-    if rows.ndim != 2 or len(rows) != len(window.tokens):
-        raise BackendError(f"{worker.side.name} gave logits of shape {rows.shape}")
+    if rows.ndim != 2 or len(rows) != count:
+        raise BackendError(f"{side} gave logits of shape {rows.shape}")
     if not np.isfinite(rows[-1]).all():
-        raise BackendError(f"{worker.side.name} gave logits that are not numbers")
-    return rows, WindowRead(len(window.tokens), took.get("passes", []), joules, meter)
+        raise BackendError(f"{side} gave logits that are not numbers")
+    return rows
+
+
+def energies_of_windows(
+    reads: Sequence[StudyRow], known: Mapping[str, Traffic], window: int, reason: str
+) -> Energies:
+    """Return the joules of each token that was read, the logits' way to the file included.
+
+    ``window``: see ``Work.plus``.
+    """
+    spent: dict[str, list[Spent]] = {}
+    for row in reads:
+        work, took = Work(), row.took
+        for tokens, slots in took.get("passes", ()):
+            work = work.plus(tokens, slots, window)
+        found = Spent(took["tokens"], work, 0.0, took.get("joules"), took.get("meter", ""))
+        spent.setdefault(row.side, []).append(found)
+    return energies_of(spent, known, reason)

@@ -5,21 +5,20 @@ Drafted tokens are verified in one pass, so this curve decides how many are wort
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
+from edgedec.bench.harness.energy import Energies, EnergyProbe, Spent, energies_of
+from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.pairing import Spread, pair_ratios, rounded, settle, spread
 from edgedec.bench.harness.runtimes import EDGEDEC
-from edgedec.bench.harness.worker import Worker
-from edgedec.bench.studies.energies import Energies
+from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_study
+from edgedec.bench.harness.worker import Side
 from edgedec.core.errors import UsageError
-from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress
-from edgedec.core.rows import ALL_ROWS
+from edgedec.metrics.traffic import Traffic, Work
 
 PassTimes = Mapping[int, Sequence[float]]
 """Tokens in a pass -> its time in s in every round."""
@@ -111,91 +110,84 @@ class PassStudy:
     counts: Sequence[int]
     resident: int
     repeat: int
-    clock: Callable[[], float] = time.perf_counter
+    vocab_size: int
     settle: Callable[[], None] = settle
+    energy: EnergyProbe | None = None
 
     @property
     def sizes(self) -> list[int]:
         return sorted({1, *self.counts})
 
-
-class _Timed(Protocol):
-    def run(self, size: int) -> float:
-        """Time a pass over ``size`` tokens in s. The cache is as before afterwards."""
-
-
-class _Local:
-    """Passes of a ``Forward`` in this process."""
-
-    def __init__(
-        self,
-        forward: Forward,
-        tokens: Sequence[int],
-        study: PassStudy,
-        around: Callable[[int, Callable[[], float]], float],
-    ) -> None:
-        self._around = around
-        self._forward, self._clock, self._resident = forward, study.clock, study.resident
-        self._new = tokens[study.resident :]
-        forward.rewind(0)
-        for start in range(0, study.resident, forward.caps.max_pass):
-            forward.extend(tokens[start : min(start + forward.caps.max_pass, study.resident)])
-
-    def run(self, size: int) -> float:
-        took = self._around(size, lambda: self._pass(size))
-        self._forward.rewind(self._resident)
-        return took
-
-    def _pass(self, size: int) -> float:
-        started = self._clock()
-        self._forward.extend(self._new[:size], rows=ALL_ROWS)
-        return self._clock() - started
+    @property
+    def tokens(self) -> list[int]:
+        """Those in the cache, and those of the longest pass."""
+        count = self.resident + self.sizes[-1]
+        found: list[int] = np.random.default_rng(0).integers(0, self.vocab_size, count).tolist()
+        return found
 
 
-class _Remote:
-    """Passes of a peer in a process of its own, which holds the clock."""
-
-    def __init__(self, worker: Worker, tokens: Sequence[int], study: PassStudy) -> None:
-        self._worker, self._new = worker, tokens[study.resident :]
-        worker.request("fill", tokens=list(tokens[: study.resident]))
-
-    def run(self, size: int) -> float:
-        return float(self._worker.request("extend", tokens=list(self._new[:size]))["seconds"])
-
-
-def measure_passes(
-    forward: Forward,
-    peers: Sequence[Worker],
-    study: PassStudy,
-    progress: Progress,
-    around: Callable[[int, Callable[[], float]], float] = lambda size, run: run(),
-) -> dict[str, PassTimes]:
-    """Time passes of EdgeDec and of ``peers`` with logits of all rows, by the side's name.
+def measure_passes(sides: Sequence[Side], study: PassStudy, progress: Progress) -> Journal[StudyRow]:
+    """Time passes with logits of all rows. A row's ``took`` has the ``seconds`` of one pass.
 
     Every round goes through all numbers of tokens and begins with another one, so that a slow moment of the
-    machine does not fall on one of them. The sides take turns at each number. ``around`` gets the tokens of
-    each pass of EdgeDec and what runs it, and returns its seconds. Raises UsageError when a pass does not
-    fit, and the errors of ``Worker``.
+    machine does not fall on one of them. The sides take turns at each number. The first round warms up:
+    buffers are made, pages touched. Raises UsageError when a pass is too long, and the errors of ``Worker``.
     """
+    tokens, several = study.tokens, len(sides) > 1
+    new = tokens[study.resident :]
+
+    def warm(host: OpenSide, case: Case, side: StudySide) -> None:
+        longest = host.facts.get("max_pass", study.sizes[-1])
+        if study.sizes[-1] > longest:
+            raise UsageError(f"a pass takes 1 to {longest} tokens, not {study.sizes[-1]}")
+        host.request("fill", tokens=tokens[: study.resident])
+
+    def ask(host: OpenSide, case: Case, side: StudySide) -> StudyRow:
+        if several:
+            study.settle()
+            host.request("extend", tokens=new[:1])  # wakes its threads, and fills the CPU's caches again
+        took = host.metered("extend", "seconds", tokens=new[: case.data])
+        return StudyRow(case.key, side.name, took)
+
+    cases, everyone = list(_cases(study)), [StudySide.of(side) for side in sides]
+    run = Study(
+        sides=everyone, cases=cases, total=len(cases), ask=ask, warm=warm, first=everyone, energy=study.energy
+    )
+    return run_study(run, Journal(), progress)
+
+
+def _cases(study: PassStudy) -> Iterator[Case]:
     sizes = study.sizes
-    _check(forward, study)
-    count = study.resident + sizes[-1]
-    tokens = np.random.default_rng(0).integers(0, forward.spec.vocab_size, count).tolist()
-    sides: dict[str, _Timed] = {EDGEDEC: _Local(forward, tokens, study, around)}
-    sides |= {worker.side.name: _Remote(worker, tokens, study) for worker in peers}
-    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in sizes} for name in sides}
-    for turn in range(study.repeat + 1):  # the first round warms up: buffers are made, pages touched
+    for turn in range(study.repeat + 1):
         for index in range(len(sizes)):
             size = sizes[(turn + index) % len(sizes)]
-            for name in rotated(list(sides), turn + index):
-                if peers:
-                    study.settle()
-                    sides[name].run(1)  # wakes its threads, and fills the CPU's caches again
-                took = sides[name].run(size)
-                if turn:
-                    times[name][size].append(took)
-            progress("passes", turn * len(sizes) + index + 1, (study.repeat + 1) * len(sizes))
-    return dict(times)
+            yield Case((turn, size), turn + index, size)
+
+
+def times_of(journal: Journal[StudyRow], side: str) -> PassTimes:
+    """Return the times of one side's passes, without the round that warmed up."""
+    found: dict[int, list[float]] = {}
+    for row in _counted(journal, side):
+        found.setdefault(int(row.case[1]), []).append(row.took["seconds"])
+    return dict(sorted(found.items()))
+
+
+def _counted(journal: Journal[StudyRow], side: str) -> list[StudyRow]:
+    return [row for row in journal.answers.values() if row.side == side and row.case[0] != 0]
+
+
+def energies_of_passes(
+    journal: Journal[StudyRow], study: PassStudy, traffic: Traffic, window: int, reason: str
+) -> Energies:
+    """Return the joules a token of EdgeDec's passes, by their tokens. ``window``: see ``Work.plus``."""
+    spent: dict[str, list[Spent]] = {str(size): [] for size in study.sizes}
+    for row in _counted(journal, EDGEDEC):
+        size = int(row.case[1])
+        work = Work().plus(size, study.resident + size, window)
+        spent[str(size)].append(
+            Spent(size, work, 0.0, row.took.get("joules"), row.took.get("meter", ""))
+        )
+    return energies_of(spent, dict.fromkeys(spent, traffic), reason)
 
 
 def pass_costs(times: PassTimes) -> tuple[PassCost, ...]:
@@ -212,14 +204,3 @@ def peer_costs(theirs: PassTimes, ours: PassTimes) -> tuple[PeerCost, ...]:
         PeerCost(cost, spread(pair_ratios(theirs[cost.tokens], ours[cost.tokens])))
         for cost in pass_costs(theirs)
     )
-
-
-def _check(forward: Forward, study: PassStudy) -> None:
-    most, longest = study.sizes[-1], forward.caps.max_pass
-    if study.sizes[0] < 1 or most > longest:
-        raise UsageError(f"a pass takes 1 to {longest} tokens, not {most}")
-    if study.resident + most > forward.capacity:
-        raise UsageError(
-            f"{study.resident} resident tokens and {most} new ones do not fit in {forward.capacity}",
-            hint="choose fewer resident tokens or shorter passes",
-        )

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import random
 import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.studies.energies import Energies
-from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
+from edgedec.bench.harness.energy import EnergyProbe
+from edgedec.bench.harness.journal import Journal, SideAnswer
+from edgedec.bench.harness.study import OFF, Case, OpenSide, Study, StudySide, run_study
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
-from edgedec.metrics.marks import Marks
-from edgedec.metrics.stats import ReplyStats
 from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompts
 
 if TYPE_CHECKING:
-    from edgedec.api import Model
     from edgedec.text.codec import Codec
     from edgedec.text.tokenizer import Tokenizer
 
@@ -31,6 +28,7 @@ FULL = "full"
 """The side whose KV cache has room for the whole text."""
 CITIES = ("Oslo", "Lima", "Cairo", "Kyoto", "Quito", "Delhi", "Paris", "Sofia", "Dakar", "Perth")
 REPLY_TOKENS = 24
+DEPTHS = 5
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -55,16 +53,20 @@ class NeedleTrial:
 
 @dataclass(frozen=True, slots=True)
 class NeedleResult:
-    """Replies of one side to the trials, and their joules of decoding.
-
-    ``evicted`` counts the tokens that left its KV cache.
-    """
+    """Replies of one side to the trials."""
 
     right: tuple[bool, ...]
     replies: tuple[str, ...]
-    evicted: int
-    seconds: float
-    energies: tuple[ReplyEnergy | None, ...] = ()
+    answers: tuple[SideAnswer, ...] = ()
+
+    @property
+    def evicted(self) -> int:
+        """Tokens that left the KV cache."""
+        return sum(one.evicted for one in self.answers)
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.prefill_s + one.decode_s for one in self.answers)
 
     def as_json(self, trials: Sequence[NeedleTrial]) -> dict[str, Any]:
         depths = sorted({trial.depth for trial in trials})
@@ -79,10 +81,8 @@ class NeedleResult:
         return sum(right for trial, right in zip(trials, self.right, strict=True) if trial.depth == depth)
 
 
-def trials_of(
-    texts: Sequence[str], tokenizer: Tokenizer, tokens: int, depths: int, repeat: int
-) -> list[NeedleTrial]:
-    """Make ``repeat`` trials at each of ``depths`` even depths.
+def trials_of(texts: Sequence[str], tokenizer: Tokenizer, tokens: int, count: int) -> list[NeedleTrial]:
+    """Make ``count`` trials, at ``DEPTHS`` even depths in turn.
 
     Each has another piece of ``tokens`` tokens of the texts. Raises UsageError for texts that are too short.
     """
@@ -93,10 +93,10 @@ def trials_of(
             hint="give more text, or ask for fewer tokens",
         )
     made = []
-    for number in range(depths * repeat):
+    for number in range(count):
         start = number * tokens % (len(ids) - tokens + 1)
         sentences = _SENTENCE.split(tokenizer.decode(ids[start : start + tokens]).strip("\ufffd"))
-        depth = number % depths / max(depths - 1, 1)
+        depth = number % DEPTHS / (DEPTHS - 1)
         city, secret = CITIES[number % len(CITIES)], str(random.Random(number).randrange(10_000, 100_000))
         sentences.insert(round(depth * len(sentences)), f"The secret number of {city} is {secret}.")
         made.append(NeedleTrial(depth, city, secret, " ".join(sentences)))
@@ -112,41 +112,32 @@ def prompt_of(trial: NeedleTrial, codec: Codec) -> tuple[list[int], int]:
     return prompt.ids, prompts.preamble(messages, prompt)
 
 
-def find_needles(model: Model, way: str, trials: Sequence[NeedleTrial], progress: Progress) -> NeedleResult:
-    """Reply to all trials greedily. ``way`` names the model's eviction policy, or ``FULL``."""
-    engine, codec = model.single.engine, model.loaded.codec
-    policy, ends = engine.policy, engine.spec.eos_ids
-    before = policy.tokens if policy else 0
-    replies: list[str] = []
-    energies: list[ReplyEnergy | None] = []
-    began = time.perf_counter()
-    for done, trial in enumerate(trials):
-        progress(way, done, len(trials))
-        prompt, preamble = prompt_of(trial, codec)
-        if policy:
-            policy.keep(preamble)
-        said, energy = _reply(model, prompt)
-        replies.append(codec.tokenizer.decode([token for token in said if token not in ends]))
-        energies.append(energy)
-    right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
-    evicted = policy.tokens - before if policy else 0
-    return NeedleResult(right, tuple(replies), evicted, time.perf_counter() - began, tuple(energies))
+def find_needles(
+    sides: Sequence[StudySide],
+    trials: Sequence[NeedleTrial],
+    codec: Codec,
+    ends: Sequence[int],
+    progress: Progress,
+    probe: EnergyProbe | None = None,
+) -> dict[str, NeedleResult]:
+    """Reply to all trials greedily, on every side from an empty KV cache. Raises as ``run_study``."""
+    cases = [Case((str(number), 0), number, prompt_of(trial, codec)) for number, trial in enumerate(trials)]
 
+    def ask(host: OpenSide, case: Case, side: StudySide) -> SideAnswer:
+        prompt, preamble = case.data
+        took = host.metered(
+            "reply", "decode_s", tokens=prompt, max_tokens=REPLY_TOKENS, stop=list(ends), mode=OFF,
+            sampling=asdict(DrawParams()), sinks=preamble,
+        )  # fmt: skip
+        return SideAnswer(str(case.key[0]), 0, side.name, 1, prompt_tokens=len(prompt), **took)
 
-def energies_of_needles(sides: Mapping[str, NeedleResult]) -> Energies:
-    """Return the joules a token of decoding by side."""
-    return energies_of_stats({way: found.energies for way, found in sides.items()})
-
-
-def _reply(model: Model, prompt: Sequence[int]) -> tuple[list[int], ReplyEnergy | None]:
-    """Reply greedily from an empty KV cache; return the tokens and the joules of decoding."""
-    runner = model.single
-    engine = runner.engine
-    engine.reset()
-    start, ends = engine.mark(), engine.spec.eos_ids
-    steps = engine.generate(prompt, DrawParams(), max_tokens=REPLY_TOKENS, stop_ids=ends)
-    tokens, first = [next(steps).token], engine.mark()
-    tokens += [step.token for step in steps]
-    stats = ReplyStats(len(prompt), 0, len(tokens), 0.0, 0.0)
-    energy = runner.measures.energy(Marks(start, first, engine.mark()), stats)
-    return tokens, ReplyEnergy.of(energy.as_json(), len(tokens))
+    run = Study(sides=sides, cases=cases, total=len(cases), ask=ask, energy=probe)
+    journal: Journal[SideAnswer] = run_study(run, Journal(), progress)
+    found = {}
+    for side in sides:
+        answers = tuple(journal.answers[str(number), 0, side.name] for number in range(len(trials)))
+        said = ([token for token in one.tokens if token not in ends] for one in answers)
+        replies = tuple(codec.tokenizer.decode(tokens) for tokens in said)
+        right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
+        found[side.name] = NeedleResult(right, replies, answers)
+    return found

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from edgedec.bench.harness.control_group import control_group
-from edgedec.bench.harness.energy import EnergyProbe, MeterWatch
-from edgedec.bench.harness.journal import SideAnswer
+from edgedec.bench.harness.cgroups import Cgroup, cgroup
+from edgedec.bench.harness.energy import EnergyProbe
+from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.prepare import prepared
-from edgedec.bench.harness.worker import Side, Worker
+from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_alone
+from edgedec.bench.harness.worker import Worker
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.progress import Progress
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySide:
-    """A side, with the request that it gets: ``op`` and ``arguments`` beside the tokens and their number."""
-
-    side: Side
-    op: str = "generate"
-    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class PeakMemory:
     - ``loaded``, ``peak``: peak of resident memory up to the end of loading and of the reply (VmHWM). Private
       memory and pages of mapped files count, weights among them.
     - ``mapped``, ``private``: these two parts after the reply.
-    - ``group``: peak that the kernel charged to a control group, which counts files that are read and not
+    - ``group``: peak that the kernel charged to a cgroup, which counts files that are read and not
       mapped too; None where no group could be made.
     - ``reply``: the tokens, times, rounds and joules of the reply.
     """
@@ -66,7 +59,7 @@ class PeakMemory:
 
 
 def measure_memory(
-    asked: Sequence[MemorySide],
+    asked: Sequence[StudySide],
     prompt: Sequence[int],
     max_tokens: int,
     progress: Progress,
@@ -77,45 +70,62 @@ def measure_memory(
     ``probe`` measures the joules of each reply. Raises the errors of ``prepared`` and ``Worker``,
     MemoryBudgetError for a side whose budget is too small.
     """
-    sides = prepared([one.side for one in asked], progress)
-    found = {}
-    for number, (one, side) in enumerate(zip(asked, sides, strict=True)):
-        progress("measuring", number, len(asked))
-        arguments = {"tokens": list(prompt), "max_tokens": max_tokens, **one.arguments}
-        found[side.name] = _held(side, one.op, arguments, str(number), probe)
-    progress("measuring", len(asked), len(asked))
-    return found
+    processes = prepared([one.process for one in asked], progress)
+    sides = [replace(one, process=process) for one, process in zip(asked, processes, strict=True)]
+
+    def ask(host: _Held, case: Case, side: StudySide) -> StudyRow:
+        loaded = host.request("memory")["peak_rss_bytes"]
+        op, how = ("reply", {"mode": side.mode}) if side.ours else ("generate", {})
+        took = host.metered(
+            op, "decode_s", tokens=list(prompt), max_tokens=max_tokens, **how, **side.arguments
+        )
+        facts = {
+            "loaded": loaded,
+            "peak": host.request("memory")["peak_rss_bytes"],
+            **host.request("resident"),
+            "group": host.group.peak() if host.group else None,
+            "version": host.facts.get("version", ""),
+        }
+        return StudyRow(case.key, side.name, {**took, **facts})
+
+    run = Study(sides=sides, cases=(Case(("prompt",)),), total=1, ask=ask, open=partial(_held, probe))
+    journal: Journal[StudyRow] = run_alone(run, Journal(), progress)
+    return {row.side: _peak_memory(row, len(prompt)) for row in journal.answers.values()}
 
 
-def _held(
-    side: Side, op: str, arguments: Mapping[str, Any], name: str, probe: EnergyProbe | None
-) -> PeakMemory:
-    with Worker(side) as before:  # reads programs and libraries, so that the group is not charged for them
+class _Held(OpenSide):
+    """A process in a cgroup of its own, where one could be made."""
+
+    group: Cgroup | None = None
+
+
+@contextmanager
+def _held(probe: EnergyProbe | None, side: StudySide) -> Iterator[_Held]:
+    with Worker(side.process) as before:  # reads programs and libraries: the cgroup is not charged for them
         before.open()
-    _forget_files(side.model)
-    with control_group(f"-{name}") as group, Worker(side, group.enter if group else None) as worker:
+    _forget_files(side.process.model)
+    with cgroup() as group, Worker(side.process, group.enter if group else None) as worker:
         facts = worker.open()
         if "refused" in facts:
             raise MemoryBudgetError(facts["refused"])
-        loaded = worker.request("memory")["peak_rss_bytes"]
-        with probe.watch() if probe else nullcontext(MeterWatch()) as watch:
-            took = worker.request(op, **arguments)
-        peak = worker.request("memory")["peak_rss_bytes"]
-        parts = worker.request("resident")
-        charged = group.peak() if group else None
-    version, reply = facts.get("version", ""), _answer(side.name, took, len(arguments["tokens"]))
-    joules = watch.last(reply.decode_s)
-    reply = replace(reply, joules=joules, meter=probe.meter if probe and joules is not None else "")
-    return PeakMemory(version, loaded, peak, parts["mapped_bytes"], parts["private_bytes"], charged, reply)
+        host = _Held(worker, facts, probe)
+        host.group = group
+        yield host
 
 
-def _answer(side: str, took: Mapping[str, Any], prompt_tokens: int) -> SideAnswer:
-    """Return the reply of a side. One that tells no rounds decoded plainly."""
+def _peak_memory(row: StudyRow, prompt_tokens: int) -> PeakMemory:
+    """Read a row. A side that tells no rounds decoded plainly."""
+    took = row.took
     tokens, rounds = took["tokens"], took.get("rounds")
-    return SideAnswer(
-        "", 0, side, 1, tokens, took["prefill_s"], took["decode_s"],
+    reply = SideAnswer(
+        "", 0, row.side, 1, tokens, took["prefill_s"], took["decode_s"],
         by_drafter=took.get("by_drafter", {}), prompt_tokens=prompt_tokens,
         rounds=[[0, 0]] * (len(tokens) - 1) if rounds is None else rounds,
+        joules=took.get("joules"), meter=took.get("meter", ""),
+    )  # fmt: skip
+    return PeakMemory(
+        took["version"], took["loaded"], took["peak"], took["mapped_bytes"], took["private_bytes"],
+        took["group"], reply,
     )  # fmt: skip
 
 

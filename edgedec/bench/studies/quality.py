@@ -121,14 +121,16 @@ class SideQuality:
         }
 
 
-def answered(problems: Sequence[MathProblem], journal: Journal, sides: Sequence[str]) -> list[MathProblem]:
+def answered(
+    problems: Sequence[MathProblem], journal: Journal[SideAnswer], sides: Sequence[str]
+) -> list[MathProblem]:
     """Return the problems that all ``sides`` answered."""
     return [one for one in problems if all((one.key, 0, side) in journal.answers for side in sides)]
 
 
 def compared(
     problems: Sequence[MathProblem],
-    journal: Journal,
+    journal: Journal[SideAnswer],
     sides: Sequence[str],
     *,
     decode: Callable[[Sequence[int]], str],

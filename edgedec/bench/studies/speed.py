@@ -5,16 +5,20 @@ The sides alternate on every prompt. Ratios are medians over neighbouring measur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from edgedec.bench.harness.energy import EnergyProbe
+from edgedec.bench.harness.energy import Energies, EnergyProbe, Spent, energies_of
+from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
 from edgedec.bench.harness.prepare import prepared
-from edgedec.bench.harness.worker import Side, Worker
+from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, opened, run_study
+from edgedec.bench.harness.worker import Side
 from edgedec.core.progress import Progress
+from edgedec.metrics.roofline import Roofline
+from edgedec.metrics.traffic import Traffic, Work, decoding_work
 
 _WARM_UP_TOKENS = 4
 
@@ -45,8 +49,21 @@ class SideSpeed:
     decode: list[float] = field(default_factory=list)
     peak_rss_bytes: int = 0
     planned_bytes: dict[str, int] = field(default_factory=dict)
-    joules: list[float | None] = field(default_factory=list)
-    """Energy of decoding above idle power, by measurement; None where the meter was disturbed."""
+    spent: list[tuple[int, float | None, str]] = field(default_factory=list)
+    """Tokens of the prompt, joules of decoding (None: not measured) and the meter, by measurement."""
+
+    def add(self, took: Mapping[str, Any]) -> None:
+        """Add one measurement."""
+        self.prefill.append(took["prefill"])
+        self.decode.append(took["decode"])
+        self.spent.append((took["prompt_tokens"], took.get("joules"), took.get("meter", "")))
+        self.peak_rss_bytes = took["peak_rss_bytes"]
+
+    def add_opened(self, facts: Mapping[str, Any]) -> None:
+        """Add what a side said of itself when it loaded its model."""
+        self.load_s.append(facts["load_s"])
+        self.version, self.isa = facts["version"], facts["isa"]
+        self.planned_bytes = facts.get("planned_bytes", {})
 
     @property
     def surplus_bytes(self) -> int:
@@ -127,51 +144,77 @@ def measure_speed(sides: Sequence[Side], study: SpeedStudy, progress: Progress) 
     for turn in range(study.repeat - 1):
         for number, side in enumerate(rotated(sides, turn)):
             progress("loading", turn * len(sides) + number, loads)
-            with Worker(side) as worker:
-                _open(worker, measured[side.name])
-    workers: dict[str, Worker] = {}
-    with ExitStack() as stack:
-        # Loading can take much more memory than the loaded model: the largest side loads first.
-        for side in sorted(sides, key=lambda side: -measured[side.name].peak_rss_bytes):
-            workers[side.name] = stack.enter_context(Worker(side))
-            _open(workers[side.name], measured[side.name])
-        progress("loading", loads, loads)
-        _take_turns([workers[side.name] for side in sides], study, measured, progress)
-        for name, worker in workers.items():
-            measured[name].peak_rss_bytes = _peak(worker)
+            with opened(StudySide.of(side)) as host:
+                measured[side.name].load_s.append(host.facts["load_s"])
+                measured[side.name].peak_rss_bytes = _peak(host)
+    everyone = [StudySide.of(side) for side in sides]
+    # Loading can take much more memory than the loaded model: the largest side loads first.
+    first = sorted(everyone, key=lambda side: -measured[side.name].peak_rss_bytes)
+    run = Study(
+        sides=everyone, cases=_cases(study), total=study.repeat * len(study.prompts),
+        ask=partial(_ask, study), warm=partial(_warm, study), first=first, energy=study.energy,
+    )  # fmt: skip
+    journal: Journal[StudyRow] = run_study(run, Journal(), progress)
+    for row in journal.answers.values():
+        measured[row.side].add(row.took)
+    for name, facts in journal.opened.items():
+        measured[name].add_opened(facts)
     return SpeedReport(study, measured)
 
 
-def _open(worker: Worker, into: SideSpeed) -> None:
-    facts = worker.open()
-    into.load_s.append(facts["load_s"])
-    into.version, into.isa = facts["version"], facts["isa"]
-    into.planned_bytes = facts.get("planned_bytes", {})
-    into.peak_rss_bytes = _peak(worker)
+def _cases(study: SpeedStudy) -> Iterator[Case]:
+    """Make a case of each prompt in each round; each round begins with another side."""
+    for turn in range(study.repeat * len(study.prompts)):
+        yield Case((turn,), turn + turn // len(study.prompts), study.prompts[turn % len(study.prompts)])
 
 
-def _peak(worker: Worker) -> int:
-    return int(worker.request("memory")["peak_rss_bytes"])
+def _warm(study: SpeedStudy, host: OpenSide, case: Case, side: StudySide) -> None:
+    host.request("generate", tokens=list(study.prompts[0]), max_tokens=_WARM_UP_TOKENS)
 
 
-def _take_turns(
-    workers: Sequence[Worker], study: SpeedStudy, measured: dict[str, SideSpeed], progress: Progress
-) -> None:
-    for worker in workers:
-        worker.request("generate", tokens=list(study.prompts[0]), max_tokens=_WARM_UP_TOKENS)
-    total = study.repeat * len(study.prompts)
-    for turn in range(total):
-        progress("measuring", turn, total)
-        prompt = study.prompts[turn % len(study.prompts)]
-        # Each repetition begins with another side, so that every side begins each prompt once.
-        for worker in rotated(workers, turn + turn // len(study.prompts)):
-            study.settle()
-            with ExitStack() as stack:
-                watch = stack.enter_context(study.energy.watch()) if study.energy else None
-                took = worker.request("generate", tokens=list(prompt), max_tokens=study.max_tokens)
-            into = measured[worker.side.name]
-            if watch:
-                into.joules.append(watch.last(took["decode_s"]))
-            into.prefill.append(len(prompt) / took["prefill_s"])
-            into.decode.append((study.max_tokens - 1) / took["decode_s"])
-    progress("measuring", total, total)
+def _ask(study: SpeedStudy, host: OpenSide, case: Case, side: StudySide) -> StudyRow:
+    study.settle()
+    took = host.metered("generate", "decode_s", tokens=list(case.data), max_tokens=study.max_tokens)
+    rates = {
+        "prompt_tokens": len(case.data),
+        "prefill": len(case.data) / took["prefill_s"],
+        "decode": (study.max_tokens - 1) / took["decode_s"],
+        "peak_rss_bytes": _peak(host),
+    }
+    return StudyRow(case.key, side.name, {**took, **rates})
+
+
+def _peak(host: OpenSide) -> int:
+    return int(host.request("memory")["peak_rss_bytes"])
+
+
+def energies_of_speed(
+    report: SpeedReport, known: Mapping[str, Traffic], window: int, probe: EnergyProbe
+) -> Energies:
+    """Return the joules a token of plain decoding."""
+    steps = report.study.max_tokens - 1
+    spent = {
+        name: [
+            Spent(steps, decoding_work(tokens, [(0, 0)] * steps, window), 0.0, joules, meter)
+            for tokens, joules, meter in side.spent
+        ]
+        for name, side in report.sides.items()
+    }
+    return energies_of(spent, known, probe.reason)
+
+
+def rooflines_of_speed(
+    report: SpeedReport, known: Mapping[str, Traffic], window: int, bandwidth_gb_per_s: float
+) -> dict[str, Roofline]:
+    """Return how near each side came to the bandwidth, by its median speed."""
+    study, work = report.study, Work()
+    for prompt in study.prompts * study.repeat:
+        work = work.with_more(decoding_work(len(prompt), [(0, 0)] * (study.max_tokens - 1), window))
+    return {
+        name: Roofline(
+            traffic.bytes_read(work) / work.passes,
+            spread(report.sides[name].decode).median,
+            bandwidth_gb_per_s,
+        )
+        for name, traffic in known.items()
+    }

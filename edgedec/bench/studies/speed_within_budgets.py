@@ -8,7 +8,7 @@ from typing import Any
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.memory_levels import FULL, generation
 from edgedec.bench.harness.pairing import rounded_or_none
-from edgedec.bench.harness.replies import PLAIN, ReplySide
+from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafts import Differing, DraftsReport, RateRatio
 
 
@@ -99,7 +99,7 @@ def plain_ratio(report: DraftsReport, draft: str) -> float | None:
     return ratio.pairs.median if ratio else None
 
 
-def _row(report: DraftsReport, side: ReplySide) -> BudgetRow:
+def _row(report: DraftsReport, side: StudySide) -> BudgetRow:
     assert side.level is not None
     facts = report.opened[side.process.name]
     if "refused" in facts:

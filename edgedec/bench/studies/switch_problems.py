@@ -12,7 +12,6 @@ from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.studies.quality import last_number, read_problems
 
 GSM8K, CODE = "gsm8k", "code"
-TASKS = (GSM8K, CODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,3 @@ def code_problems() -> list[SwitchProblem]:
         return lambda text: passes(code_of(text), tests)
 
     return [SwitchProblem(CODE, one.prompt, judge(one.tests)) for one in CODE_PROBLEMS]
-
-
-def in_turn(tasks: Sequence[Sequence[SwitchProblem]]) -> list[SwitchProblem]:
-    """Return the problems of several tasks in one list: the first of each, the second of each, and so on."""
-    most = max(map(len, tasks), default=0)
-    return [one[at] for at in range(most) for one in tasks if at < len(one)]

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.harness.saved_lines import SavedLines
+from edgedec.bench.harness.journal import Journal, Key
+from edgedec.bench.harness.study import Case, Study, StudySide, run_study
+from edgedec.bench.harness.worker import Side
 from edgedec.bench.studies.switch_problems import SwitchProblem
 from edgedec.control.switching import EntropySwitching, RandomSwitching, Switching, SwitchRule
-from edgedec.core.progress import Steps
+from edgedec.core.progress import Progress
 
 if TYPE_CHECKING:
     from edgedec.metrics.measures import Energy
@@ -53,6 +56,10 @@ class SwitchOutcome:
     low: float | None = None
     high: float | None = None
     source: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.problem, self.side
 
     @property
     def share(self) -> float:
@@ -125,34 +132,23 @@ class SideResult:
         return {name: round(one, 4) if isinstance(one, float) else one for name, one in fields.items()}
 
 
-class SwitchJournal:
-    """Outcomes by problem and side. With a file, each is appended at once, and a later run goes on from it.
+def read_outcome(fields: Mapping[str, Any]) -> SwitchOutcome:
+    """Read an outcome. Raises TypeError for a field that is missing, unknown or mistyped."""
+    outcome = SwitchOutcome(**fields)
+    counts = (outcome.small_tokens, outcome.large_tokens, outcome.switches)
+    if not all(isinstance(one, (int, float)) for one in (*counts, outcome.seconds, outcome.cpu_s)):
+        raise TypeError("a figure is no number")
+    return outcome
 
-    See ``SavedLines`` for ``conditions`` and the file.
-    """
 
-    def __init__(self, path: Path | None, conditions: dict[str, object]) -> None:
-        self.found: dict[tuple[str, str], SwitchOutcome] = {}
-        self._lines = SavedLines(conditions, path)
-        self._lines.resume(self._take)
+_HERE = Side("both models", Path(), Path())
 
-    def add(self, outcome: SwitchOutcome) -> None:
-        """Keep an outcome. Raises StorageError."""
-        self.found[outcome.problem, outcome.side] = outcome
-        self._lines.append(asdict(outcome))
 
-    def _take(self, line: dict[str, Any]) -> None:
-        outcome = SwitchOutcome(**line)
-        numbers = (
-            outcome.small_tokens,
-            outcome.large_tokens,
-            outcome.switches,
-            outcome.seconds,
-            outcome.cpu_s,
-        )
-        if not all(isinstance(one, (int, float)) for one in numbers):
-            raise TypeError("a figure is no number")
-        self.found[outcome.problem, outcome.side] = outcome
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """This process, in which both models are."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SwitchStudy:
@@ -163,7 +159,7 @@ class SwitchStudy:
         chat: Chat,
         engine: SwitchedEngine,
         problems: Sequence[SwitchProblem],
-        journal: SwitchJournal,
+        journal: Journal[SwitchOutcome],
         energy: Callable[[Reply], Energy | None],
     ) -> None:
         self._chat = chat
@@ -172,20 +168,21 @@ class SwitchStudy:
         self._journal = journal
         self._energy = energy
 
-    def run(
-        self, rules: Sequence[SwitchRule], progress: Steps, out_of_time: Callable[[], bool] = lambda: False
-    ) -> None:
-        """Ask every problem of every side that has not answered it, until ``out_of_time``."""
+    def run(self, rules: Sequence[SwitchRule], progress: Progress) -> None:
+        """Ask every problem of every side that has not answered it, in the order of the sides."""
         sides = _sides(rules)
-        names, done = _names(sides), 0
-        for problem in self._problems:
-            for side in names:
-                if (problem.key, side) not in self._journal.found:
-                    if out_of_time():
-                        return
-                    self._journal.add(self._asked(problem, side, self._switching(problem, side, sides)))
-                done += 1
-                progress(done, len(names) * len(self._problems))
+
+        def ask(host: _Here, case: Case, side: StudySide) -> SwitchOutcome:
+            return self._asked(case.data, side.name, self._switching(case.data, side.name, sides))
+
+        study = Study(
+            sides=[StudySide(name, _HERE) for name in _names(sides)],
+            cases=[Case((problem.key,), 0, problem) for problem in self._problems],
+            total=len(self._problems),
+            ask=ask,
+            open=lambda side: nullcontext(_Here()),
+        )
+        run_study(study, self._journal, progress)
 
     def results(self, rules: Sequence[SwitchRule]) -> dict[str, list[SideResult]]:
         """Return the results by task, of the problems that all sides answered."""
@@ -193,10 +190,10 @@ class SwitchStudy:
         found: dict[str, list[SideResult]] = {}
         for task in dict.fromkeys(problem.task for problem in self._problems):
             keys = [one.key for one in self._problems if one.task == task]
-            whole = [key for key in keys if all((key, side) in self._journal.found for side in names)]
+            whole = [key for key in keys if all((key, side) in self._journal.answers for side in names)]
             if whole:
                 found[task] = [
-                    SideResult.of(side, [self._journal.found[key, side] for key in whole]) for side in names
+                    SideResult.of(side, [self._journal.answers[key, side] for key in whole]) for side in names
                 ]
         return found
 
@@ -205,7 +202,7 @@ class SwitchStudy:
         if side in sides:
             return EntropySwitching(sides[side])
         ruled = side.removeprefix(RANDOM)
-        share = self._journal.found[problem.key, ruled].share
+        share = self._journal.answers[problem.key, ruled].share
         return RandomSwitching(share, sides[ruled].least_run, seed=problem.seed)
 
     def _asked(self, problem: SwitchProblem, side: str, switching: Switching) -> SwitchOutcome:

@@ -1,4 +1,4 @@
-"""Energy, memory-bound speed-up and the distance from the roof, of replies with and without drafts."""
+"""Energy, memory-bound speed-up and the distance from the roofline, of replies with and without drafts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def figures(result: Mapping[str, Any]) -> list[Figure]:
         if read is not None:
             found.append(Figure(f"{name}, bytes a token", read, "B", "less"))
         if share is not None:
-            title = f"{name}, share of the roof"
+            title = f"{name}, share of the roofline"
             found.append(Figure(title, share, "share", "more", short=title))
     return found
 

@@ -18,23 +18,23 @@ _RESIDENT_TOKENS, _CONTEXT_TOKENS = 128, 256
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Time passes, as ``edgedec.bench.studies.kernels`` does."""
-    from edgedec.assemble.config import RunConfig
-    from edgedec.bench.studies.kernels import KernelReport, PassStudy, measure_passes, pass_costs
+    from edgedec.bench.harness.runtimes import OwnRun
+    from edgedec.bench.studies.kernels import KernelReport, PassStudy, measure_passes, pass_costs, times_of
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.drafters.drafting import OFF
 
-    context = min(_CONTEXT_TOKENS, subject.manifest.spec.context_length)
-    with subject.opened(RunConfig(threads=subject.threads, context=context, draft=OFF)) as model:
-        forward, loaded = model.single.forward, model.loaded
-        counts = [count for count in _COUNTS if count <= forward.caps.max_pass]
-        resident = min(_RESIDENT_TOKENS, context - max(counts))
-        before = bandwidth.measure(subject.read, [subject.threads])
-        times = measure_passes(forward, (), PassStudy(counts, resident, subject.effort.rounds), progress)
-        after = bandwidth.measure(subject.read, [subject.threads])
-        report = KernelReport(
-            loaded.name, loaded.isa, loaded.threads, resident, pass_weights(subject.bundle).streamed,
-            max(one.gb_per_s for one in before + after), pass_costs(times[EDGEDEC]), kv=model.single.kv,
-        )  # fmt: skip
+    spec = subject.manifest.spec
+    context = min(_CONTEXT_TOKENS, spec.context_length)
+    resident = min(_RESIDENT_TOKENS, context - max(_COUNTS))
+    side = OwnRun(subject.threads, str(subject.home), context).side(subject.bundle)
+    before = bandwidth.measure(subject.read, [subject.threads])
+    study = PassStudy(_COUNTS, resident, subject.effort.rounds, spec.vocab_size)
+    journal = measure_passes([side], study, progress)
+    after = bandwidth.measure(subject.read, [subject.threads])
+    report = KernelReport(
+        subject.manifest.name, str(subject.conditions()["isa"]), subject.threads, resident,
+        pass_weights(subject.bundle).streamed, max(one.gb_per_s for one in before + after),
+        pass_costs(times_of(journal, EDGEDEC)), kv=journal.opened[EDGEDEC]["kv"],
+    )  # fmt: skip
     return report.as_json()
 
 

@@ -15,7 +15,7 @@ from edgedec.core.progress import Progress
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Ask the questions, and count right answers as ``edgedec.bench.studies.quality`` does."""
     from edgedec.bench.harness.questions import Question
-    from edgedec.bench.harness.replies import PLAIN
+    from edgedec.bench.harness.study import PLAIN
     from edgedec.bench.studies.number_questions import ENDING, NUMBER_QUESTIONS
     from edgedec.bench.studies.quality import MathProblem, compared
     from edgedec.text.tokenizer import Tokenizer

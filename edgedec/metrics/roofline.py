@@ -1,4 +1,4 @@
-"""The roof of decoding: each token's bytes come from memory, and that has a bandwidth."""
+"""The roofline of decoding: each token's bytes come from memory, and that has a bandwidth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GB = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Roof:
+class Roofline:
     """The bytes read for a token, beside the bandwidth of this machine."""
 
     bytes_per_token: float
@@ -28,7 +28,7 @@ class Roof:
 
     @property
     def share(self) -> float:
-        """Share of the roof that was reached.
+        """Share of the roofline that was reached.
 
         Above 1 where the processor's caches held some of the bytes, or other load lowered the bandwidth.
         """

@@ -29,7 +29,7 @@ class Missing(Exception):  # noqa: N818 - it is no error: memory is watched then
 
 
 @dataclass(frozen=True, slots=True)
-class ControlGroup:
+class Cgroup:
     """A folder of the kernel, and the names of its files."""
 
     path: Path
@@ -64,9 +64,9 @@ class ControlGroup:
 
 
 @contextmanager
-def control_group(
+def cgroup(
     name: str = "", missing: Callable[[str], None] = lambda line: None
-) -> Iterator[ControlGroup | None]:
+) -> Iterator[Cgroup | None]:
     """Make a group, or yield None where none can be made; ``missing`` is called with the reason."""
     try:
         group = _made(f"edgedec-{os.getpid()}{name}")
@@ -81,12 +81,12 @@ def control_group(
             group.path.rmdir()
 
 
-def _made(name: str) -> ControlGroup:
+def _made(name: str) -> Cgroup:
     """Raises Missing."""
     first = _VERSION_1.is_dir()
     parent = _VERSION_1 if first else _giving_parent()
     path = parent / name
-    group = ControlGroup(path) if first else ControlGroup(path, "memory.max", "memory.peak", "memory.events")
+    group = Cgroup(path) if first else Cgroup(path, "memory.max", "memory.peak", "memory.events")
     try:
         path.mkdir()
     except OSError as error:
@@ -101,7 +101,7 @@ def _made(name: str) -> ControlGroup:
     return group
 
 
-def _try(group: ControlGroup) -> None:
+def _try(group: Cgroup) -> None:
     """Move a process into the group, which takes more rights than making it. Raises OSError or another."""
     subprocess.run([sys.executable, "-S", "-c", ""], check=True, preexec_fn=group.enter)
 

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness import control_group as groups
-from edgedec.bench.harness.control_group import ControlGroup, control_group
-from edgedec.bench.studies.random_sessions import RandomSession, SessionsReport
-from tests.bench.test_commands import bench
+from edgedec.bench.harness import cgroups as groups
+from edgedec.bench.harness.cgroups import Cgroup, cgroup
 
 HUNGRY = "x = bytearray(200_000_000); x[::4096] = b'x' * len(x[::4096])"
 
 
 def test_who_wants_more_is_killed_or_a_line_says_why_not() -> None:
     missing: list[str] = []
-    with control_group(missing=missing.append) as group:
+    with cgroup(missing=missing.append) as group:
         if group is None:
             assert len(missing) == 1
             assert "control group" in missing[0]
@@ -59,9 +57,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def made(root: Path) -> tuple[ControlGroup | None, str]:
+def made(root: Path) -> tuple[Cgroup | None, str]:
     missing: list[str] = []
-    with control_group("-x", missing.append) as group:
+    with cgroup("-x", missing.append) as group:
         return group, "".join(missing)
 
 
@@ -99,29 +97,8 @@ def test_what_is_missing_is_said(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_group_that_nobody_may_enter_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(group: ControlGroup) -> None:
+    def refused(group: Cgroup) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(ControlGroup, "enter", refused)
+    monkeypatch.setattr(Cgroup, "enter", refused)
     assert made(root) == (None, f"no process may be moved into a control group in {root / 'user.slice'}")
-
-
-def test_the_report_says_why_sessions_were_only_watched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And sessions of which a process was killed are over their budget, however they ended."""
-    runs = [RandomSession((), 100, 0, peak=90), RandomSession((), 100, 10, kills=1)]
-    report = SessionsReport("tiny", "there are no control groups here", runs)
-    monkeypatch.setattr(
-        "edgedec.bench.studies.random_sessions.random_sessions", lambda *args, **kwargs: report
-    )
-    monkeypatch.setattr("edgedec.cli.bench.inputs.find_bundle", lambda ctx, model: tmp_path)
-    result = bench(tmp_path, "memory", "--repeat", "2")
-    assert (
-        "2 sessions, each watched, not held, by the kernel: there are no control groups here" in result.stdout
-    )
-    assert "killed 1" in result.stdout
-    assert (result.exit_code, "1 of 2 sessions took more" in result.stderr) == (10, True)
-    facts = report.as_json()
-    assert (facts["enforced"], facts["watched_because"]) == (False, "there are no control groups here")
-    assert SessionsReport("tiny", "").as_json()["enforced"] is True

@@ -10,13 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgedec.bench.harness.pairing import rounded, rounded_or_none
-from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.worker import Side, Worker
-from edgedec.bench.studies.energies import Energies
-from edgedec.bench.studies.reply_energies import ReplyEnergy, energies_of_stats
 from edgedec.core.errors import MemoryBudgetError, UsageError
-from edgedec.core.progress import Progress
 
 SETTLED_TURN = 20
 """Turn by which buffers have their largest size and the context is full; half of a shorter chat."""
@@ -30,7 +25,7 @@ _BANDS = 8
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A reply with its memory, times and energy. ``refused``: the reason why a turn has no reply."""
+    """A reply with its memory and times. ``refused``: the reason why a turn has no reply."""
 
     rss_bytes: int
     peak_rss_bytes: int
@@ -40,8 +35,6 @@ class ChatTurn:
     decode_s: float = 0.0
     dropped: int = 0
     refused: str = ""
-    energy: dict[str, Any] | None = None
-    """As ``stats.energy`` of ``generate`` has it."""
 
     @property
     def ms_per_token(self) -> float | None:
@@ -111,13 +104,6 @@ class LongChatReport:
     def refused(self) -> int:
         return sum(bool(turn.refused) for turn in self.turns)
 
-    @property
-    def energies(self) -> Energies:
-        """Joules a token of decoding, over all replies."""
-        return energies_of_stats(
-            {EDGEDEC: [ReplyEnergy.of(one.energy, len(one.tokens)) for one in self.turns]}
-        )
-
     def bands(self) -> list[ContextBand]:
         """Return the contexts that both the first and the last quarter had, shortest first."""
         quarter = max(len(self.turns) // 4, 1)
@@ -145,46 +131,27 @@ class LongChatReport:
                 found.setdefault(turn.prompt_tokens // self._width, []).append(ms)
         return found
 
-    def as_json(self) -> dict[str, Any]:
-        killed = self.killed
-        return {
-            "turns": len(self.turns),
-            "context": self.facts["capacity"],
-            "memory": self.facts["memory"],
-            "peak_rss_bytes": self.peak,
-            "settled_turn": self.settled_turn,
-            "settled_rss_bytes": self.resident(self.settled_turn),
-            "last_rss_bytes": self.resident(len(self.turns)),
-            "growth_bytes": self.growth,
-            "dropped_turns": self.dropped,
-            "too_long": self.refused,
-            "last_by_first_quarter": rounded_or_none(self.slowdown),
-            "bands": [
-                {"low": band.low, "high": band.high, "first_ms": rounded(band.first_ms),
-                 "last_ms": rounded(band.last_ms)}
-                for band in self.bands()
-            ],
-            "killed": killed and {"after_turn": killed.turn, "compared": killed.compared,
-                                  "same": killed.same, "notices": list(killed.notices)},
-            "energy": self.energies.as_json(),
-            "rss_bytes": [turn.rss_bytes for turn in self.turns],
-            "ms_per_token": [rounded_or_none(turn.ms_per_token) for turn in self.turns],
-            "prompt_tokens": [turn.prompt_tokens for turn in self.turns],
-        }  # fmt: skip
+
+PEER = Path(__file__).with_name("chat_peer.py")
 
 
-def long_chat(side: Side, texts: Sequence[str], turns: int, progress: Progress) -> LongChatReport:
+def side_of(bundle: Path, max_tokens: int, **config: Any) -> Side:
+    """Return the side that has a chat with the bundle; ``config``: fields of ``RunConfig``."""
+    return Side("edgedec", PEER, bundle, settings={"config": config, "max_tokens": max_tokens})
+
+
+def long_chat(side: Side, texts: Sequence[str], turns: int) -> LongChatReport:
     """Have a chat of ``turns`` turns of the user, who repeats ``texts``.
 
     Raises MemoryBudgetError when its budget is too small, and the errors of ``Worker``.
     """
     with Worker(side) as worker:
         facts = _opened(worker)
-        return LongChatReport(facts, _converse(worker, texts, range(turns), progress))
+        return LongChatReport(facts, _converse(worker, texts, range(turns)))
 
 
 def killed_chat(
-    side: Side, texts: Sequence[str], report: LongChatReport, seed: int, progress: Progress
+    side: Side, texts: Sequence[str], report: LongChatReport, seed: int
 ) -> KilledChat:
     """Have the same chat again up to a random turn of ``seed``, kill its process, and continue in another.
 
@@ -199,13 +166,13 @@ def killed_chat(
         path = str(Path(folder) / "session")
         with Worker(side) as worker:
             _opened(worker)
-            _converse(worker, texts, range(at), progress)
+            _converse(worker, texts, range(at))
             worker.request("save", path=path)
             worker.kill()
         with Worker(side) as worker:
             facts = _opened(worker)
             notices = worker.request("restore", path=path)["notices"]
-            found = _converse(worker, texts, after, progress)
+            found = _converse(worker, texts, after)
     if facts["memory"]["choice"] != report.facts["memory"]["choice"]:
         notices.append("the restarted process measured more memory, so its plan gives up more")
     same = sum(mine.tokens == report.turns[turn].tokens for turn, mine in zip(after, found, strict=True))
@@ -219,10 +186,8 @@ def _opened(worker: Worker) -> dict[str, Any]:
     return facts
 
 
-def _converse(worker: Worker, texts: Sequence[str], turns: range, progress: Progress) -> list[ChatTurn]:
+def _converse(worker: Worker, texts: Sequence[str], turns: range) -> list[ChatTurn]:
     found = []
     for turn in turns:
-        progress("turns", turn - turns.start, len(turns))
         found.append(ChatTurn(**worker.request("say", text=texts[turn % len(texts)])))
-    progress("turns", len(turns), len(turns))
     return found
