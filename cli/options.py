@@ -23,7 +23,6 @@ MODEL, REPLY, COST, OUTPUT = "Model", "Reply", "Memory and speed", "Output"
 """Headings of options."""
 
 
-
 def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of models that begin so, for the shell: those installed, then the catalogue."""
     from edgedec.core.errors import EdgeDecError

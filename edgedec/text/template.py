@@ -1,7 +1,8 @@
 """Renders chat templates: Jinja programs that come with a model and are not trusted.
 
-- All templates run in a sandbox: no access to internals, no changes to messages, bounds on steps and sizes.
-- Templates that are not in ``known_templates`` also run in a process with limits of time and memory.
+- All templates run in a sandbox: no access to internals, no changes to messages, a bounded result.
+- Templates that are not in ``known_templates`` run in a process of limited processor time and, on Linux, of
+  limited memory. Other systems limit no address space: there the time alone bounds the memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from edgedec.text.known_templates import KNOWN_TEMPLATES
 
 FILE_NAME = "chat_template.jinja"
 MAX_CHARS = 1_000_000
-"""Most characters of the result, and of any intermediate text, beyond four times those of the messages."""
+"""Most characters of the result, beyond four times those of the messages."""
 
 
 class _Renderer(Protocol):
@@ -77,7 +78,7 @@ class ChatTemplate:
         """Return the prompt for ``messages``, each with ``role`` and ``content``.
 
         Raises TemplateError, naming the line, if the template is not valid, fails, refuses the messages (in
-        its own words), or exceeds its bounds.
+        its own words), or exceeds its limits.
         """
         variables = {
             "messages": [dict(message) for message in messages],

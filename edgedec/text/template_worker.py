@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from edgedec.core.errors import TemplateError
-from edgedec.text.sandbox import BoundsError, CompiledTemplate
+from edgedec.text.sandbox import CompiledTemplate
 
 REQUEST_S = 1.2
 """Longest processor time of a rendering; the first one has the rest that compiling left."""
@@ -35,6 +35,7 @@ GROWTH_PER_REQUEST_BYTE = 16
 
 _RESERVE_BYTES = 2 << 20
 _FAILED = b'{"failed"'
+_TOO_SLOW = "the chat template is broken: it takes too long to compile"
 _TOO_LARGE = "the chat template is broken: it takes too much memory to compile"
 
 
@@ -49,6 +50,8 @@ def main() -> None:
             message = worker.answer(line)
         except TemplateError as error:
             message = _encoded({"failed": error.message})
+        except _TooLong as error:  # the time was up as the work was done
+            message = _encoded({"failed": f"the chat template failed: {error}"})
         sys.stdout.buffer.write(message)
         sys.stdout.buffer.flush()
         if message.startswith(_FAILED):
@@ -57,6 +60,10 @@ def main() -> None:
 
 def _encoded(answer: dict[str, Any]) -> bytes:
     return (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+
+
+class _TooLong(BaseException):
+    """The time is up. Raised wherever the template is, which nothing there catches."""
 
 
 class _Worker:
@@ -82,6 +89,8 @@ class _Worker:
                 return _encoded({"lines": self._template.lines})
             text = self._template.render(request["variables"], request["max_chars"])
             return _encoded({"text": text})
+        except _TooLong as error:
+            raise self._template.failure(error) if self._template else TemplateError(_TOO_SLOW) from None
         except MemoryError as error:
             del self._reserve  # enough to raise the limit: the traceback's frames still hold the rest
             self._limit_memory(2 * GROWTH_BYTES)
@@ -93,9 +102,7 @@ class _Worker:
             self._left_s = max(REQUEST_S - spent, 0.1)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._template is None:
-            raise BoundsError("it takes too long to compile")
-        self._template.stop()
+        raise _TooLong("it takes too long")
 
     def _limit_memory(self, growth: int) -> None:
         if self._ready_bytes is None:
