@@ -14,10 +14,10 @@ from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.core.errors import StorageError
 from edgedec.core.units import size
-from edgedec.models.kept import KINDS, entries
+from edgedec.models.home_files import KINDS, entries
 
 if TYPE_CHECKING:
-    from edgedec.models.kept import KeptEntry
+    from edgedec.models.home_files import HomeEntry
 
 IN_USE = 1
 ALL = "all"
@@ -70,13 +70,13 @@ def command(ctx: click.Context, /, kinds: tuple[str, ...], dry_run: bool, as_jso
         ctx.exit(max(failed.values()))
 
 
-def _removed(chosen: Sequence[KeptEntry], ctx: click.Context) -> tuple[list[KeptEntry], dict[KeptEntry, int]]:
+def _removed(chosen: Sequence[HomeEntry], ctx: click.Context) -> tuple[list[HomeEntry], dict[HomeEntry, int]]:
     """Remove entries. Returns those that are gone, and the exit status for each of the others."""
-    from edgedec.models.kept import remove
+    from edgedec.models.home_files import remove
 
     home = services(ctx).store().home
-    gone: list[KeptEntry] = []
-    failed: dict[KeptEntry, int] = {}
+    gone: list[HomeEntry] = []
+    failed: dict[HomeEntry, int] = {}
     for one in chosen:
         try:
             if remove(one, home):
@@ -90,7 +90,7 @@ def _removed(chosen: Sequence[KeptEntry], ctx: click.Context) -> tuple[list[Kept
     return gone, failed
 
 
-def _summarise(ctx: click.Context, found: Sequence[KeptEntry]) -> None:
+def _summarise(ctx: click.Context, found: Sequence[HomeEntry]) -> None:
     home = services(ctx).store().home
     if not found:
         click.echo(f"Nothing is kept in {home} beside the models.")
@@ -101,7 +101,7 @@ def _summarise(ctx: click.Context, found: Sequence[KeptEntry]) -> None:
     click.echo("Nothing was removed: name kinds, as in `edgedec clean downloads`, or all.")
 
 
-def _tell(removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]) -> None:
+def _tell(removed: Sequence[HomeEntry], failed: dict[HomeEntry, int]) -> None:
     for kind in summary(removed):
         click.echo(f"removed {kind['kind']}: {size(kind['bytes'])}")
     if not removed and not failed:
@@ -109,7 +109,7 @@ def _tell(removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]) -> None:
 
 
 def _document(
-    ctx: click.Context, found: Sequence[KeptEntry], removed: Sequence[KeptEntry], failed: dict[KeptEntry, int]
+    ctx: click.Context, found: Sequence[HomeEntry], removed: Sequence[HomeEntry], failed: dict[HomeEntry, int]
 ) -> dict[str, object]:
     return {
         "home": str(services(ctx).store().home),
@@ -128,13 +128,13 @@ def _document(
     }
 
 
-def _line(entry: KeptEntry) -> str:
+def _line(entry: HomeEntry) -> str:
     if entry.in_use:
         return f"would leave {entry.path} ({size(entry.bytes)}): a running process holds it"
     return f"would remove {entry.path} ({size(entry.bytes)})"
 
 
-def summary(found: Sequence[KeptEntry]) -> list[dict[str, Any]]:
+def summary(found: Sequence[HomeEntry]) -> list[dict[str, Any]]:
     """Return name, bytes and number of files of each kind in ``found``, and whether they hold text."""
     kinds = []
     for kind in KINDS.values():

@@ -162,7 +162,7 @@ def _store(services: Services) -> dict[str, object]:
 def _kept(services: Services) -> dict[str, object]:
     """Return the files in the store beside the models: by kind, and those that are of none."""
     from edgedec.cli.clean import summary
-    from edgedec.models.kept import entries, nbytes, others
+    from edgedec.models.home_files import entries, nbytes, others
     from edgedec.session.session_file import is_session
 
     home = services.store().home

@@ -101,11 +101,11 @@ def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entr
 
 def _made_of(model: Installed, manifest: Manifest | None) -> str:
     """Return source and quantisation of a model that is not in the catalogue."""
-    from edgedec.models.pins import read_pin
+    from edgedec.models.hub_origin import read_hub_origin
 
     source = manifest.source if manifest else {}
-    pin = read_pin(model.path)
-    made_of = f"from {pin.reference if pin else source['file']}" if "file" in source else ""
+    origin = read_hub_origin(model.path)
+    made_of = f"from {origin.reference if origin else source['file']}" if "file" in source else ""
     calibrated = "calibrated" if "calibration tokens" in source else ""
     text = "; ".join(filter(None, [made_of, str(source.get("quant", "")), calibrated]))
     return "".join(char for char in text if char.isprintable())[:200]

@@ -46,7 +46,7 @@ class Kernels(Protocol):
 def _store() -> Store:
     from edgedec.models import Store
 
-    return Store(notice=progress.notice, apart=True)
+    return Store(notice=progress.notice, in_subprocess=True)
 
 
 def _load(

@@ -78,7 +78,7 @@ def open(
     ...         print(piece, end="")
     The answer to this classic math problem is 4.
     """
-    config, store = config_of(config, settings), store or Store(notice=notice, apart=True)
+    config, store = config_of(config, settings), store or Store(notice=notice, in_subprocess=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     config, bundles = with_unnamed(config, bundles, store)
     drafting = bool(config.drafting.of_target)

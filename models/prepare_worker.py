@@ -1,6 +1,6 @@
 """Pull or export one model for another process: ``python -P -m edgedec.models.prepare_worker ORDER``.
 
-See ``edgedec.models.apart`` for the order and the answers.
+See ``edgedec.models.prepare_process`` for the order and the answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from edgedec.models.apart import Order, described
+from edgedec.models.prepare_process import Order, described
 from edgedec.models.store import Store
 
 _EVERY_S = 0.1

@@ -15,9 +15,9 @@ from edgedec.core.preset import OFF, Preset
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
+from edgedec.models.hub_origin import HubOrigin, read_hub_origin
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
-from edgedec.models.pins import Pin, read_pin
 from edgedec.models.sources import DownloadSource
 from edgedec.models.sources.hub import ModelHub
 from edgedec.models.sources.local import LocalFile
@@ -39,7 +39,7 @@ class Pull:
         """Fetch and export. With ``verified``, ``source`` is not hashed again."""
         target = self._layout.model(self._job.name)
         gguf, origin = self._fetch(self._sources(source, verified))
-        before = read_pin(target)
+        before = read_hub_origin(target)
         try:
             self._export(gguf, origin)
         except (BadFileError, UnsupportedError):
@@ -48,7 +48,7 @@ class Pull:
             ):  # nobody vouched for this file: keeping it would help no second attempt
                 self.tidy()
             raise
-        self._compare(before, read_pin(target))
+        self._compare(before, read_hub_origin(target))
         if keep_source and gguf.is_relative_to(self._work):
             kept = self._layout.kept(self._job.name)
             with storage_errors(str(kept)):
@@ -158,7 +158,7 @@ class Pull:
         recipe = self._job.recipe
         return recipe.preset if recipe and recipe.preset != OFF else None
 
-    def _compare(self, before: Pin | None, now: Pin | None) -> None:
+    def _compare(self, before: HubOrigin | None, now: HubOrigin | None) -> None:
         """Say that the hub delivered another file than before."""
         if before and now and before.repo == now.repo and before.hashes != now.hashes:
             revisions = f"revision {(before.revision or '?')[:12]} before, {(now.revision or '?')[:12]} now"

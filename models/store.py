@@ -20,6 +20,7 @@ from edgedec.core.manifest import is_outdated
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
+from edgedec.models.hub_origin import installed_from
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
 from edgedec.models.names import (
@@ -35,7 +36,6 @@ from edgedec.models.names import (
     store_name,
     unknown,
 )
-from edgedec.models.pins import installed_from
 from edgedec.models.recipes import HubFile
 
 
@@ -65,17 +65,17 @@ class Store:
     A path that exists comes before the name ``owner/repo`` on the hub.
 
     ``notice`` receives lines for the user (licence, waiting); they go to standard error by default. With
-    ``apart`` a missing model is prepared in a process of its own, so its memory is free again afterwards.
+    ``in_subprocess`` a missing model is prepared in another process, so its memory is free again afterwards.
     """
 
     def __init__(
-        self, home: Path | None = None, *, notice: Notice | None = None, apart: bool = False
+        self, home: Path | None = None, *, notice: Notice | None = None, in_subprocess: bool = False
     ) -> None:
         """Raises StorageError for a home that is no directory, and cannot become one."""
         self._layout = Layout(Path(home) if home is not None else default_home())
         check_home(self.home)
         self._notice = notice or _to_stderr
-        self._apart = apart
+        self._in_subprocess = in_subprocess
 
     @property
     def home(self) -> Path:
@@ -129,12 +129,12 @@ class Store:
             return ready
         hub = None if path else hub_file(reference)
         job = None if path or hub else job_for(reference, self._names())
-        if self._apart:
-            from edgedec.models.apart import Order, prepare_apart
+        if self._in_subprocess:
+            from edgedec.models.prepare_process import Order, prepare_in_subprocess
 
             given = None if source is None else str(source)
             order = Order(str(self.home.absolute()), reference, force, keep_source, given)
-            return prepare_apart(order, self._notice, progress)
+            return prepare_in_subprocess(order, self._notice, progress)
         if path:
             return self._from_path(path, progress, force)
         if hub:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress
-from edgedec.models.pins import BY_ORDER, CHOSEN, FILE, REPO, REVISION
+from edgedec.models.hub_origin import BY_ORDER, CHOSEN, FILE, REPO, REVISION
 from edgedec.models.recipes import HubFile
 from edgedec.models.sources.hub_errors import plain_errors
 from edgedec.models.sources.hub_listing import CONFIG, Located, RemoteFile, locate

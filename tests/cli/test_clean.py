@@ -13,7 +13,7 @@ from edgedec.core.errors import StorageError
 from edgedec.core.home import HISTORY_LOCK
 from edgedec.core.locks import Share
 from edgedec.models import Store
-from edgedec.models.kept import KINDS, entries, others
+from edgedec.models.home_files import KINDS, entries, others
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.tiny_gguf import write_tiny

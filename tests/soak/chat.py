@@ -150,9 +150,7 @@ def long_chat(side: Side, texts: Sequence[str], turns: int) -> LongChatReport:
         return LongChatReport(facts, _converse(worker, texts, range(turns)))
 
 
-def killed_chat(
-    side: Side, texts: Sequence[str], report: LongChatReport, seed: int
-) -> KilledChat:
+def killed_chat(side: Side, texts: Sequence[str], report: LongChatReport, seed: int) -> KilledChat:
     """Have the same chat again up to a random turn of ``seed``, kill its process, and continue in another.
 
     The replies after it are compared with ``report``. Raises UsageError for a chat of one turn.

@@ -80,9 +80,7 @@ def _energies(
     return energies_of_windows(report.reads, known, manifest.spec.window, probe.reason)
 
 
-def _windows(
-    bundle: Path, manifest: Manifest, options: AccuracyOptions, window: int
-) -> list[TextWindow]:
+def _windows(bundle: Path, manifest: Manifest, options: AccuracyOptions, window: int) -> list[TextWindow]:
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.faithful import windows_of
     from edgedec.text.tokenizer import Tokenizer

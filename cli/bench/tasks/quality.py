@@ -121,9 +121,7 @@ def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:
     return [*exact, *small]
 
 
-def _study(
-    bundle: Path, manifest: Manifest, problems: Sequence[MathProblem]
-) -> tuple[ReplyStudy, int, int]:
+def _study(bundle: Path, manifest: Manifest, problems: Sequence[MathProblem]) -> tuple[ReplyStudy, int, int]:
     """Return the study, the tokens of the longest question and reply, and those before a question."""
     from edgedec.bench.harness.chat_prompts import ChatPrompts
     from edgedec.bench.harness.questions import Question

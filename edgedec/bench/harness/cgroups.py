@@ -64,9 +64,7 @@ class Cgroup:
 
 
 @contextmanager
-def cgroup(
-    name: str = "", missing: Callable[[str], None] = lambda line: None
-) -> Iterator[Cgroup | None]:
+def cgroup(name: str = "", missing: Callable[[str], None] = lambda line: None) -> Iterator[Cgroup | None]:
     """Make a group, or yield None where none can be made; ``missing`` is called with the reason."""
     try:
         group = _made(f"edgedec-{os.getpid()}{name}")

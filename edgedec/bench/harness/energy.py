@@ -187,9 +187,7 @@ def traffics(
     return found
 
 
-def energies_of(
-    spent: Mapping[str, Sequence[Spent]], known: Mapping[str, Traffic], reason: str
-) -> Energies:
+def energies_of(spent: Mapping[str, Sequence[Spent]], known: Mapping[str, Traffic], reason: str) -> Energies:
     """Return the joules a token of the requests to each side: all measured by one meter, or all estimated.
 
     ``known`` has the traffic by side. ``reason``: why there is no meter; "" with one.

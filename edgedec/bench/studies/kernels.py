@@ -184,9 +184,7 @@ def energies_of_passes(
     for row in _counted(journal, EDGEDEC):
         size = int(row.case[1])
         work = Work().plus(size, study.resident + size, window)
-        spent[str(size)].append(
-            Spent(size, work, 0.0, row.took.get("joules"), row.took.get("meter", ""))
-        )
+        spent[str(size)].append(Spent(size, work, 0.0, row.took.get("joules"), row.took.get("meter", "")))
     return energies_of(spent, dict.fromkeys(spent, traffic), reason)
 
 

@@ -51,7 +51,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEntry:
+class HomeEntry:
     """A file or folder that is removed as a whole. ``locks`` are held by the processes that use it."""
 
     kind: str
@@ -65,10 +65,10 @@ class KeptEntry:
         return _may_be_written(self.path) or any(held(lock) for lock in self.locks)
 
 
-def entries(home: Path) -> list[KeptEntry]:
+def entries(home: Path) -> list[HomeEntry]:
     """Return all entries below ``home``, by kind, then by path."""
     layout = Layout(home)
-    found = [KeptEntry(kind, path, nbytes(path), locks) for kind, path, locks in _places(layout)]
+    found = [HomeEntry(kind, path, nbytes(path), locks) for kind, path, locks in _places(layout)]
     order = list(KINDS)
     return sorted(found, key=lambda one: (order.index(one.kind), one.path))
 
@@ -79,7 +79,7 @@ def others(home: Path) -> list[Path]:
     return [path for path in _in(home) if path not in known and path.name != HISTORY_LOCK]
 
 
-def remove(entry: KeptEntry, home: Path) -> bool:
+def remove(entry: HomeEntry, home: Path) -> bool:
     """Remove an entry; returns False, and leaves it, if a running process holds it. Raises StorageError."""
     with ExitStack() as stack:
         if _may_be_written(entry.path) or not all(stack.enter_context(free(lock)) for lock in entry.locks):

@@ -20,7 +20,7 @@ _HASHES = ("sha256", "sha256 of ")
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class HubOrigin:
     """A file of the hub, at one commit, with the hashes of what was exported."""
 
     repo: str
@@ -47,8 +47,8 @@ class Pin:
         return self.usual or found == USUAL or self.file is None
 
 
-def read_pin(bundle: Path) -> Pin | None:
-    """Return the pin of a bundle; None for a bundle that is not from the hub, or is broken."""
+def read_hub_origin(bundle: Path) -> HubOrigin | None:
+    """Return the file that a bundle was made of; None for a bundle that is not from the hub, or is broken."""
     try:
         source = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))["source"]
         texts = {key: value for key, value in source.items() if isinstance(value, str)}
@@ -56,15 +56,15 @@ def read_pin(bundle: Path) -> Pin | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     hashes = {key: value for key, value in texts.items() if key.startswith(_HASHES)}
-    return Pin(repo, texts.get(FILE), texts.get(REVISION), texts.get(CHOSEN) == BY_ORDER, hashes)
+    return HubOrigin(repo, texts.get(FILE), texts.get(REVISION), texts.get(CHOSEN) == BY_ORDER, hashes)
 
 
 def installed_from(bundles: Iterable[Path], wanted: HubFile) -> str | None:
     """Return the name of the installed bundle that a reference without a file means; None without one."""
     for bundle in bundles:
-        pin = read_pin(bundle)
-        if pin is None or not pin.answers(wanted):
+        origin = read_hub_origin(bundle)
+        if origin is None or not origin.answers(wanted):
             continue
-        if hub_name(replace(wanted, repo=pin.repo, file=pin.file)) == bundle.name:
+        if hub_name(replace(wanted, repo=origin.repo, file=origin.file)) == bundle.name:
             return bundle.name
     return None

@@ -13,8 +13,8 @@ import pytest
 from edgedec.core import errors
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError, Remedy
 from edgedec.core.manifest import Manifest
-from edgedec.models import Store, apart
-from edgedec.models.apart import described, rebuilt
+from edgedec.models import Store, prepare_process
+from edgedec.models.prepare_process import described, rebuilt
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.patience import PATIENCE_S
 
@@ -52,7 +52,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_a_bundle_is_made_with_progress_and_notices_and_only_once(tmp_path: Path, source: Path) -> None:
     stages: list[str] = []
-    store = Store(tmp_path / "home", apart=True)
+    store = Store(tmp_path / "home", in_subprocess=True)
     bundle = store.ensure(str(source), progress=lambda stage, done, total: stages.append(stage))
     assert Manifest.load(bundle, verify=True).files
     assert list(dict.fromkeys(stages)) == ["verify", "source", "weights"]
@@ -64,7 +64,7 @@ def test_a_bundle_is_made_with_progress_and_notices_and_only_once(tmp_path: Path
 def test_this_process_imports_and_keeps_nothing_of_it(tmp_path: Path, source: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from edgedec.models import Store;"
-        f"Store(Path({str(tmp_path / 'home')!r}), apart=True).ensure({str(source)!r});"
+        f"Store(Path({str(tmp_path / 'home')!r}), in_subprocess=True).ensure({str(source)!r});"
         "print([name for name in ('onnx', 'gguf', 'numpy', 'httpx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -75,7 +75,7 @@ def test_a_broken_file_is_the_same_error_as_in_this_process(tmp_path: Path) -> N
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and nothing else")
     told = []
-    for one in (Store(tmp_path / "a"), Store(tmp_path / "b", apart=True)):
+    for one in (Store(tmp_path / "a"), Store(tmp_path / "b", in_subprocess=True)):
         with pytest.raises(EdgeDecError) as caught:
             one.ensure(str(broken))
         told.append((caught.value.message, caught.value.hint))
@@ -83,10 +83,10 @@ def test_a_broken_file_is_the_same_error_as_in_this_process(tmp_path: Path) -> N
 
 
 def test_an_unknown_name_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "WORKER", ("/nonexistent",))
+    monkeypatch.setattr(prepare_process, "WORKER", ("/nonexistent",))
     for reference in ("frobnicate", "./frobnicate.gguf"):
         with pytest.raises(NotFoundError):
-            Store(tmp_path, apart=True).ensure(reference)
+            Store(tmp_path, in_subprocess=True).ensure(reference)
 
 
 @pytest.mark.parametrize(
@@ -115,31 +115,31 @@ def test_a_worker_that_dies_is_one_line(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for status, words in (("sys.exit(3)", "status 3"), ("os.kill(os.getpid(), 9)", "status -9")):
-        monkeypatch.setattr(apart, "WORKER", (sys.executable, "-c", f"import os, sys; {status}"))
+        monkeypatch.setattr(prepare_process, "WORKER", (sys.executable, "-c", f"import os, sys; {status}"))
         with pytest.raises(errors.BackendError, match=words):
-            Store(tmp_path / "home", apart=True).ensure(str(source))
+            Store(tmp_path / "home", in_subprocess=True).ensure(str(source))
 
 
 def test_an_interrupt_ends_the_worker_cleanly(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "WORKER", (sys.executable, "-c", SLOW))
+    monkeypatch.setattr(prepare_process, "WORKER", (sys.executable, "-c", SLOW))
 
     def interrupt(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        Store(tmp_path / "home", apart=True).ensure(str(source), progress=interrupt)
+        Store(tmp_path / "home", in_subprocess=True).ensure(str(source), progress=interrupt)
     assert time.monotonic() - begun < PATIENCE_S
     assert source.stat().st_size == 0
 
 
 def test_a_worker_ends_when_its_parent_is_killed(tmp_path: Path, source: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from edgedec.models import Store, apart;"
-        "apart.WORKER = (sys.executable, '-c', sys.argv[1]);"
-        "Store(Path(sys.argv[2]), apart=True).ensure(sys.argv[3],"
+        "import sys; from pathlib import Path; from edgedec.models import Store, prepare_process;"
+        "prepare_process.WORKER = (sys.executable, '-c', sys.argv[1]);"
+        "Store(Path(sys.argv[2]), in_subprocess=True).ensure(sys.argv[3],"
         " progress=lambda stage, done, total: print('up', flush=True))"
     )
     parent = subprocess.Popen(
@@ -158,7 +158,7 @@ def test_a_worker_ends_when_its_parent_is_killed(tmp_path: Path, source: Path) -
 
 
 def test_a_worker_that_is_ended_after_its_last_message_is_quiet(tmp_path: Path) -> None:
-    order = apart.Order(str(tmp_path / "home"), "no-such-model", False, False, None)
+    order = prepare_process.Order(str(tmp_path / "home"), "no-such-model", False, False, None)
     command = [sys.executable, "-c", REFUSED, order.to_json()]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as worker:

@@ -12,7 +12,7 @@ import pytest
 from edgedec.core.home import HISTORY_LOCK
 from edgedec.core.locks import Share, exclusive
 from edgedec.models import Store
-from edgedec.models.kept import KINDS, entries, nbytes, others, remove
+from edgedec.models.home_files import KINDS, entries, nbytes, others, remove
 
 FILES = {
     "chat_history": "history",

@@ -39,7 +39,7 @@ class Order:
         return json.dumps(asdict(self))
 
 
-def prepare_apart(order: Order, notice: Notice, progress: Progress) -> Path:
+def prepare_in_subprocess(order: Order, notice: Notice, progress: Progress) -> Path:
     """Carry out ``order`` in a worker and return the bundle.
 
     Any exception in this process, Ctrl-C too, ends the worker first. Raises the errors of ``Store.pull``, and
