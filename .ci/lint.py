@@ -6,7 +6,7 @@ and import-linter look at a tree of links that has the installed shape (build/li
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,12 +27,20 @@ sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True, is_debug_mode=
 
 
 def tree() -> Path:
-    """Make the package's installed shape out of links, and return the folder that holds it."""
-    shutil.rmtree(TREE / "edgedec", ignore_errors=True)
-    (TREE / "edgedec").mkdir(parents=True)
-    for source in [*(ROOT / "edgedec").iterdir(), *(ROOT / name for name in MAPPED)]:
-        if source.name != "__pycache__":
-            (TREE / "edgedec" / source.name).symlink_to(source)
+    """Make the package's installed shape out of links, where it is not yet; return the folder that holds it.
+
+    Links that are right stay: another check may read them.
+    """
+    package = TREE / "edgedec"
+    package.mkdir(parents=True, exist_ok=True)
+    sources = [*(ROOT / "edgedec").iterdir(), *(ROOT / name for name in MAPPED)]
+    wanted = {source.name: source for source in sources if source.name != "__pycache__"}
+    for link in package.iterdir():
+        if link.is_symlink() and wanted.get(link.name) != link.readlink():
+            link.unlink(missing_ok=True)
+    for name, source in wanted.items():
+        with contextlib.suppress(FileExistsError):
+            (package / name).symlink_to(source)
     return TREE
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.fixtures.skipped import summary
 
 ROOT = Path(__file__).resolve().parent.parent
 REMEDY = "install this checkout for its tests: pip install -e '.[test]'"
@@ -38,3 +43,22 @@ if found := problem():
 # A time limit on one example would measure the machine, which other work may share.
 settings.register_profile("edgedec", deadline=None)
 settings.load_profile("edgedec")
+
+# A shell lets programs in the background ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Three workers for two cores: a third of the time a worker waits for programs that it started."""
+    return max(1, len(os.sched_getaffinity(0)) * 3 // 2)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which tools are missing, and how to run the tests that need them."""
+    skipped = terminalreporter.getreports("skipped")
+    if lines := summary(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.section("Tools that are not installed")
+        for line in lines:
+            terminalreporter.write_line(line)

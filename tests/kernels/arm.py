@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import shutil
 import struct
@@ -56,10 +57,14 @@ def sysroot() -> Path:
 def build() -> tuple[Path, Path]:
     """Cross-compile the library, as kernels/aarch64.cmake says, and the driver; their paths."""
     toolchain = ROOT / "kernels" / "aarch64.cmake"
-    run("cmake", "-S", ROOT, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release", "--toolchain", toolchain)
-    run("cmake", "--build", BUILD, "--parallel", str(len(os.sched_getaffinity(0))))
     driver, source = BUILD / "arm_driver", ROOT / "tests" / "kernels" / "arm_driver.cc"
-    run(COMPILER, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", source, "-o", driver, "-ldl")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:  # several workers of pytest want it: the first one builds
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run("cmake", "-S", ROOT, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release", "--toolchain", toolchain)
+        run("cmake", "--build", BUILD, "--parallel", str(len(os.sched_getaffinity(0))))
+        if not driver.exists() or driver.stat().st_mtime < source.stat().st_mtime:
+            run(COMPILER, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", source, "-o", driver, "-ldl")
     return BUILD / "kernels" / "libedgedec_kernels.so", driver
 
 
