@@ -148,7 +148,10 @@ class Controller:
         limit, spare = min(room, self._limit), self._spare(room)
         best, chosen = plan.gain, None
         for name, record in self.records.items():
-            if name not in self.costly or name in queried or record.levels(spare) < 1:
+            if name not in self.costly or name in queried:
+                continue
+            record.reconsider(self.turn, self.costs.plain)
+            if record.levels(spare) < 1:
                 continue
             hope = record.hope(self.exploration.rounds)
             known = record.value > self.gain_without(name, plan)

@@ -21,8 +21,14 @@ _CHEAP_SHARE = 0.05
 """Drafters cheaper than this fraction of a plain pass are queried so that they can be scored."""
 _OUTLIER = 3.0
 """A call that took more times the usual was interrupted. A drafter that slowed down shows in a few calls."""
-_DOUBTFUL_PASSES = 6.0
-"""A first call that takes more passes is not believed, once: it may have been interrupted."""
+_INTERRUPTED = 2
+"""Calls in a row, each several times too long, that no longer count as interruptions."""
+_DOUBTED_PASSES = 18.0
+"""Time of first calls that is not believed. Each took longer than a pass per level, which no draft is worth:
+it may have been interrupted.
+"""
+_RETRIED_SHARE = 0.01
+"""Fraction of all passes that may go into calls of a drafter that seems too dear."""
 _VAIN_SHARE = 0.003
 """Fraction of a plain pass, on average, that a drafter may take that is queried in vain."""
 _RAREST_ROUNDS = 32
@@ -60,7 +66,10 @@ class QueryRecord:
         """Whether no call was timed yet."""
         self.seconds = 0.0
         """Mean time of a call."""
-        self._doubted = False
+        self._doubts = 0.0
+        """Passes that calls took which were not believed."""
+        self._strange = 0
+        """Calls in a row that took several times too long."""
         self._every = 1
         self._vain = 0
         self._last = 0
@@ -79,15 +88,34 @@ class QueryRecord:
 
         ``plain``: seconds of a pass over one token. Returns the seconds of it that look like an interruption.
         """
-        if self.unknown and not self._doubted and seconds > _DOUBTFUL_PASSES * plain:
-            self._doubted = True
+        if self.unknown and self._doubted(seconds / plain, depth):
             return seconds
         self.unknown = False
         usual = self.cost.expected(depth) if self.cost.known else seconds
+        self._strange = self._strange + 1 if seconds > _OUTLIER * usual else 0
+        if 0 < self._strange < _INTERRUPTED:
+            return seconds - usual
         counted = min(seconds, _OUTLIER * usual)
         self.cost.observe(depth, counted)
         self.seconds = self.cost.mean
         return seconds - counted
+
+    def _doubted(self, passes: float, depth: int) -> bool:
+        """Return whether a first call that took so long is not believed: one always, more that are short."""
+        dear = passes > max(depth, 1)
+        if dear and (not self._doubts or self._doubts + passes <= _DOUBTED_PASSES):
+            self._doubts += passes
+            return True
+        return False
+
+    def reconsider(self, turn: int, plain: float) -> None:
+        """Forget what calls took where no draft is worth it, once another one costs little beside all passes.
+
+        Else some interrupted calls would end a good drafter for good.
+        """
+        dear = not self.unknown and self.cost.slope > plain
+        if dear and turn - self._last > self.seconds / (_RETRIED_SHARE * plain):
+            self.cost, self.seconds, self.unknown = Line(), 0.0, True
 
     def paused(self, turn: int) -> bool:
         """Whether rounds went by without a query: their tokens have to be read first."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -71,19 +72,16 @@ class Exit(Guesser):
         return tree
 
 
-class Interrupted(Exit):
-    """The process waits for 30 passes during one call."""
+def interrupted(calls: Collection[int], passes: float) -> type[Exit]:
+    """An exit during some of whose calls, counted from 1, the process waits for so many passes."""
 
-    at_call = 1
+    class Interrupted(Exit):
+        def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+            tree = super().propose(limit, floor)
+            self._device.now += passes * self._device.costs.plain * (self.calls in calls)
+            return tree
 
-    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        tree = super().propose(limit, floor)
-        self._device.now += 30.0 * self._device.costs.plain * (self.calls == self.at_call)
-        return tree
-
-
-class InterruptedLater(Interrupted):
-    at_call = 5
+    return Interrupted
 
 
 def ratio(target: Target, shape: str, exits: Sequence[int], **machine: object) -> float:
@@ -100,8 +98,21 @@ def ratios(
     **machine: object,
 ) -> tuple[float, float]:
     """Speed over plain decoding, and the one that costs predict."""
+    plain = decode(text(length), Device(curve(CURVES[shape]), **machine), None)  # type: ignore[arg-type]
+    took, speculation = speculated(target, shape, exits, length, kind, **machine)
+    return plain / took, speculation.tally.predicted_speed_up or 0.0
+
+
+def speculated(
+    target: Target,
+    shape: str,
+    exits: Sequence[int],
+    length: int = 2000,
+    kind: type[Exit] = Exit,
+    **machine: object,
+) -> tuple[float, Speculation]:
+    """Seconds to decode a text, and the speculation that did."""
     truth = text(length)
-    plain = decode(truth, Device(curve(CURVES[shape]), **machine), None)  # type: ignore[arg-type]
     device = Device(curve(CURVES[shape]), **machine)  # type: ignore[arg-type]
     drafters = {exit_name(exit): kind(target, exit, truth, device) for exit in exits}
     costs = curve(CURVES[shape])
@@ -123,7 +134,7 @@ def ratios(
         verdict = following(round.tree, truth[at:])
         round.settle(NO_ROWS, verdict, seconds)
         at += len(verdict.tokens)
-    return plain / device.now, speculation.tally.predicted_speed_up or 0.0
+    return device.now, speculation
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])
@@ -175,18 +186,40 @@ def test_an_interrupted_pass_is_not_charged() -> None:
     assert reuse.passing(costs, 4, 3, None) == pytest.approx(0.006)
 
 
-@pytest.mark.parametrize("kind", [Interrupted, InterruptedLater])
-def test_an_interrupted_call_does_not_end_drafting(kind: type[Exit]) -> None:
-    """Be it the first one, of which nothing is known: 400 tokens, the interruption included."""
+@pytest.mark.parametrize(
+    ("calls", "passes"),
+    [({1}, 30.0), ({5}, 30.0), ({1}, 1.0), ({1}, 5.0), ({1, 2, 3}, 5.0), ({1, 2}, 7.0), ({6, 7}, 10.0)],
+)
+def test_interrupted_calls_do_not_end_drafting(calls: set[int], passes: float) -> None:
+    """Be they the first ones, of which nothing is known: 400 tokens, the interruptions included."""
+    kind = interrupted(calls, passes)
     assert ratios(LARGE_HEAD, "vnni", [18], 400, kind)[0] > 1.2
     assert ratios(LARGE_HEAD, "vnni", [18], 400)[0] > 1.3
 
 
-def test_a_drafter_that_takes_long_every_time_is_believed_the_second_time() -> None:
-    class Slow(Exit):
-        def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-            tree = super().propose(limit, floor)
-            self._device.now += 30.0 * self._device.costs.plain
-            return tree
+@pytest.mark.parametrize("passes", [5.0, 15.0])
+def test_nor_do_calls_that_are_interrupted_now_and_then(passes: float) -> None:
+    """One call in ten, at random."""
+    for seed in range(8):
+        calls = set(random.Random(seed).sample(range(1, 400), 40))
+        speculation = speculated(LARGE_HEAD, "vnni", [18], 400, interrupted(calls, passes))[1]
+        assert speculation.tally.block_efficiency > 4.0
 
-    assert ratios(LARGE_HEAD, "vnni", [18], 2000, Slow)[0] > 2000.0 / 2070.0
+
+@pytest.mark.parametrize(("first", "passes"), [(4, 5.0), (3, 7.0), (2, 10.0), (2, 20.0)])
+def test_a_drafter_that_seemed_too_dear_comes_back(first: int, passes: float) -> None:
+    """After one interruption more than can be doubted: within 105 tokens for each pass of it."""
+    length = 400 + int(105 * passes)
+    drafted = speculated(LARGE_HEAD, "vnni", [18], length, interrupted(range(1, first + 1), passes))[1].tally
+    assert drafted.committed - drafted.rounds > 250
+
+
+@pytest.mark.parametrize("passes", [1.5, 5.0, 10.0])
+def test_a_drafter_that_is_too_dear_every_time_is_tried_rarely(passes: float) -> None:
+    kind = interrupted(range(1, 2000), passes)
+    assert ratios(HOPELESS, "vnni", [30], 2000, kind)[0] >= 0.98
+
+
+def test_a_drafter_that_takes_long_every_time_is_believed_the_second_time() -> None:
+    slow = interrupted(range(1, 2000), 30.0)
+    assert ratios(LARGE_HEAD, "vnni", [18], 2000, slow)[0] > 2000.0 / 2070.0
