@@ -1,0 +1,1 @@
+"""Measure the tables of docs/measured.md again: ``python -m docs.measure``."""

@@ -1,0 +1,156 @@
+"""Results of bench commands, kept in a folder until the commit or the machine changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edgedec.core.files import atomic_path
+
+ROOT = Path(__file__).parents[2]
+_CODE = ("cli", "edgedec", "export", "kernels", "models")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``edgedec bench`` with these arguments and ``--json``; ``minutes``: about how long it takes.
+
+    ``saves``: it takes ``--save FILE``, and goes on from there.
+    """
+
+    arguments: tuple[str, ...]
+    minutes: float
+    saves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The code and the machine of a measurement."""
+
+    commit: str
+    processor: str
+    row: str
+    cores: int
+
+    def words(self, date: str) -> str:
+        """Return the line above a table."""
+        plural = "s" if self.cores != 1 else ""
+        machine = f"{self.processor} ({self.row} kernels), {self.cores} core{plural}"
+        return f"Commit `{self.commit}`, {date}, {machine}."
+
+
+class CommandError(Exception):
+    """A command ended with an error, or did not end in time; the message is one line."""
+
+
+Run = Callable[[list[str], float], str]
+"""Runs a command for at most so many seconds and returns its standard output. Raises CommandError."""
+
+
+def here() -> Place:
+    """Return the commit of this tree and this machine."""
+    from edgedec.kernels import library
+    from edgedec.telemetry.machine import describe
+
+    commit = _git("rev-parse", "--short", "HEAD")
+    if _git("status", "--porcelain", "--", *_CODE):
+        commit += ", with changes"
+    machine = describe()
+    return Place(commit, machine.cpu, library.isa(), machine.cores)
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def run_command(command: list[str], seconds: float) -> str:
+    """Run ``edgedec``; its progress is not shown. Raises CommandError."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgedec.cli.main", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=os.environ,
+    )  # fmt: skip
+    try:
+        out, told = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate()
+        raise CommandError(f"not done in {seconds / 60:.0f} minutes") from None
+    except BaseException:
+        process.terminate()
+        process.communicate()
+        raise
+    if process.returncode:
+        lines = told.strip().splitlines() or [f"status {process.returncode}"]
+        raise CommandError(lines[-1][:200])
+    return out
+
+
+@dataclass(slots=True)
+class Runs:
+    """Measured commands in ``folder``, and the time that is left for more."""
+
+    folder: Path
+    place: Place
+    minutes: float
+    run: Run = run_command
+    clock: Callable[[], float] = time.monotonic
+    today: Callable[[], str] = lambda: datetime.now(UTC).strftime("%Y-%m-%d")
+    _began: float = field(init=False)
+    _paces: list[float] = field(init=False, default_factory=list)
+    """Time taken by time expected, of the commands that ran."""
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def known(self, command: Command) -> Mapping[str, Any] | None:
+        """Return what is kept of the command: ``result`` and ``date``; None if it was not measured here."""
+        file = self._file(command, ".json")
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and {"result", "date"} <= found.keys() else None
+
+    def fits(self, command: Command) -> bool:
+        """Whether the command is likely to end within the time that is left."""
+        return self._likely_minutes(command) <= self._left()
+
+    def measure(self, command: Command) -> Mapping[str, Any]:
+        """Run the command, and keep its result. Raises CommandError."""
+        began = self.clock()
+        more = ["--save", str(self._file(command, ".jsonl"))] if command.saves else []
+        limit = max(2 * self._likely_minutes(command), self._left()) * 60
+        self.folder.mkdir(parents=True, exist_ok=True)
+        out = self.run(["bench", *command.arguments, *more, "--json"], limit)
+        try:
+            result = json.loads(out)
+        except ValueError:
+            raise CommandError("it printed no JSON") from None
+        taken = (self.clock() - began) / 60
+        self._paces.append(taken / command.minutes)
+        found = {"date": self.today(), "minutes": round(taken, 2), "result": result}
+        with atomic_path(self._file(command, ".json")) as temporary:
+            temporary.write_text(json.dumps(found), encoding="utf-8")
+        return found
+
+    def _left(self) -> float:
+        return self.minutes - (self.clock() - self._began) / 60
+
+    def _likely_minutes(self, command: Command) -> float:
+        """Return the minutes expected, by the pace of the slowest command so far."""
+        return command.minutes * max(self._paces, default=1.0)
+
+    def _file(self, command: Command, ending: str) -> Path:
+        key = json.dumps([command.arguments, asdict(self.place)])
+        name = f"{command.arguments[0]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        return self.folder / f"{name}{ending}"
