@@ -32,7 +32,6 @@ COMMANDS = {
     "plan": "Say what fits into how much memory.",
     "doctor": "Examine this machine, its kernels and the installed models.",
     "bench": "Measure speed, memory and accuracy.",
-    "measure": "Report what a model does on this machine.",
 }
 """One-line help by name, in the order of ``edgedec --help``. A command is in the module of its name."""
 
@@ -40,8 +39,8 @@ ALIASES = {"run": "chat", "ls": "list"}
 """Other names of commands."""
 OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
-    "download": "pull", "info": "show", "install": "pull", "models": "list", "remove": "rm", "search": "list",
-    "uninstall": "rm",
+    "download": "pull", "info": "show", "install": "pull", "measure": "bench", "models": "list",
+    "remove": "rm", "search": "list", "uninstall": "rm",
 }  # fmt: skip
 """Commands of other programs, and those here that do the same."""
 NOWHERE = {

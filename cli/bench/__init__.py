@@ -15,6 +15,7 @@ STUDIES = {
     "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts."),
     "switch": Subcommand("edgedec.cli.bench.switch", "Two models that take turns: answers and cost."),
     "batch": Subcommand("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
+    "report": Subcommand("edgedec.cli.bench.report", "One report of a model, or two side by side."),
 }
 """Subcommands by name. A new study is a module and a line here."""
 
@@ -29,6 +30,7 @@ STUDIES = {
         "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench batch --batch 1 --batch 4 --draft auto --draft off",
+        "edgedec bench report --quick",
         "edgedec bench accuracy --gguf smollm2.gguf --input book.txt --input code.py",
     ),
 )

@@ -10,10 +10,11 @@ from click.testing import Result
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.pairing import wilson
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.plots.switching import draw_sides
 from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems
-from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchStudy, read_outcome, wilson
+from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchStudy, read_outcome
 from edgedec.cli.services import Services
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import BadFileError, UsageError

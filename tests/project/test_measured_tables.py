@@ -17,7 +17,18 @@ from docs.measure.tables import GEMMA, MODELS, QWEN, SMOLLM, TABLES, Given, Resu
 from edgedec.cli.app import app
 
 PLACE = Place("abc1234", "Some CPU", "avx2", 2)
-OLD = "# Measured\n\n<!-- table one -->\nold one\n<!-- end -->\n\n<!-- table two -->\nold two\n<!-- end -->\n\nEnd.\n"
+OLD = """# Measured
+
+<!-- table one -->
+old one
+<!-- end -->
+
+<!-- table two -->
+old two
+<!-- end -->
+
+End.
+"""
 
 
 @dataclass

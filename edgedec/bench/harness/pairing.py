@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import comb, sqrt
 from typing import TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
+_Z95 = 1.959964
 
 SETTLE_S = 0.05
 """Pause before a side's turn, in seconds. The threads of the side before stop spinning in it."""
@@ -48,9 +50,36 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(float(median), float(low), float(high))
 
 
+def median_interval(values: Iterable[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the median of at least one value, by order statistics.
+
+    It holds for any distribution. With fewer than six values it is the whole range, which is as much as they
+    tell.
+    """
+    ordered = sorted(values)
+    count, outside, tail = len(ordered), 0, 0.0
+    while outside < count // 2:
+        tail += comb(count, outside) / 2**count
+        if 2 * tail > 0.05:
+            break
+        outside += 1
+    outside = max(outside - 1, 0)
+    return ordered[outside], ordered[count - 1 - outside]
+
+
 def pair_ratios(some: Sequence[float], others: Sequence[float]) -> list[float]:
     """Divide measurements by their neighbours, pair by pair."""
     return [a / b for a, b in zip(some, others, strict=True)]
+
+
+def wilson(right: int, asked: int) -> tuple[float, float]:
+    """Return Wilson's (1927) 95 % interval of a share."""
+    if not asked:
+        return 0.0, 1.0
+    share, square = right / asked, _Z95 * _Z95 / asked
+    middle = (share + square / 2) / (1 + square)
+    half = _Z95 * sqrt(share * (1 - share) / asked + square / (4 * asked)) / (1 + square)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def rounded(value: float) -> float:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.journal import Journal, Key
+from edgedec.bench.harness.pairing import wilson
 from edgedec.bench.harness.study import Case, Study, StudySide, run_study
 from edgedec.bench.harness.worker import Side
 from edgedec.bench.studies.switch_problems import SwitchProblem
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SMALL, LARGE = "small alone", "large alone"
 RANDOM = "random for "
-_Z95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +239,3 @@ def _sides(rules: Sequence[SwitchRule]) -> dict[str, SwitchRule]:
 
 def _names(sides: dict[str, SwitchRule]) -> list[str]:
     return [*sides, *(RANDOM + name for name in sides if name not in (SMALL, LARGE))]
-
-
-def wilson(right: int, asked: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share."""
-    if not asked:
-        return 0.0, 1.0
-    share, square = right / asked, _Z95 * _Z95 / asked
-    middle = (share + square / 2) / (1 + square)
-    half = _Z95 * math.sqrt(share * (1 - share) / asked + square / (4 * asked)) / (1 + square)
-    return max(middle - half, 0.0), min(middle + half, 1.0)

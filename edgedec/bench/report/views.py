@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
+from edgedec.bench.harness.pairing import median_interval
 from edgedec.core.units import size
 
 Better = Literal["more", "less", ""]
@@ -16,7 +18,9 @@ Better = Literal["more", "less", ""]
 class Figure:
     """One number of a part, for comparisons. ``short``: its name in the summary, if it has a place there.
 
-    The unit "B" is worded as kB, MB and so on, the unit "share" (of 1) as percent.
+    The unit "B" is worded as kB, MB and so on, the unit "share" (of 1) as percent. ``interval``: bounds that
+    the true value lies between with 95 % probability; None for a count without an error. ``timed``: other
+    load on the machine changes it.
     """
 
     name: str
@@ -24,12 +28,40 @@ class Figure:
     unit: str = ""
     better: Better = ""
     short: str = ""
+    interval: tuple[float, float] | None = None
+    timed: bool = False
+
+    @classmethod
+    def median(
+        cls,
+        name: str,
+        runs: Sequence[float],
+        unit: str,
+        better: Better,
+        *,
+        short: str = "",
+        timed: bool = False,
+    ) -> Figure:
+        """Return the median of at least one run, with its interval."""
+        return cls(name, median(runs), unit, better, short, median_interval(runs), timed)
+
+    @classmethod
+    def resident(cls, name: str, nbytes: float, *, short: str = "") -> Figure:
+        """Return a size of which a part is measured: another start of a process may differ by 2 %."""
+        return cls(name, nbytes, "B", "less", short, (0.98 * nbytes, 1.02 * nbytes))
 
     def worded(self) -> str:
-        """Return the value with its unit."""
+        """Return the value with its unit, and with its interval where it was measured several times."""
+        shown = self._with_unit(self.value)
+        if self.interval is None or self.unit == "B":
+            return shown
+        low, high = (self._with_unit(end).removesuffix(f" {self.unit}") for end in self.interval)
+        return f"{shown} ({low} to {high})"
+
+    def _with_unit(self, value: float) -> str:
         if self.unit == "share":
-            return percent(self.value)
-        return size(self.value) if self.unit == "B" else f"{number(self.value)} {self.unit}".strip()
+            return percent(value)
+        return size(value) if self.unit == "B" else f"{number(value)} {self.unit}".strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from edgedec.bench.measure.views import Chart, number
+from edgedec.bench.report.views import Chart, number
 
 WIDTH, HEIGHT = 480, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 46, 46

@@ -1,4 +1,4 @@
-"""``edgedec measure`` from the command line, on a model of random weights."""
+"""``edgedec bench report`` from the command line, on a model of random weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from edgedec.bench.measure import report as report_module
-from edgedec.bench.measure.parts import machine, passes
-from edgedec.bench.measure.report import PARTS
+from edgedec.bench.report import whole as report_module
+from edgedec.bench.report.parts import machine, passes
+from edgedec.bench.report.whole import PARTS
 from edgedec.cli.services import Services
 from edgedec.core.errors import BadFileError, StorageError, UsageError
 from edgedec.export import export_gguf
@@ -33,7 +33,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def measure(bundle: Path, out: Path, *args: str) -> Result:
     home = bundle.parent / "home"
     services = Services(store=lambda: Store(home), bandwidth=lambda size, threads: 10.0)
-    return run(services, "measure", "-m", str(bundle), "--threads", "1", "--quick", "--out", str(out), *args)
+    given = ("-m", str(bundle), "--threads", "1", "--quick", "--out", str(out))
+    return run(services, "bench", "report", *given, *args)
 
 
 def test_one_command_writes_one_report(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def test_a_full_disk_ends_it_at_once(bundle: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
     monkeypatch.setattr(machine, "measure", lambda *_: {})
     monkeypatch.setattr(passes, "measure", lambda *_: calls.append(1) or {})
-    monkeypatch.setattr("edgedec.bench.measure.folder.atomic_path", full)
+    monkeypatch.setattr("edgedec.bench.report.folder.atomic_path", full)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "parts").mkdir()
     result = measure(bundle, tmp_path / "out")
@@ -115,19 +116,19 @@ def test_a_part_that_cannot_be_measured_is_said_and_tried_again(
     ("name", "text", "words"),
     [
         ("nothing", "", "is damaged or missing"),
-        ("other", '{"format": 1, "conditions": {}, "parts": {}}', "is no report, or is damaged"),
+        ("other", '{"format": 2, "conditions": {}, "parts": {}}', "is no report, or is damaged"),
         ("newer", '{"format": 7, "conditions": {}, "parts": {}}', "is a report of format 7"),
     ],
 )
 def test_a_bad_report_is_one_line(name: str, text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.json"
     file.write_text(text)
-    assert_one_line(run(None, "measure", "compare", str(EXAMPLE), str(file)), BadFileError.exit_code, words)
+    assert_one_line(run(None, "bench", "report", str(EXAMPLE), str(file)), BadFileError.exit_code, words)
 
 
 def test_a_comparison_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "both").write_text("a file")
-    result = run(None, "measure", "compare", str(EXAMPLE), str(EXAMPLE), "--out", str(tmp_path / "both"))
+    result = run(None, "bench", "report", str(EXAMPLE), str(EXAMPLE), "--out", str(tmp_path / "both"))
     assert_one_line(result, StorageError.exit_code, "a file is in the way")
 
 
@@ -137,7 +138,8 @@ def test_other_options_do_not_go_on_in_the_folder(
     monkeypatch.setattr(report_module, "PARTS", {"machine": PARTS["machine"]})
     assert measure(bundle, tmp_path / "out").exit_code == 0
     services = Services(store=lambda: Store(bundle.parent / "home"), bandwidth=lambda size, threads: 10.0)
-    full = run(services, "measure", "-m", str(bundle), "--threads", "1", "--out", str(tmp_path / "out"))
+    given = ("-m", str(bundle), "--threads", "1", "--out", str(tmp_path / "out"))
+    full = run(services, "bench", "report", *given)
     assert_one_line(full, 2, "other conditions: effort quick", "name another folder")
 
 
@@ -146,12 +148,17 @@ def test_two_reports_are_compared(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "report.json").write_bytes(EXAMPLE.read_bytes())
     folders = str(tmp_path / "a"), str(tmp_path / "b")
-    result = run(None, "measure", "compare", *folders, "--out", str(tmp_path / "both"))
+    result = run(None, "bench", "report", *folders, "--out", str(tmp_path / "both"))
     assert result.exit_code == 0, result.output
     assert "Both were measured under the same conditions" in result.stdout
     assert (tmp_path / "both" / "report.md").read_text(encoding="utf-8") == result.stdout
-    assert json.loads(run(None, "measure", "compare", *folders, "--json").stdout)["differing"] == {}
-    assert_one_line(run(None, "measure", "compare", folders[0], str(tmp_path)), 3, "there is no report")
+    assert json.loads(run(None, "bench", "report", *folders, "--json").stdout)["differing"] == {}
+    assert_one_line(run(None, "bench", "report", folders[0], str(tmp_path)), 3, "there is no report")
+
+
+def test_one_report_alone_is_not_compared_and_the_old_name_is_known() -> None:
+    assert_one_line(run(None, "bench", "report", str(EXAMPLE)), 2, "two reports are compared, not 1")
+    assert "bench" in run(None, "measure").stderr
 
 
 @pytest.mark.slow
@@ -161,6 +168,6 @@ def test_a_whole_report(bundle: Path, tmp_path: Path) -> None:
     parts = json.loads(result.stdout)["parts"]
     assert {*parts} == {*PARTS}
     assert all("result" in part for part in parts.values())
-    assert parts["drafts"]["result"]["differing_replies"]["edgedec+auto"] == {"replies": 0, "of": 2}
+    assert parts["drafts"]["result"]["differing_replies"]["edgedec+auto"] == {"replies": 0, "of": 6}
     assert len(parts["budgets"]["result"]["rows"]) == 2
     assert parts["quality"]["result"]["questions"] == 6

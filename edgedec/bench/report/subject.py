@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgedec.bench.harness.memory_levels import FULL, Level
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.version import __version__
-from edgedec.telemetry.bandwidth import Reader
+from edgedec.telemetry.bandwidth import Reader, measure
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
@@ -31,9 +31,9 @@ class Sizes:
 
 
 FULL_EFFORT = Sizes(
-    4, 64, 9, 24, 64, (FULL, Level("cut", 0.3), Level("cut", 0.5), Level("cut", 0.75), Level("least"))
+    8, 64, 9, 24, 64, (FULL, Level("cut", 0.3), Level("cut", 0.5), Level("cut", 0.75), Level("least"))
 )
-QUICK_EFFORT = Sizes(2, 24, 3, 6, 40, (FULL, Level("least")))
+QUICK_EFFORT = Sizes(6, 24, 6, 6, 40, (FULL, Level("least")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,10 @@ class Subject:
             "threads": self.threads,
             "effort": "quick" if self.effort == QUICK_EFFORT else "full",
         }
+
+    def reading(self) -> float:
+        """Read the memory bandwidth once, in GB/s: a measure of other load."""
+        return measure(self.read, [self.threads], repeats=1)[0].gb_per_s
 
     def usual(self) -> tuple[RunConfig, Bundles]:
         """Return the settings of a chat without options, and the bundles that it opens."""

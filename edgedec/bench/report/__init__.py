@@ -3,7 +3,7 @@
 subject     the model, and how much effort to spend on it
 parts       one part of the report a file: its measurement, its figures, its view
 folder      results of parts in files, so that a report that was interrupted goes on
-report      all parts, and what they were measured under
+whole       all parts, and what they were measured under
 views       lines, tables and charts, from which HTML and Markdown are made
 charts      pictures in SVG that follow the reader's light or dark setting
 pages       HTML and Markdown

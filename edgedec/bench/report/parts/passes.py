@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.bench.harness.runtimes import EDGEDEC
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Chart, Figure, TableView, View, number, percent
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Chart, Figure, TableView, View, number, percent
 from edgedec.core.progress import Progress
 from edgedec.core.units import size
 from edgedec.telemetry import bandwidth
@@ -29,18 +29,25 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     before = bandwidth.measure(subject.read, [subject.threads])
     study = PassStudy(_COUNTS, resident, subject.effort.rounds, spec.vocab_size)
     journal = measure_passes([side], study, progress)
-    after = bandwidth.measure(subject.read, [subject.threads])
+    after, times = bandwidth.measure(subject.read, [subject.threads]), times_of(journal, EDGEDEC)
     report = KernelReport(
         subject.manifest.name, str(subject.conditions()["isa"]), subject.threads, resident,
         pass_weights(subject.bundle).streamed, max(one.gb_per_s for one in before + after),
-        pass_costs(times_of(journal, EDGEDEC)), kv=journal.opened[EDGEDEC]["kv"],
+        pass_costs(times), kv=journal.opened[EDGEDEC]["kv"],
     )  # fmt: skip
-    return report.as_json()
+    runs = {str(size): [round(1e3 * one, 4) for one in took] for size, took in times.items()}
+    return {**report.as_json(), "ms_runs": runs}
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    found = [Figure(f"pass over {one['tokens']}", one["ms"], "ms", "less") for one in result["passes"]]
-    return [*found, Figure("share of the bandwidth", result["bandwidth_fraction"], "share", "more")]
+    runs = result["ms_runs"]
+    found = [
+        Figure.median(f"pass over {one['tokens']}", runs[str(one["tokens"])], "ms", "less", timed=True)
+        for one in result["passes"]
+    ]
+    whole = result["weight_bytes"] / (result["bandwidth_gb_s"] * 1e6)
+    shares = [whole / ms for ms in runs["1"]]
+    return [*found, Figure.median("share of the bandwidth", shares, "share", "more", timed=True)]
 
 
 def view(result: Mapping[str, Any]) -> View:

@@ -6,23 +6,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Figure, TableView, View, number
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Figure, TableView, View
 from edgedec.core.progress import Progress
 from edgedec.core.units import size
 from edgedec.telemetry import bandwidth
 from edgedec.telemetry.machine import describe
+
+_READINGS = 7
 
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Describe this machine and the model, and measure the memory bandwidth."""
     from edgedec.bench.studies.weights import pass_weights
 
-    found = bandwidth.measure(subject.read, {1, subject.threads})
+    runs: dict[int, list[float]] = {}
+    for _ in range(_READINGS):
+        for one in bandwidth.measure(subject.read, {1, subject.threads}, repeats=1):
+            runs.setdefault(one.threads, []).append(round(one.gb_per_s, 3))
     return {
         "machine": describe().as_json(),
         "conditions": dict(subject.conditions()),
-        "bandwidth": [{"threads": one.threads, "gb_per_s": round(one.gb_per_s, 2)} for one in found],
+        "bandwidth": [{"threads": threads, "gb_per_s": runs[threads]} for threads in sorted(runs)],
         "weight_bytes": pass_weights(subject.bundle).streamed,
         "layers": subject.manifest.spec.n_layers,
         "vocabulary": subject.manifest.spec.vocab_size,
@@ -30,7 +35,10 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    found = [Figure(_bandwidth(one), one["gb_per_s"], "GB/s", "more") for one in result["bandwidth"]]
+    found = [
+        Figure.median(_bandwidth(one), one["gb_per_s"], "GB/s", "more", timed=True)
+        for one in result["bandwidth"]
+    ]
     return [*found[:-1], replace(found[-1], short=f"memory {found[-1].name}")]
 
 
@@ -50,7 +58,7 @@ def view(result: Mapping[str, Any]) -> View:
         ("", f"{result['layers']} layers, vocabulary {result['vocabulary']:,}"),
         ("read by a pass", size(result["weight_bytes"])),
     ]
-    rows += [(_bandwidth(one), f"{number(one['gb_per_s'])} GB/s") for one in result["bandwidth"]]
+    rows += [(one.name, one.worded()) for one in figures(result)]
     return View(tables=(TableView(("", ""), tuple(rows)),))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from edgedec.bench.measure.charts import svg
-from edgedec.bench.measure.views import View
+from edgedec.bench.report.charts import svg
+from edgedec.bench.report.views import View
 from edgedec.core.files import atomic_path
 
 HTML, MARKDOWN = "report.html", "report.md"
@@ -38,7 +38,7 @@ def _rendered(template: str, title: str, lines: Sequence[str], parts: Parts, *, 
     import jinja2
     from markupsafe import Markup
 
-    source = files("edgedec.bench.measure").joinpath(template).read_text(encoding="utf-8")
+    source = files("edgedec.bench.report").joinpath(template).read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=escaped, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

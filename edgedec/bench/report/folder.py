@@ -46,23 +46,27 @@ class PartsFolder:
         name: str,
         measure: Callable[[], Mapping[str, Any]],
         check: Callable[[dict[str, Any]], object] = dict,
+        read: Callable[[], float] | None = None,
     ) -> dict[str, Any]:
         """Return the part as it is kept, or measure and keep it.
 
         A kept part for which ``check`` raises an error of ``DAMAGE`` is measured again.
 
-        It has the ``result``, the time ``at``, the ``seconds`` it took, and the load averages around it.
+        It has the ``result``, the time ``at``, the ``seconds`` it took, the load averages around it, and what
+        ``read`` returned around it: how fast this machine was.
         """
         file = self.path / PARTS / f"{name}.json"
         with suppress(*DAMAGE):
             if file.exists():
                 check(kept := read_json(file))
                 return kept
-        load, began = load_average(), time.perf_counter()
+        load, readings = load_average(), [] if read is None else [read()]
+        began = time.perf_counter()
         result = dict(measure())
         found = {
             "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "seconds": round(time.perf_counter() - began, 1),
+            "readings": readings if read is None else [*readings, read()],
             "load_average": load,
             "load_average_after": load_average(),
             "result": result,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgedec.bench.measure.report import PARTS, Report
-from edgedec.bench.measure.views import Figure, TableView, View, number
+from edgedec.bench.report.views import Figure, TableView, View, number
+from edgedec.bench.report.whole import PARTS, Report
 
-_CLOSE = 0.05
-"""Ratios nearer to 1 than this are taken for noise."""
+SAME, BETTER, WORSE = "no difference seen", "better", "worse"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One figure of both reports; ``ratio`` is the second by the first, None where the first is 0."""
+    """One figure of both reports; ``ratio`` is the second by the first, None where the first is 0.
+
+    ``unrest``: the most by which the machines' speed changed within the reports and between them, as a
+    factor. The intervals of figures that other load changes are wider by it.
+    """
 
     first: Figure
     second: Figure
+    unrest: float = 1.0
 
     @property
     def ratio(self) -> float | None:
@@ -26,15 +31,27 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """Return "better" or "worse" for the second report; "" for a figure without a direction, or noise."""
-        if not self.first.better or self.ratio is None or abs(self.ratio - 1.0) < _CLOSE:
+        """Return "better" or "worse" for the second where the intervals part; "" without a direction."""
+        if not self.first.better:
             return ""
-        return "better" if (self.ratio > 1.0) == (self.first.better == "more") else "worse"
+        (low, high), (other_low, other_high) = self._bounds(self.first), self._bounds(self.second)
+        if other_low <= high and low <= other_high:
+            return SAME
+        return BETTER if (other_low > high) == (self.first.better == "more") else WORSE
+
+    def _bounds(self, one: Figure) -> tuple[float, float]:
+        low, high = one.interval or (one.value, one.value)
+        wider = math.sqrt(self.unrest) if one.timed else 1.0
+        return low / wider, high * wider
 
     def as_json(self) -> dict[str, Any]:
         ratio = None if self.ratio is None else round(self.ratio, 4)
         found = {"figure": self.first.name, "unit": self.first.unit, "better": self.first.better}
-        return {**found, "first": self.first.value, "second": self.second.value, "ratio": ratio}
+        sides = {
+            name: {"value": one.value, "interval": one.interval and list(one.interval)}
+            for name, one in (("first", self.first), ("second", self.second))
+        }
+        return {**found, **sides, "ratio": ratio, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +81,23 @@ class Comparison:
     def pairs(self) -> dict[str, list[Pair]]:
         """Return the figures that both reports have."""
         first, second = self.first.figures(), self.second.figures()
-        found = {}
+        found, unrest = {}, self.unrest
         for title in (title for title in first if title in second):
             theirs = {one.name: one for one in second[title]}
-            found[title] = [Pair(one, theirs[one.name]) for one in first[title] if one.name in theirs]
+            found[title] = [Pair(one, theirs[one.name], unrest) for one in first[title] if one.name in theirs]
         return found
+
+    @property
+    def unrest(self) -> float:
+        """The most by which a read of memory took longer than another one, beside the parts of both reports.
+
+        Reports of different machines are compared by the unrest within each.
+        """
+        first, second = self.first.readings, self.second.readings
+        same = all(self.first.conditions.get(name) == self.second.conditions.get(name)
+                   for name in ("cpu", "threads"))  # fmt: skip
+        groups = [first + second] if same else [first, second]
+        return max((max(some) / min(some) for some in groups if some), default=1.0)
 
     def alone(self) -> tuple[list[str], list[str]]:
         """Return the figures that only the first report has, and those that only the second has.

@@ -9,14 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgedec.bench.measure.folder import DAMAGE, PartsFolder, read_json, write_json
-from edgedec.bench.measure.parts import budgets, drafts, energy, machine, memory, passes, quality
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Figure, TableView, View
+from edgedec.bench.report.folder import DAMAGE, PartsFolder, read_json, write_json
+from edgedec.bench.report.parts import budgets, drafts, machine, memory, passes, quality
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Figure, TableView, View
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, StorageError
 from edgedec.core.progress import Progress
 
-FORMAT = 1
+FORMAT = 2
 REPORT, SUMMARY = "report.json", "In short"
 PARTS: dict[str, tuple[str, ModuleType]] = {
     "machine": ("Machine", machine),
@@ -24,7 +24,6 @@ PARTS: dict[str, tuple[str, ModuleType]] = {
     "memory": ("Memory plan", memory),
     "drafts": ("Drafters", drafts),
     "budgets": ("Speed over memory", budgets),
-    "energy": ("Energy and the roof", energy),
     "quality": ("Quality checks", quality),
 }
 """Parts in the order of the report, with their titles. A new part is a file in ``parts`` and a line here."""
@@ -65,6 +64,11 @@ class Report:
         return tuple((one.short, one.worded()) for one in found)
 
     @property
+    def readings(self) -> list[float]:
+        """The memory bandwidth before and after each part, in GB/s."""
+        return [float(one) for part in self.parts.values() for one in part.get("readings", ())]
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """Titles of the parts that could not be measured."""
         return tuple(title for name, (title, _) in PARTS.items() if "result" not in self.parts.get(name, {}))
@@ -102,7 +106,7 @@ class Report:
                 written = f"{file} is a report of format {found['format']!r:.40}"
                 raise BadFileError(f"{written}; this version reads format {FORMAT}", hint="measure again")
             report = cls(dict(found["conditions"]), dict(found["parts"]))
-            _ = report.title, report.differing_replies  # they raise
+            _ = report.title, report.differing_replies, report.readings  # they raise
             for name in PARTS.keys() & report.parts.keys():
                 _check(PARTS[name][1], report.parts[name])
         except BadFileError:
@@ -127,7 +131,9 @@ def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report
             progress(f"{heading}: {stage}", done, total)
 
         try:
-            parts[name] = folder.part(name, partial(kind.measure, subject, steps), partial(_check, kind))
+            parts[name] = folder.part(
+                name, partial(kind.measure, subject, steps), partial(_check, kind), subject.reading
+            )
         except StorageError:
             raise  # nothing that is measured from here on could be kept
         except EdgeDecError as error:

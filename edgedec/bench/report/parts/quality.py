@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgedec.bench.measure.asked import answers, plain_side, study_of
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Figure, TableView, View, percent
+from edgedec.bench.harness.pairing import wilson
+from edgedec.bench.report.asked import answers, plain_side, study_of
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Figure, TableView, View, percent
 from edgedec.core.errors import one_line
 from edgedec.core.progress import Progress
 
@@ -47,7 +48,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     name = "easy questions, right"
-    return [Figure(name, result["right"] / result["questions"], "share", "more", short=name)]
+    right, asked = result["right"], result["questions"]
+    return [Figure(name, right / asked, "share", "more", short=name, interval=wilson(right, asked))]
 
 
 def view(result: Mapping[str, Any]) -> View:

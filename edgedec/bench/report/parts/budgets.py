@@ -4,41 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.measure.asked import answers, plain_side, study_of, way_side
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Chart, Figure, TableView, View, number
+from edgedec.bench.report.asked import answers, plain_side, study_of, way_side
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Chart, Figure, TableView, View, number
 from edgedec.core.progress import Progress
 from edgedec.core.units import size
 
+if TYPE_CHECKING:
+    from edgedec.bench.studies.drafts import DraftsReport
+
 _WAY = "auto"
-_PROMPTS = 2
+_PROMPTS = 6
 
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Answer prompts within each memory level, as ``edgedec.bench.studies.speed_within_budgets`` does."""
     from edgedec.bench.harness.questions import plain_questions
-    from edgedec.bench.harness.texts import PROMPTS
+    from edgedec.bench.harness.texts import QUESTIONS
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import budget_rows, plain_ratio
 
-    questions = plain_questions(PROMPTS[:_PROMPTS])
+    questions = plain_questions(QUESTIONS[:_PROMPTS])
     study, run = study_of(subject, questions, subject.effort.tokens)
     sides = [plain_side(subject, run)]
     for level in subject.effort.levels:
         sides.append(way_side(subject, replace(run, draft=_WAY, level=level), _WAY, level))
     report = DraftsReport(questions, sides, answers(subject, "budgets", sides, study, progress))
-    rows = [row.as_json() for row in budget_rows(report)]
+    rows = [{**row.as_json(), "speeds": _speeds(report, row.side)} for row in budget_rows(report)]
     return {"rows": rows, "plain": plain_ratio(report, _WAY), "tokens_each": subject.effort.tokens}
+
+
+def _speeds(report: DraftsReport, side: str) -> list[float]:
+    """Return the rate of each reply by that of the side without a budget."""
+    pairs = zip(report.answers(side), report.answers(report.full[_WAY]), strict=True)
+    return [round(one.rate / base.rate, 4) for one, base in pairs if one.rate and base.rate]
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     found = []
     for row in _answered(result):
-        found.append(Figure(f"{row['level']}, peak", row["peak_rss_bytes"], "B", "less"))
-        if row["speed"]:
-            found.append(Figure(f"{row['level']}, relative speed", row["speed"]["total"], "", "more"))
+        found.append(Figure.resident(f"{row['level']}, peak", row["peak_rss_bytes"]))
+        if row["speeds"]:
+            name = f"{row['level']}, relative speed"
+            found.append(Figure.median(name, row["speeds"], "", "more", timed=True))
     return found
 
 
@@ -49,7 +60,7 @@ def view(result: Mapping[str, Any]) -> View:
             size(row["budget_bytes"]) if row["budget_bytes"] else "none",
             size(row["peak_rss_bytes"]) + (" OVER" if row["over_budget"] else ""),
             size(row["generation_bytes"]),
-            number(row["speed"]["total"]) if row["speed"] else "-",
+            number(median(row["speeds"])) if row["speeds"] else "-",
             number(row["block_efficiency"]),
             "; ".join(row["given_up"]) or "nothing",
         )
@@ -57,9 +68,9 @@ def view(result: Mapping[str, Any]) -> View:
     )
     refused = [(row["level"], row["refused"]) for row in result["rows"] if "refused" in row]
     points = [
-        (row["generation_allowed_bytes"] / 1e6, row["speed"]["total"])
+        (row["generation_allowed_bytes"] / 1e6, median(row["speeds"]))
         for row in _answered(result)
-        if row["speed"]
+        if row["speeds"]
     ]
     lines = {"with drafts": sorted(points)}
     if result["plain"] is not None and points:
@@ -76,8 +87,8 @@ def view(result: Mapping[str, Any]) -> View:
         charts=(chart,) if len(points) > 1 else (),
         notes=(
             f"{_PROMPTS} prompts, at most {result['tokens_each']} tokens each. A level of -50% takes away "
-            "half of the generation memory: all but the weights and the loaded process. Speed: all tokens by "
-            "all time, relative to no budget.",
+            "half of the generation memory: all but the weights and the loaded process. Speed: that of "
+            "a reply by the same one without a budget, median.",
         ),
     )
 

@@ -13,7 +13,7 @@ from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.replies import ReplyStudy, collect_replies
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.harness.study import OFF, PLAIN, StudySide
-from edgedec.bench.measure.subject import Subject
+from edgedec.bench.report.subject import Subject
 from edgedec.core.progress import Progress
 from edgedec.sampling import DrawParams
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,12 +18,13 @@ from xml.etree import ElementTree
 import pytest
 
 from edgedec.bench.harness.journal import Journal
-from edgedec.bench.measure.charts import HEIGHT, svg
-from edgedec.bench.measure.compared import Comparison
-from edgedec.bench.measure.folder import PartsFolder
-from edgedec.bench.measure.pages import html_of, markdown_of
-from edgedec.bench.measure.report import PARTS, SUMMARY, Report, _check
-from edgedec.bench.measure.views import Chart
+from edgedec.bench.harness.pairing import median_interval
+from edgedec.bench.report.charts import HEIGHT, svg
+from edgedec.bench.report.compared import Comparison
+from edgedec.bench.report.folder import PartsFolder
+from edgedec.bench.report.pages import html_of, markdown_of
+from edgedec.bench.report.views import Chart
+from edgedec.bench.report.whole import PARTS, SUMMARY, Report, _check
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 
 EXAMPLE = Path(__file__).with_name("example.json")
@@ -90,12 +93,26 @@ def test_markdown_has_the_same_figures(facts: dict[str, Any]) -> None:
 
 def test_estimates_and_measurements_of_energy_are_labelled(facts: dict[str, Any]) -> None:
     text = markdown_of("T", [], report_of(facts).views())
-    assert "Energy, plain: an estimate, not a measurement. /sys/class/powercap: not there." in text
-    assert "Energy, with drafts: measured by RAPL (package-0, dram), above idle power of 3.5 W." in text
-    assert "(of those behind right ones): 50 %, 25 %." in text
-    names = [one.name for one in report_of(facts).figures()["Energy and the roof"]]
-    assert "plain, energy a token, estimated" in names
-    assert "with drafts, energy a token, measured" in names
+    assert "Energy: an estimate, not a measurement. RAPL: not there." in text
+    assert "(behind right ones): 50 %, 25 %." in text
+    assert "auto, energy a token, estimated" in [one.name for one in report_of(facts).figures()["Drafters"]]
+    for side in facts["parts"]["drafts"]["result"]["energy"]["sides"].values():
+        side |= {"estimated": False, "source": "RAPL (package-0, dram)"}
+    text = markdown_of("T", [], report_of(facts).views())
+    assert "Energy: above idle power, measured by RAPL (package-0, dram)." in text
+    assert "auto, energy a token, measured" in [one.name for one in report_of(facts).figures()["Drafters"]]
+
+
+def test_a_report_has_one_speed_for_one_thing(facts: dict[str, Any]) -> None:
+    """Tokens per second stand once for each way, the same in the summary, the figures and the table."""
+    report = report_of(facts)
+    speeds = [one for some in report.figures().values() for one in some if one.unit == "tokens/s"]
+    assert [one.name for one in speeds] == ["plain, speed", "auto, speed", "lookup, speed"]
+    views = dict(report.views())
+    in_short = dict(row for row in views[SUMMARY].tables[0].rows)
+    assert in_short["speed, plain decoding"] == speeds[0].worded() == views["Drafters"].tables[0].rows[0][1]
+    text = markdown_of("T", [], report.views())
+    assert len(re.findall(r"tokens/s", text)) == 3 + 2  # a row for each way, and the summary's two
 
 
 def test_a_busy_machine_is_said(facts: dict[str, Any]) -> None:
@@ -112,9 +129,9 @@ def test_a_busy_machine_is_said(facts: dict[str, Any]) -> None:
 def test_the_summary_has_the_most_telling_figures(facts: dict[str, Any]) -> None:
     (table,) = dict(report_of(facts).views())[SUMMARY].tables
     names = [name for name, _ in table.rows]
-    for name in ("memory bandwidth", "memory of a chat", "speed, plain", "speed, with", "mJ", "roof"):
+    for name in ("memory bandwidth", "memory of a chat", "speed, plain", "speed, with", "mJ", "roofline"):
         assert any(name in " ".join(row) for row in table.rows), name
-    assert ("easy questions, right", "83 %") in table.rows
+    assert ("easy questions, right", "83 % (44 % to 97 %)") in table.rows
     del facts["parts"]["quality"]
     (table,) = dict(report_of(facts).views())[SUMMARY].tables
     assert len(table.rows) == len(names) - 1
@@ -134,17 +151,18 @@ def test_replies_that_differ_are_counted_and_said(facts: dict[str, Any]) -> None
     facts["parts"]["drafts"]["result"]["differing_replies"]["edgedec+auto"]["replies"] = 1
     report = report_of(facts)
     assert report.differing_replies == 1
-    (line,) = dict(report.views())["Drafters"].lines
-    assert line == "1 of 4 replies with drafts differ from plain decoding. This is a bug."
+    line, *_ = dict(report.views())["Drafters"].lines
+    assert line == "1 of 12 replies with drafts differ from plain decoding. This is a bug."
 
 
 def test_a_comparison_has_ratios_verdicts_and_differences(facts: dict[str, Any]) -> None:
     first = report_of(json.loads(json.dumps(facts)))
     facts["conditions"]["cpu"] = "Other CPU"
     facts["parts"]["machine"]["result"]["machine"]["cores"] = 8
-    facts["parts"]["passes"]["result"]["passes"][0]["ms"] *= 0.5
-    facts["parts"]["passes"]["result"]["passes"][1]["ms"] *= 1.02
-    facts["parts"]["quality"]["result"]["right"] = 1
+    runs = facts["parts"]["passes"]["result"]["ms_runs"]
+    runs["1"] = [0.5 * one for one in runs["1"]]
+    runs["2"] = [1.02 * one for one in runs["2"]]
+    facts["parts"]["quality"]["result"]["right"] = 0
     del facts["parts"]["budgets"]
     del facts["parts"]["passes"]["result"]["passes"][-1]
     facts["parts"]["quality"]["load_average"] = 20.0
@@ -154,17 +172,89 @@ def test_a_comparison_has_ratios_verdicts_and_differences(facts: dict[str, Any])
     passes = found.pairs()["Passes"]
     assert [(pair.ratio, pair.verdict) for pair in passes[:2]] == [
         (pytest.approx(0.5), "better"),
-        (pytest.approx(1.02), ""),
+        (pytest.approx(1.02), "no difference seen"),
     ]
     assert found.pairs()["Quality checks"][0].verdict == "worse"
     assert found.alone() == (["Passes: pass over 32", "Speed over memory"], [])
     assert found.lines[1].endswith("ran beside these parts, which were slower for it: Quality checks.")
     assert found.differing()["load before Quality checks"][1] == 20.0
     text = markdown_of(found.title, found.lines, found.parts())
-    assert "| pass over 1 | 0.302 ms | 0.151 ms | 0.5 | better |" in text
+    assert "| pass over 1 | 0.302 ms (0.296 to 0.308) | 0.151 ms (0.148 to 0.154) | 0.5 | better |" in text
     assert "| cpu | Example CPU | Other CPU |" in text
     Page(html_of(found.title, found.lines, found.parts()))
     assert json.loads(json.dumps(found.as_json()))["figures"]["Passes"][0]["ratio"] == 0.5
+
+
+def noisy(facts: dict[str, Any], seed: int, *, unrest: float = 0.3, faster: float = 1.0) -> Report:
+    """A report of one build on one machine, whose other load changes from minute to minute.
+
+    Each figure of time follows the load of its moment, as readings of the bandwidth do; ``unrest`` is the
+    standard deviation of its logarithm. ``faster`` multiplies the speed of passes and replies.
+    """
+    dice, found = random.Random(seed), json.loads(json.dumps(facts))
+    for part in found["parts"].values():
+        part["readings"] = [10.0 * dice.lognormvariate(0.0, unrest) for _ in range(2)]
+
+    def at_load(values: Sequence[float], factor: float) -> list[float]:
+        load = dice.lognormvariate(0.0, unrest)
+        return [one * factor * load * dice.lognormvariate(0.0, unrest / 3) for one in values]
+
+    passes = found["parts"]["passes"]["result"]["ms_runs"]
+    passes.update({name: at_load([0.3] * 9, 1 / faster) for name in passes})
+    for runs in found["parts"]["drafts"]["result"]["runs"].values():
+        runs["tokens_per_s"] = at_load([100.0] * len(runs["bytes"]), faster)
+    return report_of(found)
+
+
+def verdicts(first: Report, second: Report) -> list[str]:
+    """Verdicts on figures of time."""
+    found = Comparison(first, second)
+    return [pair.verdict for pairs in found.pairs().values() for pair in pairs if pair.first.timed]
+
+
+def test_two_reports_of_one_noisy_machine_show_no_difference(facts: dict[str, Any]) -> None:
+    """Ratios of single figures are 0.5 to 2 here; 95 % intervals widened by the unrest meet."""
+    found, ratios = [], []
+    for seed in range(40):
+        pair = noisy(facts, 2 * seed), noisy(facts, 2 * seed + 1)
+        found += verdicts(*pair)
+        every = [one for some in Comparison(*pair).pairs().values() for one in some]
+        ratios += [one.ratio for one in every if one.first.timed and one.ratio]
+    assert min(ratios) < 0.62
+    assert max(ratios) > 1.6
+    assert found.count("no difference seen") > 0.99 * len(found)
+
+
+def test_a_real_doubling_is_seen(facts: dict[str, Any]) -> None:
+    for seed in range(10):
+        twice = Comparison(noisy(facts, seed, unrest=0.03), noisy(facts, seed + 99, unrest=0.03, faster=2.0))
+        shown = {pair.first.name: pair.verdict for some in twice.pairs().values() for pair in some}
+        assert shown["pass over 1"] == shown["plain, speed"] == shown["auto, speed"] == "better"
+        back = Comparison(twice.second, twice.first)
+        assert {pair.verdict for pair in back.pairs()["Passes"]} == {"worse"}
+        assert back.pairs()["Memory plan"][0].verdict == "no difference seen"
+
+
+def test_another_machine_is_compared_by_the_unrest_of_each(facts: dict[str, Any]) -> None:
+    first, second = noisy(facts, 1, unrest=0.02), noisy(facts, 2, unrest=0.02, faster=2.0)
+    for part in second.parts.values():
+        part["readings"][:] = [20.0, 20.1]  # type: ignore[index]
+    assert Comparison(first, second).unrest > 1.9
+    other = Report({**second.conditions, "cpu": "Other CPU"}, second.parts)
+    assert Comparison(first, other).unrest < 1.2
+    assert "better" in verdicts(first, other)
+
+
+def test_the_interval_of_a_median_is_that_of_order_statistics() -> None:
+    assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    assert median_interval(range(1, 10)) == (2, 8)  # 96.1 %
+    assert median_interval(range(1, 16)) == (4, 12)  # 96.5 %
+    dice = random.Random(0)
+    held = 0
+    for _ in range(500):
+        low, high = median_interval([dice.lognormvariate(0.0, 1.0) for _ in range(9)])
+        held += low <= 1.0 <= high
+    assert held > 0.94 * 500
 
 
 def test_a_report_is_read_from_its_folder_and_its_file(facts: dict[str, Any], tmp_path: Path) -> None:
@@ -180,12 +270,12 @@ def test_other_files_are_no_reports(facts: dict[str, Any], tmp_path: Path) -> No
         (tmp_path / "report.json").write_text(text)
         with pytest.raises(BadFileError):
             Report.read(tmp_path)
-    facts["format"] = 2
+    facts["format"] = 3
     (tmp_path / "report.json").write_text(json.dumps(facts))
-    with pytest.raises(BadFileError, match="is a report of format 2; this version reads format 1"):
+    with pytest.raises(BadFileError, match="is a report of format 3; this version reads format 2"):
         Report.read(tmp_path)
-    del facts["parts"]["passes"]["result"]["passes"][0]["ms"]
-    facts["format"] = 1
+    del facts["parts"]["passes"]["result"]["ms_runs"]["1"]
+    facts["format"] = 2
     (tmp_path / "report.json").write_text(json.dumps(facts))
     with pytest.raises(BadFileError, match="is no report"):
         Report.read(tmp_path)
@@ -240,7 +330,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from edgedec.bench.harness.journal import Journal
-from edgedec.bench.measure.folder import PartsFolder
+from edgedec.bench.harness.pairing import median_interval
+from edgedec.bench.report.folder import PartsFolder
 folder = PartsFolder(Path(sys.argv[1]), {"model": "m"})
 folder.part("passes", lambda: {"value": 7})
 Journal.resume({"model": "m"}, Path(sys.argv[1]) / "replies" / "drafts.jsonl")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from edgedec.bench.measure.subject import Subject
-from edgedec.bench.measure.views import Chart, Figure, TableView, View
+from edgedec.bench.report.subject import Subject
+from edgedec.bench.report.views import Chart, Figure, TableView, View
 from edgedec.core.progress import Progress, ignore
 from edgedec.core.units import size
 
@@ -44,9 +44,9 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    parts = [Figure(name.replace("_", " "), count, "B", "less") for name, count in result["parts"].items()]
-    least = Figure("least memory", result["milestones"][0]["bytes"], "B", "less")
-    peak = Figure("planned peak", result["planned_bytes"], "B", "less", short="memory of a chat, planned")
+    parts = [Figure.resident(name.replace("_", " "), count) for name, count in result["parts"].items()]
+    least = Figure.resident("least memory", result["milestones"][0]["bytes"])
+    peak = Figure.resident("planned peak", result["planned_bytes"], short="memory of a chat, planned")
     return [peak, *parts, least]
 
 
