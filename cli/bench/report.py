@@ -66,8 +66,8 @@ def command(
 
     A and B are folders of reports or report.json files: of two machines, two versions, two models. Prints
     what differs in conditions and machine, and every figure that both have, with the ratio of B by A. It is
-    better or worse where the intervals part, made wider by the unrest of the machine; else no difference is
-    seen. --out writes the comparison into a folder.
+    better or worse where the intervals part; else no difference is seen. Other programs that took the cores
+    count: a part could have been quicker without them. --out writes the comparison into a folder.
     """
     if reports:
         _compare(reports, out, as_json)

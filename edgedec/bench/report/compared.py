@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +16,14 @@ SAME, BETTER, WORSE = "no difference seen", "better", "worse"
 class Pair:
     """One figure of both reports; ``ratio`` is the second by the first, None where the first is 0.
 
-    ``unrest``: the most by which the machines' speed changed within the reports and between them, as a
-    factor. The intervals of figures that other load changes are wider by it.
+    ``slowed``: the most by which other programs slowed down the first and the second measurement, as factors.
+    On a quiet machine it could have been quicker by so much: the interval of a figure that other load changes
+    reaches as far.
     """
 
     first: Figure
     second: Figure
-    unrest: float = 1.0
+    slowed: tuple[float, float] = (1.0, 1.0)
 
     @property
     def ratio(self) -> float | None:
@@ -34,15 +34,11 @@ class Pair:
         """Return "better" or "worse" for the second where the intervals part; "" without a direction."""
         if not self.first.better:
             return ""
-        (low, high), (other_low, other_high) = self._bounds(self.first), self._bounds(self.second)
+        figures = zip((self.first, self.second), self.slowed, strict=True)
+        (low, high), (other_low, other_high) = (_bounds(one, slowed) for one, slowed in figures)
         if other_low <= high and low <= other_high:
             return SAME
         return BETTER if (other_low > high) == (self.first.better == "more") else WORSE
-
-    def _bounds(self, one: Figure) -> tuple[float, float]:
-        low, high = one.interval or (one.value, one.value)
-        wider = math.sqrt(self.unrest) if one.timed else 1.0
-        return low / wider, high * wider
 
     def as_json(self) -> dict[str, Any]:
         ratio = None if self.ratio is None else round(self.ratio, 4)
@@ -81,11 +77,16 @@ class Comparison:
     def pairs(self) -> dict[str, list[Pair]]:
         """Return the figures that both reports have."""
         first, second = self.first.figures(), self.second.figures()
-        found, unrest = {}, self.unrest
+        found = {}
         for title in (title for title in first if title in second):
-            theirs = {one.name: one for one in second[title]}
-            found[title] = [Pair(one, theirs[one.name], unrest) for one in first[title] if one.name in theirs]
+            theirs, slowed = {one.name: one for one in second[title]}, self._slowed(title)
+            found[title] = [Pair(one, theirs[one.name], slowed) for one in first[title] if one.name in theirs]
         return found
+
+    def _slowed(self, title: str) -> tuple[float, float]:
+        """Return how much other programs slowed down this part of both reports."""
+        unrest = self.unrest
+        return max(self.first.slowdown(title), unrest), max(self.second.slowdown(title), unrest)
 
     @property
     def unrest(self) -> float:
@@ -129,6 +130,14 @@ class Comparison:
             "only_first": self.alone()[0],
             "only_second": self.alone()[1],
         }
+
+
+def _bounds(one: Figure, slowed: float) -> tuple[float, float]:
+    """Return the bounds of a figure on a quiet machine."""
+    low, high = one.interval or (one.value, one.value)
+    if not one.timed:
+        return low, high
+    return (low, high * slowed) if one.better == "more" else (low / slowed, high)
 
 
 def _missing(here: Mapping[str, list[Figure]], there: Mapping[str, list[Figure]]) -> list[str]:

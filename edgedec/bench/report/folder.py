@@ -9,9 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from edgedec.bench.harness.other_load import OtherLoad
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.files import TRANSIENT, atomic_path, storage_errors
-from edgedec.telemetry.cores import load_average
+from edgedec.telemetry.cores import load_average, usable_cores
 
 CONDITIONS, PARTS, JOURNALS = "conditions.json", "parts", "replies"
 """Names in the folder: the conditions, results of parts, and single replies."""
@@ -52,8 +53,8 @@ class PartsFolder:
 
         A kept part for which ``check`` raises an error of ``DAMAGE`` is measured again.
 
-        It has the ``result``, the time ``at``, the ``seconds`` it took, the load averages around it, and what
-        ``read`` returned around it: how fast this machine was.
+        It has the ``result``, the time ``at``, the ``seconds`` it took, the load averages around it, the
+        share of the cores that ``others`` took, and what ``read`` returned around it: the machine's speed.
         """
         file = self.path / PARTS / f"{name}.json"
         with suppress(*DAMAGE):
@@ -61,12 +62,14 @@ class PartsFolder:
                 check(kept := read_json(file))
                 return kept
         load, readings = load_average(), [] if read is None else [read()]
-        began = time.perf_counter()
+        began, others = time.perf_counter(), OtherLoad()
         result = dict(measure())
+        share = others.share(usable_cores())
         found = {
             "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "seconds": round(time.perf_counter() - began, 1),
             "readings": readings if read is None else [*readings, read()],
+            "others": None if share is None else round(share, 3),
             "load_average": load,
             "load_average_after": load_average(),
             "result": result,

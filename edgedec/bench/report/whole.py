@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from edgedec.bench.harness.other_load import slowdown
 from edgedec.bench.report.folder import DAMAGE, PartsFolder, read_json, write_json
 from edgedec.bench.report.parts import budgets, drafts, machine, memory, passes, quality
 from edgedec.bench.report.subject import Subject
@@ -17,6 +18,7 @@ from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Stora
 from edgedec.core.progress import Progress
 
 FORMAT = 2
+_BUSY_SHARE = 0.05
 REPORT, SUMMARY = "report.json", "In short"
 PARTS: dict[str, tuple[str, ModuleType]] = {
     "machine": ("Machine", machine),
@@ -47,7 +49,7 @@ class Report:
     @property
     def busy(self) -> tuple[str, ...]:
         """A line about parts that were measured while other programs ran; none where it was quiet."""
-        cores = self.parts.get("machine", {}).get("result", {}).get("machine", {}).get("cores", 0)
+        cores = self._cores
         parts = [title for name, (title, _) in PARTS.items() if _busy(self.parts.get(name, {}), cores)]
         if not (cores and parts):
             return ()
@@ -67,6 +69,15 @@ class Report:
     def readings(self) -> list[float]:
         """The memory bandwidth before and after each part, in GB/s."""
         return [float(one) for part in self.parts.values() for one in part.get("readings", ())]
+
+    def slowdown(self, title: str) -> float:
+        """Return the most by which other programs slowed down the part of this title, as a factor."""
+        part = next((self.parts.get(name, {}) for name, (other, _) in PARTS.items() if other == title), {})
+        return slowdown(part.get("others"), self._cores)
+
+    @property
+    def _cores(self) -> int:
+        return int(self.parts.get("machine", {}).get("result", {}).get("machine", {}).get("cores", 0))
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -107,6 +118,7 @@ class Report:
                 raise BadFileError(f"{written}; this version reads format {FORMAT}", hint="measure again")
             report = cls(dict(found["conditions"]), dict(found["parts"]))
             _ = report.title, report.differing_replies, report.readings  # they raise
+            _ = [report.slowdown(title) for title, _ in PARTS.values()]
             for name in PARTS.keys() & report.parts.keys():
                 _check(PARTS[name][1], report.parts[name])
         except BadFileError:
@@ -143,6 +155,8 @@ def measure(subject: Subject, folder: PartsFolder, progress: Progress) -> Report
 
 def _busy(part: Mapping[str, Any], cores: int) -> bool:
     """Whether more ran than the part itself, which may keep all cores busy: that is the load after it."""
+    if (others := part.get("others")) is not None:
+        return bool(others > _BUSY_SHARE)
     before, after = (part.get(name) or 0.0 for name in ("load_average", "load_average_after"))
     return before > cores / 2 or after > 1.5 * cores
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -18,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.other_load import OtherLoad, slowdown
 from edgedec.bench.harness.pairing import median_interval
 from edgedec.bench.report.charts import HEIGHT, svg
 from edgedec.bench.report.compared import Comparison
@@ -245,6 +247,39 @@ def test_another_machine_is_compared_by_the_unrest_of_each(facts: dict[str, Any]
     assert "better" in verdicts(first, other)
 
 
+def test_others_that_took_the_cores_are_taken_into_account(facts: dict[str, Any]) -> None:
+    """One program beside two threads takes a quarter of two cores, which can make passes twice as slow."""
+    quiet, slow = noisy(facts, 1, unrest=0.02), noisy(facts, 2, unrest=0.02, faster=0.6)
+    assert "worse" in verdicts(quiet, slow)
+    for part in slow.parts.values():
+        part["others"] = 0.3  # type: ignore[index]
+    assert {*verdicts(quiet, slow)} == {"no difference seen"}
+    assert slow.busy[0].startswith("Other programs ran beside these parts")
+    quick = noisy(facts, 3, unrest=0.02, faster=2.0)
+    for part in quick.parts.values():
+        part["others"] = 0.3  # type: ignore[index]
+    assert "better" in verdicts(quiet, quick)  # others can only have slowed it down
+
+
+def test_processor_time_of_others_is_all_but_ones_own(tmp_path: Path) -> None:
+    stat, ticks = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
+    cores = sorted(os.sched_getaffinity(0))
+    own, now = 100.0, 50.0
+
+    def write(seconds: float) -> None:
+        fields = " ".join(map(str, (round(seconds * ticks), 0, 0, 777, 0, 0, 0, 0)))
+        stat.write_text(f"cpu 1 2 3\ncpu{cores[0]} {fields}\nintr 5\n", encoding="ascii")
+
+    write(1000.0)
+    load = OtherLoad(stat, lambda: own, lambda: now)
+    write(1008.0)
+    own, now = 103.0, 60.0
+    assert load.share(2) == pytest.approx(5.0 / 20.0)
+    assert slowdown(load.share(2), 2) == pytest.approx(1 + 2 / 3)
+    assert slowdown(None, 2) == slowdown(0.0, 2) == 1.0
+    assert OtherLoad(tmp_path / "none").share(2) is None
+
+
 def test_the_interval_of_a_median_is_that_of_order_statistics() -> None:
     assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
     assert median_interval(range(1, 10)) == (2, 8)  # 96.1 %
@@ -330,6 +365,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from edgedec.bench.harness.journal import Journal
+from edgedec.bench.harness.other_load import OtherLoad, slowdown
 from edgedec.bench.harness.pairing import median_interval
 from edgedec.bench.report.folder import PartsFolder
 folder = PartsFolder(Path(sys.argv[1]), {"model": "m"})
