@@ -16,6 +16,7 @@ import pytest
 from edgedec.cli import errors, main
 from edgedec.export import export_gguf
 from tests.cli.support import Home, run
+from tests.fixtures.nightly import every
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
@@ -90,7 +91,7 @@ def test_ctrl_c_at_the_first_import_of_the_command_is_quiet() -> None:
     assert done.stdout.split() == ["edgedec", "edgedec.cli", "edgedec.cli.main"]
 
 
-@pytest.mark.parametrize("delay_s", [0.005 * step for step in range(60)])
+@pytest.mark.parametrize("delay_s", every(6, (0.005 * step for step in range(60))))
 def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) -> None:
     done = started(home, "plan", "--help", program=("-c", START))
     assert done.stdout is not None
@@ -103,7 +104,7 @@ def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) 
     assert done.returncode in (0, errors.INTERRUPTED, -signal.SIGINT)
 
 
-@pytest.mark.parametrize("delay_s", [0.05 * step for step in range(12)])
+@pytest.mark.parametrize("delay_s", every(3, (0.05 * step for step in range(12))))
 def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, endless: Path, delay_s: float) -> None:
     arguments = ("generate", "-p", "Hi", *long_reply(endless), "--context", "60000", "--greedy")
     done = started(home, *arguments, program=("-c", START))

@@ -18,6 +18,7 @@ from edgedec.export import export_gguf
 from edgedec.export.portable import with_float_cache
 from edgedec.kernels.packing.layout import FORMATS
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable import agreement
@@ -45,8 +46,9 @@ def make(tmp_path: Path, architecture: str, **choices: Any) -> tuple[Path, Path]
     return gguf, tmp_path / "bundle"
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma2", "gemma3"])
+@pytest.mark.parametrize(
+    ("architecture", "format"), diagonal(["llama", "qwen2", "gemma2", "gemma3"], list(FORMATS))
+)
 def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_path: Path) -> None:
     shape = WIDE if FORMATS[format].block == 256 else TinyShape(layers=1)
     gguf, bundle = make(tmp_path, architecture, formats=format, shape=shape, tied=False)

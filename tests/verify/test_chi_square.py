@@ -27,6 +27,7 @@ from edgedec.verify.classical import (
     residual,
     speculative_sampling,
 )
+from tests.fixtures.nightly import diagonal
 from tests.sampling import support as sampling
 from tests.sampling.support import chi_square_p, head
 from tests.verify.support import (
@@ -197,8 +198,7 @@ def p_values(procedure: Callable[[int], tuple[int, ...]], expected: Mapping[int,
     return 3 * min(chi_square_p(pairs, both), *(chi_square_p(counts, expected) for counts in singles))
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", ["keyed", *RULES])
+@pytest.mark.parametrize(("name", "pair"), diagonal(["keyed", *RULES], list(PAIRS)))
 def test_the_distribution_is_the_targets(name: str, pair: str) -> None:
     assert p_values(lambda seed: spread(name, PAIRS[pair], seed), PAIRS[pair].expected, DRAWS[name]) > REJECT
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.emulator import Emulator
 from tests.cli.window.test_flow import CODE, REPLY
+from tests.fixtures.nightly import every
 
 READY = b"\x1b[?2004h"
 STATUS = re.compile(r"\[[\d.]+ s, [\d.]+ tokens/s( \| .*)?\]")
@@ -64,7 +65,7 @@ def test_a_reply_is_rendered_and_its_status_line_is_one_line(tmp_path: Path, col
     assert "你好世界" in text.replace(" ", "")
 
 
-@pytest.mark.parametrize("columns", [10, 24, 40, 60])
+@pytest.mark.parametrize("columns", every(3, [40, 10, 24, 60]))
 def test_the_status_line_never_wraps(tmp_path: Path, columns: int) -> None:
     chat = Emulator(chat_of(tmp_path, "one two three", options=("--max-tokens", "4")), columns)
     lines = said(chat, "Hi")
@@ -114,6 +115,7 @@ def test_thinking_is_folded_or_stays(tmp_path: Path, choice: str, shown: bool) -
     assert "The user greets me. I greet back." in lines[lines.index("> /think") :]
 
 
+@pytest.mark.slow
 def test_a_window_that_becomes_narrower_loses_no_word(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(150)]
     chat = Emulator(chat_of(tmp_path, " ".join(words), wait_s=0.004), 80)
