@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ _PIPE_COLUMNS = 1000
 """Width of the table where there is no terminal: nothing is cut."""
 _NUMBERS = (1, 2)
 """Columns of the table with numbers."""
-_TESTED_FROM, _LICENCE_FROM = 76, 110
-"""Columns of a terminal from which on the table says how a model is tested, and its licence."""
+_LICENCE_FROM = 100
+"""Columns of a terminal from which on the table has the licences."""
 
 
 @click.command(
@@ -123,13 +124,13 @@ def _manifest(model: Installed) -> Manifest | None:
 
 def _show_catalogue(entries: Sequence[Entry]) -> None:
     """Show a table that fits the terminal: narrow ones leave columns out and cut the last one."""
-    from edgedec.models.catalogue import USUAL_CONTEXT
+    from edgedec.models.catalogue import CATALOGUE, USUAL_CONTEXT
 
     width = columns()
-    shown = [True, True, True, width >= _TESTED_FROM, width >= _LICENCE_FROM, True]
-    rows = [("NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD FOR")]
+    shown = [True, True, True, width >= _LICENCE_FROM, True]
+    rows = [("NAME", "DOWNLOAD", "MEMORY", "LICENCE", "GOOD FOR")]
     rows += [
-        (one.name, about_size(one), rounded(one.memory()), one.tested, one.recipe.licence.name, one.good_for)
+        (one.name, about_size(one), rounded(one.memory()), one.recipe.licence.name, one.good_for)
         for one in entries
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -142,8 +143,9 @@ def _show_catalogue(entries: Sequence[Entry]) -> None:
         ]
         click.echo(cut("  ".join(cells).rstrip(), width))
     click.echo(f"\nMEMORY: with {USUAL_CONTEXT} tokens of context. ~: an estimate.")
-    if width >= _TESTED_FROM:
-        click.echo("TESTED: with the real model, or its twin (small, random, the same features).")
+    tried = ", ".join(one.name for one in CATALOGUE.values() if one.tested == "real")
+    others = "small copies of the others with random weights, so that a fault of one of them may be new"
+    click.echo(textwrap.fill(f"EdgeDec is tested with {tried}; and with {others}.", width))
 
 
 def cut(line: str, width: int) -> str:

@@ -14,6 +14,7 @@ from edgedec.cli.services import services
 from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
+from edgedec.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from edgedec.api import Bundles, Model
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from edgedec.cli.options import OtherModelOptions, SizeOptions
     from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
+
+BUDGETS = 500_000_000, 1_000_000_000, 2_000_000_000
+"""Bytes for which a model is recommended."""
 
 
 def run_config(
@@ -44,11 +48,27 @@ def run_config(
 
 
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
-    """Pull or export a model and its draft models if they are missing, with progress."""
+    """Pull or export a model and its draft models if they are missing, with progress.
+
+    The first time, one line says what the default model is for, and which models to take for more.
+    """
     from edgedec.api import fetch
 
+    store = services(ctx).store()
+    first = name == DEFAULT_MODEL and not store.list()
     with progress.reporter() as report:
-        return fetch(name, config, services(ctx).store(), report)
+        found = fetch(name, config, store, report)
+    if first:
+        progress.notice(first_words())
+    return found
+
+
+def first_words() -> str:
+    """Return the line that says what to take for real use in 0.5, 1 and 2 GB."""
+    from edgedec.models.catalogue import recommended
+
+    places = (f"{recommended(nbytes).name} in {size(nbytes)}" for nbytes in BUDGETS)
+    return f"{DEFAULT_MODEL} is tiny: it shows that EdgeDec works. For real use take {', '.join(places)}."
 
 
 def prepare_model(

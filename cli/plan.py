@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,6 @@ from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 from edgedec.cli.speed_words import spoken
-from edgedec.core.units import size as in_words
 from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
 from edgedec.sampling.named import SamplingParams
 
@@ -29,20 +29,28 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
 
 WHY = {
-    "process": "Python, libraries, tokenizer and graph: measured just now",
-    "weights": "every pass reads all of them",
-    "kv_cache": "keys and values of {context} tokens in {kv}",
-    "scratch": "passes over up to {longest} tokens",
-    "rows": "whole rows of logits, for sampling, of up to {rows} tokens",
-    "hidden": "what a pass hands to drafters that run parts of the model",
-    "attention": "what attention falls on, and what of it stays in a full cache",
-    "tables": "what drafters learn",
-    "drafter": "weights, cache and scratch of the model that drafts",
-    "small": "weights, cache, scratch and tables of the model that takes turns",
-    "head": "weights, cache and buffers of the trained head that drafts",
-    "slack": "what a session comes to need besides",
+    "process": "Python, libraries and the model's tokenizer: measured just now",
+    "weights": "the model itself: every token needs all of it",
+    "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
+    "scratch": "room to compute in, up to {longest} tokens at a time",
+    "rows": "the chances of every word, to draw from, for up to {rows} tokens",
+    "hidden": "states that the model hands to its drafters",
+    "attention": "a record of the tokens that matter, which stay in a full cache",
+    "tables": "phrases that drafters remember, to guess what comes next",
+    "drafter": "the second model, which drafts: it guesses ahead",
+    "small": "the smaller model that takes turns, with all that it needs",
+    "head": "the trained head that drafts: it guesses ahead",
+    "slack": "reserve for what a session comes to need",
 }
-
+LOST = {
+    "prompts": "speed of prompts: they are read in smaller parts",
+    "tree": "speed: fewer tokens are guessed ahead at a time",
+    "tables": "speed: drafters remember fewer phrases",
+    "drafter": "speed: no second model or head guesses ahead",
+    "drafts": "speed: nothing is guessed ahead, every token takes a pass",
+    "cache": "precision: the cache is kept in int8, so replies may differ",
+}
+"""Losses of a session in words for people, by the first word of a milestone; "context" has its own."""
 ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
 """Values that take the most memory: tokens are drawn from whole rows of logits, cut by top-p."""
 
@@ -175,18 +183,40 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     longest = longest_pass(plan.choice, count)
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
     words = {"context": context, "kv": plan.choice.kv, "longest": longest}
-    promised = f" of {in_words(memory)}" if memory else ""
-    click.echo(f"{name}: {in_words(plan.peak)}{promised}\n")
+    promised = f" of {in_mb(memory)}" if memory else ""
+    click.echo(f"{name}: {in_mb(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
         why = WHY[part].format(**words, rows=count * (1 + plan.choice.drafted))
-        click.echo(_row(f"{part.replace('_', ' '):<10}{in_words(nbytes):>10}  ", why))
+        click.echo(_row(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}  ", why))
     if plan.given_up:
         click.echo("\nGiven up to fit:")
         for line in plan.given_up:
             click.echo(_row("  ", line))
-    click.echo("\nWith less than    a session has to give up")
-    for stone in _milestones(budget):
-        click.echo(_row(f"{in_words(float(str(stone['bytes']))):>14}    ", str(stone["below"])))
+    click.echo("\nWith less than    this is given up, too:")
+    for nbytes, text in _thresholds(budget):
+        click.echo(_row(f"{in_mb(nbytes):>14}    ", text))
+
+
+def in_mb(count: int) -> str:
+    """Return bytes in MB, also above 1 GB: steps between budgets are small.
+
+    >>> in_mb(1_343_200_000)
+    '1343.2 MB'
+    """
+    return f"{count / 1e6:.1f} MB"
+
+
+def _thresholds(budget: Budget) -> Iterator[tuple[int, str]]:
+    """Yield budgets from the largest down, each with what is lost below it; steps of one kind are one."""
+    from edgedec.memory.plan import least, milestones
+
+    said = set()
+    for nbytes, line in reversed(milestones(budget.facts, budget.wanted)):
+        text = LOST.get(line.partition(":")[0], line)
+        if text not in said:
+            said.add(text)
+            yield nbytes, text
+    yield least(budget.facts, budget.wanted), "all: the model does not fit"
 
 
 def _row(head: str, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from edgedec.models.catalogue import Entry
 
 _TESTED = {
-    "real": "with the model itself",
-    "twin": "with a small random model that has the same features",
+    "real": "this model, with its own weights",
+    "twin": "a small copy with random weights, not this model itself: tell us what goes wrong",
 }
 
 
@@ -170,13 +171,21 @@ def _licence(known: Known) -> str:
 def _source(known: Known) -> str:
     if known.manifest:
         source = known.manifest.source
-        text = " ".join(str(source[key]) for key in ("kind", "origin") if source.get(key)) or "unknown"
+        text = " ".join(filter(None, [str(source.get("kind", "")), _origin(source)])) or "unknown"
         revision = str(source.get("revision", ""))[:12]
         return f"{text}, {source['repo_file']} of revision {revision}" if source.get("repo_file") else text
     assert known.entry is not None
     recipe = known.entry.recipe
     places = ["the package index"] if recipe.wheels else []
     return ", then ".join([*places, *([str(recipe.hub)] if recipe.hub else [])])
+
+
+def _origin(source: Mapping[str, object]) -> str:
+    """Return where a model came from; of several packages the first one and their number."""
+    first, *others = str(source.get("origin", "")).split() or [""]
+    if others and "==" in first:
+        return f"{first} and {len(others)} more packages"
+    return " ".join([first, *others])
 
 
 def _hash(known: Known) -> str:

@@ -116,6 +116,16 @@ CATALOGUE: Mapping[str, Entry] = _AtFirstUse(_entries)
 RECIPES: Mapping[str, Recipe] = _AtFirstUse(lambda: {name: one.recipe for name, one in CATALOGUE.items()})
 
 
+def recommended(nbytes: int) -> Entry:
+    """Return the model to chat with in so much memory: of those that fit, the one with most parameters.
+
+    >>> recommended(2_000_000_000).name
+    'qwen3-1.7b'
+    """
+    fits = [one for one in CATALOGUE.values() if one.chats and one.memory() < 1.05 * nbytes]
+    return max(fits, key=lambda one: one.parameters)
+
+
 def estimated_memory(spec: ModelSpec, weights: int) -> int:
     """Estimate the bytes that a conversation has resident at most, in ``stated_context`` tokens.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.services import services
+from edgedec.core.drafter_manifest import HEAD, TABLES, TRIM
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 from edgedec.models.layout import is_bundle
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
     from edgedec.drafters.artifacts import DrafterArtifact
     from edgedec.models import Store
+
+
+_USES = {
+    TABLES: "what the model says most, so that its first reply is drafted too",
+    HEAD: "a trained head, which guesses what the model says next",
+    TRIM: "a smaller vocabulary for drafts, so that they take less time",
+}
 
 
 @click.command(
@@ -38,7 +48,7 @@ if TYPE_CHECKING:
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
-    """Show the drafters that belong to installed models: kind, bytes and how they were made.
+    """Show the drafters that belong to installed models: their use, their bytes, and how good they are.
 
     One that is damaged, or belongs to another model, has the reason instead; the model runs without it.
     """
@@ -51,11 +61,10 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
     if as_json:
         screen.show_json({"home": str(store.home), "drafters": found})
         return
-    for one in found:
-        for line in _lines(one):
-            click.echo(line)
-    if not found:
-        click.echo(f"No drafter belongs to {model or 'an installed model'}.")
+    if found:
+        _show(found)
+    else:
+        click.echo(f"No drafter belongs to {model or 'an installed model'}. `edgedec draft` makes some.")
 
 
 def _manifests(store: Store, model: str | None) -> list[Manifest]:
@@ -85,12 +94,27 @@ def _facts(target: Target, found: DrafterArtifact) -> dict[str, Any]:
     return {**place, "bytes": manifest.total_bytes, "facts": dict(manifest.facts)}
 
 
-def _lines(one: dict[str, Any]) -> Iterator[str]:
-    if "error" in one:
-        yield f"{one['model']}  {one['kind']}  not usable: {one['error']}"
-        return
-    shipped = ", shipped with EdgeDec" if one["shipped"] else ""
-    yield f"{one['model']}  {one['kind']}  {size(one['bytes'])}{shipped}"
-    for name, value in one["facts"].items():
-        if value is not None:
-            yield f"  {name}: {screen.printable(str(value))}"
+def _show(found: list[dict[str, Any]]) -> None:
+    """Show the drafters by model: each with its use, its size, and how good it is as far as that is known."""
+    for model, drafters in groupby(found, key=itemgetter("model")):
+        click.echo(model)
+        for one in drafters:
+            if "error" in one:
+                click.echo(f"  {one['kind']:<6}  not usable: {one['error']}")
+                continue
+            shipped = ", comes with EdgeDec" if one["shipped"] else ", made here"
+            click.echo(f"  {one['kind']:<6}  {_USES[one['kind']]}: {size(one['bytes'])}{shipped}")
+            if words := _quality(one["kind"], one["facts"]):
+                click.echo(f"  {'':<6}  {words}")
+    click.echo("A model uses its drafters unasked, and replies the same. --json has all facts.")
+
+
+def _quality(kind: str, facts: Mapping[str, Any]) -> str:
+    """Return how good a drafter is, as it was measured on replies that it was not made of; "" if unknown."""
+    if kind == TABLES:
+        found = [value for name, value in facts.items() if name.startswith("tokens per round of")][:2]
+        return f"{found[1]:.2f} tokens a pass where it was {found[0]:.2f} without" if len(found) == 2 else ""
+    if kind == TRIM and "coverage" in facts:
+        return f"{facts['ids']:,} tokens, which are {facts['coverage']:.1%} of what the model says"
+    tokens = facts.get("held-out tokens a pass")
+    return f"{tokens:.2f} tokens a pass" if tokens is not None else ""

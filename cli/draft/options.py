@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def prompts_option(help: str) -> Callable[[FC], FC]:
-    """Return the option ``--prompts``; without it built-in questions are asked."""
+    """Return the option ``--prompts``."""
     return click.option(
         "--prompts",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help=f"{help} (default: a few built-in questions).",
+        help=help,
     )
 
 

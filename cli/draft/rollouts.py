@@ -40,7 +40,7 @@ class RolloutOptions:
     model: str = declared(opt.model_option)
     prompts: Path | None = declared(prompts_option(
         "One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which "
-        "the first is asked"
+        "the first is asked (default: a few built-in questions, for a try)."
     ))
     tokens: int | None = declared(tokens_option(
         "End when so many tokens of replies are kept in all (default: when all prompts are answered)."

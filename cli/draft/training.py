@@ -59,7 +59,7 @@ class TrainOptions:
         "--steps", type=click.IntRange(min=1), metavar="N", help="Train so many steps instead."
     ))
     prompts: Path | None = declared(prompts_option(
-        "Prompts for missing replies, as in `edgedec draft rollouts`"
+        "Prompts that the model answers first where too few replies are kept; as in `edgedec draft rollouts`."
     ))
     tokens: int = declared(tokens_option(
         "Gather replies first while there are fewer tokens of them.", _LEAST_TOKENS
@@ -116,7 +116,7 @@ def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, option
     from edgedec.training.head_training import Replies
 
     have = sum(len(one.reply) for one in store)
-    if have < options.tokens:
+    if have < options.tokens and options.prompts:
         notice(f"{manifest.name} has {have} tokens of replies: it answers more prompts first")
         asked = RolloutOptions(
             options.model, options.prompts, options.tokens, options.threads,
@@ -130,7 +130,9 @@ def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, option
     try:
         return Replies.of(store, manifest.name)
     except NotFoundError as error:
-        raise NotFoundError(error.message, hint="--prompts FILE asks more") from error
+        raise NotFoundError(
+            f"{error.message}: a drafter learns from them", hint="--prompts FILE asks more, a prompt a line"
+        ) from error
 
 
 @contextmanager

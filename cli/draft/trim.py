@@ -15,7 +15,7 @@ from edgedec.cli.command import Command
 from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import CONTEXT_TOKENS, RolloutOptions, answer
 from edgedec.cli.services import services
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import NotFoundError, Remedy
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ _CONTEXT_TOKENS = 256
 )
 @opt.model_option
 @prompts_option(
-    "Prompts to answer while there are too few replies, as in `edgedec draft rollouts`; their categories "
-    "divide the coverage"
+    "Prompts that the model answers first where too few replies are kept, as in `edgedec draft rollouts`. "
+    "Their categories divide the coverage."
 )
 @click.option(
     "--ids", type=click.IntRange(min=256), metavar="K",
@@ -108,7 +108,7 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
 
     vocab_size = manifest.spec.vocab_size
     store = RolloutStore(rollouts_folder(services(ctx).store().home, Target.of(manifest)))
-    if sum(len(one.reply) for one in store) < options["tokens"]:
+    if options["prompts"] and sum(len(one.reply) for one in store) < options["tokens"]:
         wanted = {name: options[name] for name in ("model", "prompts", "tokens", "threads")}
         context = min(CONTEXT_TOKENS, manifest.spec.context_length)
         outcome, _, _ = answer(ctx, RolloutOptions(**wanted, context=context))
@@ -121,9 +121,10 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
         held_out.setdefault(categories.get(one.key, NO_CATEGORY), []).append(one.reply)
     counts = counted((one.reply for one in store.chosen(held_out=False)), vocab_size)
     if not held_out or not counts.any():
-        raise UsageError(
-            f"there are too few replies of {manifest.name} to choose by",
-            hint="gather more with `edgedec draft rollouts --prompts FILE`",
+        raise NotFoundError(
+            f"too few replies of {manifest.name} are kept to choose a smaller vocabulary by, with which "
+            "drafts take less time",
+            remedy=Remedy("rollouts", manifest.name),
         )
     return _Replies(counts, {name: counted(some, vocab_size) for name, some in sorted(held_out.items())})
 

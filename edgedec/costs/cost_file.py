@@ -88,6 +88,8 @@ class CostFile:
 
     path: Path
     conditions: tuple[str, ...]
+    setting: str = "on this machine"
+    """The conditions that a user chooses, in words."""
     now: Callable[[], float] = field(default=time.time)
     load: Callable[[], float | None] = field(default=load_average)
 
@@ -100,7 +102,9 @@ class CostFile:
         cache = ("int8",) if kv == "int8" else ()
         conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
         digest = hashlib.sha256("|".join(conditions).encode()).hexdigest()
-        return cls(folder / f"{digest[:24]}.json", conditions)
+        threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
+        setting = f"with {threads} and a cache in int8" if cache else f"with {threads}"
+        return cls(folder / f"{digest[:24]}.json", conditions, setting)
 
     def read(self) -> KeptCosts | None:
         """Return the costs measured before, or None if there are none or the file is damaged."""

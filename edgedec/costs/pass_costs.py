@@ -48,15 +48,19 @@ def known_costs(
 ) -> PassCosts:
     """Read the costs of passes up to ``longest`` tokens from ``file``, or measure them in a second or two.
 
-    Costs that disagreed with what ran are measured again (``KeptCosts.stands``); ``notice`` hears of both.
+    Costs that disagreed with what ran are measured again (``KeptCosts.stands``). ``notice`` hears of each
+    measurement and what it is for: other threads, another type of KV cache and longer passes cost otherwise.
     """
     kept = file.read() if file else None
     if file and kept and max(kept.seconds) >= sizes_up_to(longest, forward)[-1]:
         if kept.stands(file.now()):
             return PassCosts(CostCurve(kept.seconds, old=True), file, kept)
         notice(f"measuring again what passes of {forward.spec.name} cost: they ran otherwise than measured")
+    elif kept:
+        notice(f"measuring what longer passes of {forward.spec.name} cost, for several conversations, once")
     else:
-        notice(f"measuring what passes of {forward.spec.name} cost on this machine, once")
+        setting = file.setting if file else "on this machine"
+        notice(f"measuring what passes of {forward.spec.name} cost {setting}, once")
     seconds = measure_costs(forward, clock, notice, longest)
     if file is None:
         return PassCosts(CostCurve(seconds))

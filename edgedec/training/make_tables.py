@@ -79,7 +79,7 @@ def _rollouts(store: RolloutStore, target: Target) -> list[Rollout]:
     rollouts = list(store.chosen(held_out=False))
     if not rollouts:
         raise NotFoundError(
-            f"no replies of {target.name} are kept",
+            f"no replies of {target.name} are kept to make tables of, with which its first reply is drafted",
             hint="let it answer prompts first",
             remedy=Remedy("rollouts", target.name),
         )

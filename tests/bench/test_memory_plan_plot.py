@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from edgedec.bench.plots import memory_plan
 from edgedec.bench.plots.memory_plan import plans
 from edgedec.control import CostCurve
 from edgedec.costs.speeds import PredictedSpeeds
@@ -28,3 +32,18 @@ def test_plans_go_from_the_least_to_everything() -> None:
     assert contexts[0] < 100
     assert max(contexts) == 1500
     assert all(plan.peak <= plan.budget for plan in found)
+
+
+def test_no_label_of_the_picture_touches_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that can be given up, "long passes over prompts" lay on "long drafts"."""
+    pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr(memory_plan, "save_figure", lambda figure, path: drawn.append(figure))
+    found = plans(replace(KNOWN, drafter=KNOWN.target), replace(WANTED, model_drafts=True), elastic=True)
+    speeds = [PredictedSpeeds(10.0, 20.0) for _ in found]
+    memory_plan.draw_plans(found, speeds, None, tmp_path / "plan.png", title="model")
+    drawn[0].draw_without_rendering()
+    labels = drawn[0].axes[2].get_yticklabels()
+    assert len(labels) >= 6
+    boxes = [label.get_window_extent() for label in labels]
+    assert not any(boxes[i].overlaps(boxes[j]) for i in range(len(boxes)) for j in range(i))

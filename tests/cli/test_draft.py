@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from edgedec.core.manifest import Manifest
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
@@ -47,7 +49,7 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
 def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp_path: Path) -> None:
     home.path.mkdir()
     refused = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1")
-    assert_one_line(refused, 3, "no replies of", "edgedec draft rollouts -m")
+    assert_one_line(refused, 3, "no replies of", "first reply is drafted", "run `edgedec draft rollouts -m")
 
     prompts = tmp_path / "prompts.txt"
     texts = [f"Count to {number}" for number in range(40)]
@@ -61,6 +63,12 @@ def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp
     assert made["kept"]
     assert made["facts"]["replies"] == sum(not held_out(text) for text in texts)
 
+    told = run(real(home), "draft", "list", "-m", str(bundle)).stdout.splitlines()
+    assert told[0] == Manifest.load(bundle).name
+    assert "what the model says most, so that its first reply is drafted too" in told[1]
+    assert told[1].endswith("B, made here")
+    assert re.fullmatch(r" +\d\.\d\d tokens a pass where it was \d\.\d\d without", told[2])
+    assert len(told) == 4
     listed = run(real(home), "draft", "list", "-m", str(bundle), "--json")
     (one,) = json.loads(listed.stdout)["drafters"]
     assert (one["kind"], one["shipped"], one["facts"]) == ("tables", False, made["facts"])
@@ -73,7 +81,8 @@ def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp
 def test_a_model_without_drafters_has_an_empty_list(home: Home, bundle: Path) -> None:
     home.path.mkdir()
     assert "No drafter belongs to" in run(real(home), "draft", "list", "-m", str(bundle)).stdout
-    assert "No drafter belongs to an installed model." in run(real(home), "draft", "list").stdout
+    every = run(real(home), "draft", "list").stdout
+    assert every == "No drafter belongs to an installed model. `edgedec draft` makes some.\n"
     assert_one_line(run(real(home), "draft", "list", "-m", "smollm2-135m"), 3, "not installed")
 
 

@@ -116,7 +116,7 @@ def test_without_held_out_replies_nothing_can_be_chosen(home: Home, bundle: Path
     with RolloutStore(rollouts_folder(home.path, Target.of(manifest))).writing(Target.of(manifest)) as writer:
         writer.add(Rollout([5], [7] * 50, key_of(COUNTED), greedy=True))
     result = run(real(home), "draft", "trim", "-m", str(bundle), "--tokens", "50")
-    assert_one_line(result, 2, "too few replies", "draft rollouts")
+    assert_one_line(result, 3, "too few replies", "take less time", "first run `edgedec draft rollouts -m")
 
 
 def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gathered(

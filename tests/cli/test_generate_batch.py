@@ -194,7 +194,7 @@ def test_the_plan_of_several(home: Home, bundle: Path) -> None:
     assert four["kv_cache"] > 3 * one["kv_cache"]
     told = run(real(home), "plan", *given, "--batch", "4").stdout
     assert "keys and values of 4 times 256 tokens in fp16" in told
-    assert "passes over up to 176 tokens" in told
+    assert "up to 176 tokens at a time" in told
     wrong = run(real(home), "plan", *given, "--batch", "4", "--history")
     assert_one_line(wrong, 2, "--history")
 

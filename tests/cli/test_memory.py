@@ -48,9 +48,9 @@ def test_the_plan_names_every_byte(home: Home, bundle: Path) -> None:
     assert stones == sorted(stones)
     assert stones[-1] <= plan["planned_bytes"]
     told = edgedec(home, "plan", "-m", str(bundle), "--memory", "500MB").stdout
-    assert re.search(r"^weights +\S+ k?B  every pass reads all of them$", told, re.M)
+    assert re.search(r"^weights +\S+ MB  the model itself: every token needs all of it$", told, re.M)
     assert " of 500.0 MB\n" in told
-    assert "nothing fits" in told
+    assert "all: the model does not fit" in told
 
 
 def test_the_plan_as_a_picture(home: Home, bundle: Path, tmp_path: Path) -> None:

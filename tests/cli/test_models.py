@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.cli.opening import BUDGETS, first_words
 from edgedec.cli.services import Services
 from edgedec.core.manifest import Manifest
-from edgedec.models import CATALOGUE
+from edgedec.export import ModelCard, export_gguf
+from edgedec.models import CATALOGUE, Store
+from edgedec.models.catalogue import recommended
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
@@ -36,16 +39,18 @@ def test_all_that_can_be_pulled(home: Home) -> None:
     home.install("gemma3-270m", size=2500)
     lines = run(home.services(), "list", "--all", env={"COLUMNS": "160"}).stdout.splitlines()
     start = lines.index("Can be pulled by name:") + 1
-    assert lines[start].split() == ["NAME", "DOWNLOAD", "MEMORY", "TESTED", "LICENCE", "GOOD", "FOR"]
+    assert lines[start].split() == ["NAME", "DOWNLOAD", "MEMORY", "LICENCE", "GOOD", "FOR"]
     end = lines.index("", start)
     rows = lines[start + 1 : end]
     assert [row.split()[0] for row in rows] == [name for name in CATALOGUE if name != "gemma3-270m"]
     first = CATALOGUE["smollm2-135m"]
     assert [cell.strip() for cell in rows[0].split("  ") if cell.strip()] == [
-        "smollm2-135m", "98 MB", "298 MB", "real", "Apache-2.0", first.good_for
+        "smollm2-135m", "98 MB", "298 MB", "Apache-2.0", first.good_for
     ]  # fmt: skip
     assert "~386 MB" in rows[1]
-    assert "twin" in rows[1]
+    assert not any("twin" in line for line in lines)
+    said = " ".join(lines[end:])
+    assert "tested with smollm2-135m, qwen2.5-coder-1.5b, gemma3-270m; and with small copies" in said
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -61,7 +66,6 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
     assert len(rows) == 10
     for row in rows:
         entry = CATALOGUE[row.split()[0]]
-        assert ("twin" in row.split()) == (width >= 76)
         shown = row.split("  ")[-1].strip().removesuffix("…")
         assert entry.good_for.startswith(shown)
         assert len(shown) > 9
@@ -92,8 +96,34 @@ def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
         "source": "hf:unsloth/Qwen3-1.7B-GGUF:Q4_K_M",
         "hash": "SHA-256 as the hub states it, kept once it is installed",
         "architecture": "qwen3, 28 layers, vocabulary of 151936",
-        "tested": "with a small random model that has the same features",
+        "tested": "a small copy with random weights, not this model itself: tell us what goes wrong",
     }
+
+
+def test_show_counts_the_packages_that_a_model_came_in(home: Home, tmp_path: Path) -> None:
+    out = home.path / "models" / "mine"
+    packages = " ".join(f"some-model-part{number}==1.0" for number in range(1, 23))
+    card = ModelCard({"kind": "package index", "origin": packages})
+    export_gguf(write_tiny(tmp_path / "t.gguf"), out, card=card)
+    text = run(home.services(), "show", "mine").stdout
+    assert "source        package index some-model-part1==1.0 and 21 more packages\n" in text
+
+
+def test_the_first_start_says_what_the_default_model_is_for(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "ensure", lambda store, name, progress: home.install(name))
+    services = home.services(home.parrot("Hello.", "Again."))
+    first = run(services, "run", "smollm2-135m", "Hi")
+    said = first_words()
+    assert first.stderr == f"{said}\n"
+    assert said.startswith("smollm2-135m is tiny")
+    monkeypatch.undo()
+    assert run(services, "run", "smollm2-135m", "Hi").stderr == ""
+    readme = " ".join((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
+    for nbytes in BUDGETS:
+        assert recommended(nbytes).memory() < 1.05 * nbytes
+        assert f"`{recommended(nbytes).name}` in {nbytes / 1e9:g} GB" in readme
 
 
 def test_show_of_an_installed_model_tells_its_hash_and_preset(home: Home, tmp_path: Path) -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from edgedec.cli.plan import WHY
+from dataclasses import replace
+from pathlib import Path
+
+from edgedec.bench.plots import memory_plan
+from edgedec.cli.plan import LOST, WHY, in_mb
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
+from edgedec.memory.plan import milestones
+from tests.bench.test_budgets import KNOWN, WANTED
+from tests.cli.support import Home, run
+from tests.cli.test_generate_batch import real
+from tests.fixtures.tiny_gguf import write_tiny
 
 SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
 
@@ -15,3 +24,21 @@ def test_every_part_of_a_plan_has_its_words() -> None:
     everything = MemoryFacts(model, 85_000_000, drawing=120, **others, speckv=True)
     parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True))
     assert parts.keys() == WHY.keys()
+
+
+def test_everything_that_a_budget_can_cost_has_its_words() -> None:
+    kinds = {line.partition(":")[0] for _, line in milestones(KNOWN, replace(WANTED, model_drafts=True))}
+    assert kinds - {"context"} <= LOST.keys()
+    assert set(LOST) <= set(memory_plan._KINDS)
+
+
+def test_thresholds_above_a_gigabyte_differ_and_each_loss_is_said_once(home: Home, tmp_path: Path) -> None:
+    """Steps of 1.2613 and 1.2641 GB were all shown as 1.3 GB."""
+    home.path.mkdir()
+    told = run(real(home), "plan", "-m", str(write_tiny(tmp_path / "tiny.gguf"))).stdout
+    assert "GB" not in told
+    rows = told.partition("With less than")[2].splitlines()[1:]
+    amounts = [float(row.split()[0]) for row in rows]
+    assert amounts == sorted(amounts, reverse=True)
+    assert len({row.split(maxsplit=2)[2] for row in rows}) == len(rows)
+    assert in_mb(1_261_300_000) != in_mb(1_264_100_000)

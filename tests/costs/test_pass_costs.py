@@ -94,6 +94,23 @@ def test_the_first_passes_show_how_quick_the_machine_is_now(
     assert curve.seconds(8) == pytest.approx(slowness * 0.008)
 
 
+def test_each_measurement_of_a_model_is_said_once_with_what_it_is_for(
+    loaded: LoadedModel, tmp_path: Path
+) -> None:
+    """Chats, a batch, a cache in int8: three measurements, whose lines were the same, each with a "once"."""
+    said: list[str] = []
+    for kv in ("fp16", "int8", "fp16"):
+        costs = start(loaded, tmp_path, Machine(), kv, said=said.append)
+    assert said == [
+        "measuring what passes of fake cost with 2 threads, once",
+        "measuring what passes of fake cost with 2 threads and a cache in int8, once",
+    ]
+    machine = Machine()
+    forward = on_machine(loaded, machine).backend.forward(CacheConfig(64, "fp16"))
+    known_costs(forward, costs.file, clock=machine.clock, notice=said.append, longest=32)
+    assert said[2:] == ["measuring what longer passes of fake cost, for several conversations, once"]
+
+
 def test_costs_measured_under_load_are_measured_again_once(loaded: LoadedModel, tmp_path: Path) -> None:
     said: list[str] = []
     start(loaded, tmp_path, Machine(lambda now: 4.0), said=said.append)

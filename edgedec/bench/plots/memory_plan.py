@@ -16,7 +16,7 @@ from edgedec.memory.plan import MemoryPlan, least, peak, planned
 _POINTS = 240
 _MARGIN = 0.06
 _KINDS = {
-    "prompts": "long passes\nover prompts",
+    "prompts": "long passes over prompts",
     "tree": "long drafts",
     "tables": "drafters' tables",
     "drafter": "the draft model",
