@@ -143,9 +143,9 @@ class Controller:
 
     def costly_query(self, plan: FeedPlan, room: int, queried: Collection[str]) -> Query | None:
         """The query of the costly drafter that promises most above ``plan``, made of the others' drafts."""
-        if not self.costly:
-            return None
         limit, spare = min(room, self._limit), self._spare(room)
+        if not self.costly or spare <= 0.0:
+            return None
         best, chosen = plan.gain, None
         for name, record in self.records.items():
             if name not in self.costly or name in queried:

@@ -109,13 +109,14 @@ def speculated(
     exits: Sequence[int],
     length: int = 2000,
     kind: type[Exit] = Exit,
+    believed: CostCurve | None = None,
     **machine: object,
 ) -> tuple[float, Speculation]:
     """Seconds to decode a text, and the speculation that did."""
     truth = text(length)
     device = Device(curve(CURVES[shape]), **machine)  # type: ignore[arg-type]
     drafters = {exit_name(exit): kind(target, exit, truth, device) for exit in exits}
-    costs = curve(CURVES[shape])
+    costs = believed or curve(CURVES[shape])
     speculation = Speculation(list(drafters.values()), costs, clock=device.clock)
     speculation.begin([], 0)
     at = 0
@@ -212,6 +213,15 @@ def test_a_drafter_that_seemed_too_dear_comes_back(first: int, passes: float) ->
     length = 400 + int(105 * passes)
     drafted = speculated(LARGE_HEAD, "vnni", [18], length, interrupted(range(1, first + 1), passes))[1].tally
     assert drafted.committed - drafted.rounds > 250
+
+
+@pytest.mark.parametrize("load", [0.3, 1.0, 3.0])
+def test_nothing_is_drafted_before_the_speed_of_the_machine_is_known(load: float) -> None:
+    """Costs were measured under another load: held against them each round would seem to lose, or to gain."""
+    kept = {tokens: load * time for tokens, time in curve(CURVES["vnni"]).measured().items()}
+    _, speculation = speculated(LARGE_HEAD, "vnni", [18], 400, believed=CostCurve(kept, old=True))
+    assert speculation.tally.block_efficiency > 5.0
+    assert speculation.tally.effort("exit-18").queries <= speculation.tally.rounds - 3
 
 
 @pytest.mark.parametrize("passes", [1.5, 5.0, 10.0])
