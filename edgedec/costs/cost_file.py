@@ -42,9 +42,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class KeptCosts:
-    """Seconds of passes by their number of tokens, as measured and corrected by the replies since.
+    """Seconds of passes by their number of tokens: ratios as measured, at the level of the moment ``kept``.
 
-    Their ratios hold at any load. Their level is that of the moment ``kept``.
+    Ratios hold at any load. What a reply finds otherwise counts in its process alone: some interrupted passes
+    would else make drafts look too dear in all replies to come, in which such passes never ran again.
     """
 
     seconds: Mapping[int, float]
@@ -61,7 +62,9 @@ class KeptCosts:
     def corrected(self, seconds: Mapping[int, float], kept: Moment) -> KeptCosts:
         """Return these costs with what replies showed: ``seconds`` now, at the moment ``kept``."""
         doubted = self.doubted or self._disagrees(seconds)
-        return replace(self, seconds=dict(seconds), kept=kept, doubted=doubted)
+        level = seconds[1] / self.seconds[1]
+        now = {tokens: level * time for tokens, time in self.seconds.items()}
+        return replace(self, seconds=now, kept=kept, doubted=doubted)
 
     def stands(self, now: float) -> bool:
         """Return whether to go on with these costs at ``now``; if not, measure them again."""

@@ -142,7 +142,22 @@ def test_a_little_drift_and_a_busy_machine_are_no_reason_to_measure_again(
     costs.keep(seconds)
     costs = start(loaded, tmp_path, Machine(), now=DAY_S, said=said.append)
     assert len(said) == 1
-    assert costs.curve.seconds(16) == pytest.approx(seconds[16])
+    measured = COSTS["fp16"].measured()
+    assert costs.curve.seconds(1) == pytest.approx(seconds[1])
+    assert costs.curve.seconds(16) / seconds[1] == pytest.approx(measured[16] / measured[1], rel=0.01)
+
+
+def test_what_a_busy_reply_made_of_costs_does_not_end_drafts_in_the_next_ones(
+    loaded: LoadedModel, tmp_path: Path
+) -> None:
+    """Bent a little by each of three replies, so that two tokens seem to take twice as long as one."""
+    start(loaded, tmp_path, Machine())
+    for minute in range(3):
+        costs = start(loaded, tmp_path, Machine(), now=60.0 * minute)
+        bent = costs.curve.measured()
+        costs.keep({tokens: time * (1.25 if tokens > 1 else 1.0) for tokens, time in bent.items()})
+    again = start(loaded, tmp_path, Machine(), now=240.0)
+    assert relative(again.curve.measured()) == pytest.approx(relative(COSTS["fp16"]), rel=0.01)
 
 
 def test_a_machine_whose_load_comes_and_goes_measures_once_an_hour_at_most(
