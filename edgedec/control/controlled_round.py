@@ -14,8 +14,6 @@ from edgedec.core.tree import EMPTY, ROOT, DraftTree
 if TYPE_CHECKING:
     from edgedec.control.controller import Controller
 
-_USUAL_SPREAD = 0.3
-"""Relative deviation of a pass's time that is ordinary."""
 _READING_PASSES = 2.0
 """Cap, in passes, on charging a drafter for reading a new prompt.
 
@@ -158,16 +156,18 @@ class ControlledRound:
         """
         control, drafted = self._control, len(self._fed)
         if self._peeked:
-            control.handling.observe(drafted, times.verifying)
+            control.verified(drafted, times.verifying)
             reused = self._reused(self._peeked)
-            return control.reuse.passing(control.costs, 1 + drafted, reused, times.passing)
+            usual = control.reuse.expected(control.costs, 1 + drafted, reused)
+            passing = control.reuse.passing(control.costs, 1 + drafted, reused, times.passing)
+            return control.charged(passing, usual)
         passing = control.costs.seconds(1 + drafted)
         if times.passing is None:
             return passing
-        wrong = abs(times.passing - passing) > _USUAL_SPREAD * passing
-        if control.costs.observe(1 + drafted, times.passing) and drafted and wrong:
-            passing = times.passing
-        control.handling.observe(drafted, times.verifying)
+        believed = control.costs.observe(1 + drafted, times.passing)
+        control.verified(drafted, times.verifying)
+        if believed and drafted:
+            return control.charged(times.passing, passing)
         return passing
 
     def _reused(self, answer: DraftAnswer) -> int:

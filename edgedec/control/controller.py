@@ -41,6 +41,10 @@ In a batch a drafted token may take as long as one's own.
 """
 _REST_ROUNDS = 16
 """Rounds until costs are checked again where they were hopeless."""
+_USUAL_SPREAD = 0.3
+"""Relative deviation of a pass's time that is ordinary."""
+_MOST_HANDLING = 0.05
+"""Most passes that one token's verification is believed to take."""
 _FEW_TOKENS = 2.0
 """Drafted tokens that must be affordable for a query to make sense."""
 
@@ -86,6 +90,8 @@ class Controller:
         self.stop_ids: Collection[int] = ()
         self._limit = min(limit, costs.longest - 1)
         self._tokens = self._passes = 0.0
+        self._long_passes = 0
+        """Passes in a row that took longer than usual."""
 
     def begin(self, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
@@ -198,6 +204,20 @@ class Controller:
         self.credit.book(1, 1.0)
         self.average(1, 1.0)
         self.fade(1.0)
+
+    def charged(self, seconds: float, usual: float) -> float:
+        """Return the seconds to charge for a pass that usually takes ``usual``.
+
+        An ordinary deviation is the machine's doing. So is one pass that took longer; two in a row are not.
+        """
+        self._long_passes = self._long_passes + 1 if seconds > (1.0 + _USUAL_SPREAD) * usual else 0
+        unusual = abs(seconds - usual) > _USUAL_SPREAD * usual
+        return seconds if unusual and self._long_passes != 1 else usual
+
+    def verified(self, drafted: int, seconds: float) -> None:
+        """Note the seconds that verification took beside the pass; an interrupted one hardly counts."""
+        most = _MOST_HANDLING * self.costs.plain * (1 + drafted)
+        self.handling.observe(drafted, min(seconds, most))
 
     def average(self, tokens: int, cost: float) -> None:
         """Note a round that committed ``tokens`` and took as long as ``cost`` plain passes."""

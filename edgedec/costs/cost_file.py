@@ -44,8 +44,8 @@ class Moment:
 class KeptCosts:
     """Seconds of passes by their number of tokens: ratios as measured, at the level of the moment ``kept``.
 
-    Ratios hold at any load. What a reply finds otherwise counts in its process alone: some interrupted passes
-    would else make drafts look too dear in all replies to come, in which such passes never ran again.
+    Ratios hold at any load. Corrections of them count in the process that made them: else some interrupted
+    passes would make drafts look too dear in all replies to come, in which such passes never ran again.
     """
 
     seconds: Mapping[int, float]
