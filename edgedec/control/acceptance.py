@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from edgedec.core.tree import ROOT, DraftTree
 
 _STEPS = 10
-_TRUST, _TAUGHT_TRUST = 0.4, 0.8
+_TRUST, _PRETRAINED_TRUST = 0.4, 0.8
 """Share of a drafter's own probability that counts before anything was observed: of one that knows nothing
-yet, and of one that was taught.
+yet, and of one that was pretrained.
 """
 _PRIOR = 4.0
 """Observations that this prior weighs as much as."""
@@ -30,8 +30,8 @@ _MODESTY = 8.0
 class _Source:
     """Observations of one drafter's tokens."""
 
-    def __init__(self, taught: bool) -> None:
-        trust = _TAUGHT_TRUST if taught else _TRUST
+    def __init__(self, pretrained: bool) -> None:
+        trust = _PRETRAINED_TRUST if pretrained else _TRUST
         self.right = [_PRIOR * trust * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
         self.seen = [_PRIOR] * (_STEPS + 1)
         self.counts = [[0, 0] for _ in range(_STEPS + 1)]
@@ -62,16 +62,16 @@ class _Source:
 
 
 class Acceptance:
-    """Measured probabilities; ``believe`` is an argument of ``merged``.
+    """Measured probabilities; ``calibrate`` is an argument of ``merged``.
 
-    ``taught`` says whether a drafter was taught before its first query.
+    ``pretrained`` says whether a drafter was pretrained before its first query.
     """
 
-    def __init__(self, taught: Callable[[str], bool] = lambda source: False) -> None:
-        self._taught = taught
+    def __init__(self, pretrained: Callable[[str], bool] = lambda source: False) -> None:
+        self._pretrained = pretrained
         self._sources: dict[str, _Source] = {}
 
-    def believe(self, source: str, prob: float) -> float:
+    def calibrate(self, source: str, prob: float) -> float:
         """Probability that a token is right to which ``source`` gave ``prob``.
 
         The measured rate of tokens of about that probability, times the drafter's recent form, where a change
@@ -107,5 +107,5 @@ class Acceptance:
     def _of(self, source: str) -> _Source:
         known = self._sources.get(source)
         if known is None:
-            known = self._sources[source] = _Source(self._taught(source))
+            known = self._sources[source] = _Source(self._pretrained(source))
         return known

@@ -33,12 +33,12 @@ class _Trial:
 class RestingRound:
     """A round of ``control`` in which no drafter is queried."""
 
-    __slots__ = ("_control", "hopeless")
+    __slots__ = ("_control", "unprofitable")
     resting = True
 
     def __init__(self, control: Controller) -> None:
         self._control = control
-        self.hopeless = control.hopeless
+        self.unprofitable = control.unprofitable
 
     def draft(self, ask: Ask) -> DraftTree:
         """No draft."""
@@ -57,7 +57,7 @@ class ControlledRound:
     """A round of ``control`` that may feed ``room`` drafted tokens."""
 
     resting = False
-    hopeless = False
+    unprofitable = False
 
     def __init__(self, control: Controller, room: int) -> None:
         self._control = control
@@ -106,7 +106,7 @@ class ControlledRound:
         drafted = len(fed)
         passing = self._passing(times)
         control.since_plain = control.since_plain + 1 if drafted else 0
-        took = passing + times.drafting - self._uncharged_s + control.handling.slope * drafted
+        took = passing + times.drafting - self._uncharged_s + control.verify_overhead.slope * drafted
         self._account(committed, took / control.costs.plain)
         for name in self._queried:
             if name in control.records:
@@ -114,7 +114,7 @@ class ControlledRound:
 
     def _planned(self) -> tuple[DraftTree, FeedPlan]:
         control = self._control
-        tree = merged(self._proposed, self._room, control.acceptance.believe, control.stop_ids)
+        tree = merged(self._proposed, self._room, control.acceptance.calibrate, control.stop_ids)
         return tree, control.plan(tree)
 
     def _heard(self, name: str, answer: DraftAnswer | None) -> None:

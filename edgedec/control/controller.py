@@ -35,15 +35,15 @@ _FIRST_LEVELS = 1
 """Levels of the first draft of a drafter that is costly for sure."""
 _NAP_ROUNDS = 4
 """Rounds until it is checked again whether a query can be afforded."""
-_HOPELESS = 0.65
+_UNPROFITABLE = 0.65
 """Where tokens have to be more probable than this to pay, nobody is queried: learning takes what they gain.
 In a batch a drafted token may take as long as one's own.
 """
 _REST_ROUNDS = 16
-"""Rounds until costs are checked again where they were hopeless."""
+"""Rounds until costs are checked again where they were unprofitable."""
 _USUAL_SPREAD = 0.3
 """Relative deviation of a pass's time that is ordinary."""
-_MOST_HANDLING = 0.05
+_MOST_OVERHEAD = 0.05
 """Most passes that one token's verification is believed to take."""
 _FEW_TOKENS = 2.0
 """Drafted tokens that must be affordable for a query to make sense."""
@@ -59,21 +59,21 @@ class Controller:
         limit: int,
         *,
         peeking: Collection[str] = (),
-        taught: Callable[[str], bool] = lambda name: False,
+        pretrained: Callable[[str], bool] = lambda name: False,
     ) -> None:
         """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always.
 
-        ``taught``: see ``Acceptance``.
+        ``pretrained``: see ``Acceptance``.
         """
         self.costs = costs
         self.peeking = frozenset(peeking)
         self.reuse = Reuse()
         """Times of passes behind their queries."""
-        self.acceptance = Acceptance(taught)
+        self.acceptance = Acceptance(pretrained)
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}
         self.exploration = ExplorationBudget()
-        self.handling = Line()
+        self.verify_overhead = Line()
         """Seconds of verification per drafted token."""
         self.turn = 0
         """Rounds so far."""
@@ -85,7 +85,7 @@ class Controller:
         """Drafters that have not been queried in this sequence."""
         self.costly = set(peeking)
         """Drafters of which one call is dear beside a plain pass."""
-        self.hopeless = False
+        self.unprofitable = False
         """Whether no draft can win what querying and learning take, at these costs."""
         self.stop_ids: Collection[int] = ()
         self._limit = min(limit, costs.longest - 1)
@@ -111,10 +111,10 @@ class Controller:
         """Start the next round, which may feed ``room`` drafted tokens."""
         self.turn += 1
         if self.turn >= self.quiet_until:
-            self.hopeless = least_reach(self.costs, self._limit) >= _HOPELESS
-            if self.hopeless:
+            self.unprofitable = least_reach(self.costs, self._limit) >= _UNPROFITABLE
+            if self.unprofitable:
                 self.quiet_until = self.turn + _REST_ROUNDS
-        if self.turn < self.quiet_until and (self.hopeless or not self.costly):
+        if self.turn < self.quiet_until and (self.unprofitable or not self.costly):
             return RestingRound(self)
         return ControlledRound(self, room)
 
@@ -144,7 +144,7 @@ class Controller:
             self.quiet_until = self.turn + soonest
             return []
         limit = min(room, self._limit)
-        least = least_reach(self.costs, limit, rate=self.rate, handling=self.handling.slope)
+        least = least_reach(self.costs, limit, rate=self.rate, verify_overhead=self.verify_overhead.slope)
         return [self._cheap_query(name, limit, least) for name, wait in waits.items() if wait <= 0]
 
     def costly_query(self, plan: FeedPlan, room: int, queried: Collection[str]) -> Query | None:
@@ -182,7 +182,9 @@ class Controller:
         if not len(tree):
             return NOTHING
         spare = max(self.credit.passes, 0.0) * self.costs.plain
-        return feed_plan(tree, self.costs, rate=self.rate, handling=self.handling.slope, spare=spare)
+        return feed_plan(
+            tree, self.costs, rate=self.rate, verify_overhead=self.verify_overhead.slope, spare=spare
+        )
 
     def classify(self, name: str) -> None:
         """Note whether a call of this drafter is costly now."""
@@ -216,8 +218,8 @@ class Controller:
 
     def verified(self, drafted: int, seconds: float) -> None:
         """Note the seconds that verification took beside the pass; an interrupted one hardly counts."""
-        most = _MOST_HANDLING * self.costs.plain * (1 + drafted)
-        self.handling.observe(drafted, min(seconds, most))
+        most = _MOST_OVERHEAD * self.costs.plain * (1 + drafted)
+        self.verify_overhead.observe(drafted, min(seconds, most))
 
     def average(self, tokens: int, cost: float) -> None:
         """Note a round that committed ``tokens`` and took as long as ``cost`` plain passes."""
@@ -247,4 +249,4 @@ class Controller:
     def _price(self, record: QueryRecord, depth: int) -> float:
         """Tokens that the time is worth in which level ``depth`` is drafted and a pass reads it."""
         more = self.costs.seconds(depth + 1) - self.costs.seconds(depth)
-        return self.rate * (more + self.handling.slope + record.cost.slope)
+        return self.rate * (more + self.verify_overhead.slope + record.cost.slope)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection, Sequence
 
 from edgedec.core.tree import ROOT, DraftTree
 
-Believe = Callable[[str, float], float]
+Calibrate = Callable[[str, float], float]
 """The probability of a token, given the drafter that proposed it and the probability that it claims."""
 
 
 def merged(
-    trees: Sequence[DraftTree], limit: int, believe: Believe, stop_ids: Collection[int] = ()
+    trees: Sequence[DraftTree], limit: int, calibrate: Calibrate, stop_ids: Collection[int] = ()
 ) -> DraftTree:
     """The ``limit`` nodes with the most probable paths of all trees, the most probable first.
 
-    Nodes with the same path are one node; it gets the best believed probability and the source of that.
+    Nodes with the same path are one node; it gets the best calibrated probability and the source of that.
     A prefix of the result, of any length, is the best tree of that many nodes. Nothing follows a token of
     ``stop_ids``, which ends the reply.
     """
@@ -31,17 +31,17 @@ def merged(
             tree.tokens, tree.parents, tree.probs, tree.sources, strict=True
         ):
             above = ROOT if parent == ROOT else places[parent]
-            believed = believe(source, prob)
+            calibrated = calibrate(source, prob)
             place = index.setdefault((above, token), len(tokens))
             places.append(place)
             if place == len(tokens):
                 tokens.append(token)
-                probs.append(believed)
+                probs.append(calibrated)
                 sources.append(source)
                 children[above + 1].append(place)
                 children.append([])
-            elif believed > probs[place]:
-                probs[place], sources[place] = believed, source
+            elif calibrated > probs[place]:
+                probs[place], sources[place] = calibrated, source
     for place, token in enumerate(tokens if stop_ids else ()):
         if token in stop_ids:
             children[place + 1] = []

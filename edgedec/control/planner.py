@@ -23,7 +23,12 @@ NOTHING = FeedPlan()
 
 
 def feed_plan(
-    tree: DraftTree, costs: Costs, *, rate: float = 0.0, handling: float = 0.0, spare: float | None = None
+    tree: DraftTree,
+    costs: Costs,
+    *,
+    rate: float = 0.0,
+    verify_overhead: float = 0.0,
+    spare: float | None = None,
 ) -> FeedPlan:
     """Choose how many nodes, from the front of ``tree``, make the most of the time they take.
 
@@ -32,9 +37,9 @@ def feed_plan(
     goes at (never less than plain decoding's). This maximises the average over unlike rounds; maximising
     each round's own quotient would feed too little where drafts are good.
 
-    ``handling`` are seconds per drafted token outside the pass. No plan costs more than ``spare`` seconds
-    above a plain pass. Each prefix of ``tree`` must be the best tree of its size, as ``merged`` makes it.
-    No nodes means: do not speculate.
+    ``verify_overhead`` are seconds per drafted token outside the pass. No plan costs more than ``spare``
+    seconds above a plain pass. Each prefix of ``tree`` must be the best tree of its size, as ``merged`` makes
+    it. No nodes means: do not speculate.
     """
     plain = costs.plain
     rate = max(rate, 1.0 / plain)
@@ -44,7 +49,7 @@ def feed_plan(
         parent = tree.parents[node]
         reach.append(tree.probs[node] * (1.0 if parent == ROOT else reach[parent]))
         expected += reach[node]
-        more = costs.seconds(node + 2) - plain + handling * (node + 1)
+        more = costs.seconds(node + 2) - plain + verify_overhead * (node + 1)
         if spare is not None and more > spare:
             break
         gain = expected - rate * more
@@ -53,6 +58,6 @@ def feed_plan(
     return FeedPlan(chosen, best)
 
 
-def least_reach(costs: Costs, limit: int, *, rate: float = 0.0, handling: float = 0.0) -> float:
+def least_reach(costs: Costs, limit: int, *, rate: float = 0.0, verify_overhead: float = 0.0) -> float:
     """The path probability below which no token of a draft of at most ``limit`` tokens can pay."""
-    return max(rate, 1.0 / costs.plain) * (costs.least_slope(limit) + handling)
+    return max(rate, 1.0 / costs.plain) * (costs.least_slope(limit) + verify_overhead)

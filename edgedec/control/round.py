@@ -59,7 +59,7 @@ class Round(Protocol):
         ...
 
     @property
-    def hopeless(self) -> bool:
+    def unprofitable(self) -> bool:
         """Whether it rests because no draft can win what querying and learning take, as passes cost now."""
         ...
 

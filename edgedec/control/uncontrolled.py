@@ -33,7 +33,7 @@ class UncontrolledRound:
     """See ``Round``."""
 
     resting = False
-    hopeless = False
+    unprofitable = False
     pass_s = 0.0
 
     def __init__(self, makes: Uncontrolled, room: int) -> None:

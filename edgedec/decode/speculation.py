@@ -12,7 +12,7 @@ from edgedec.control.tally import Tally
 from edgedec.core.progress import Notice
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.decode.lessons import Lesson, Lessons
+from edgedec.decode.feedback import Feedback, PendingFeedback
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.sampling import DrawParams
 from edgedec.verify import Verdict
@@ -55,7 +55,7 @@ class Speculation:
                 self.drafters,
                 limit,
                 peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
-                taught=lambda name: any(one.taught for one in drafters if one.name == name),
+                pretrained=lambda name: any(one.pretrained for one in drafters if one.name == name),
             )
             if self._costs
             else Uncontrolled(self.drafters)
@@ -64,7 +64,7 @@ class Speculation:
         self.now = clock or (lambda: 0.0)
         self._keep = keep
         self._kept_drift = 0.0
-        self._lessons = Lessons()
+        self._pending = PendingFeedback()
         self.tally = Tally()
 
     @property
@@ -174,8 +174,8 @@ class Speculation:
         return answers[0] if answers else None
 
     @property
-    def learns_always(self) -> bool:
-        """Whether a drafter needs the lessons of every round, also where no draft can pay."""
+    def wants_all_feedback(self) -> bool:
+        """Whether a drafter needs the feedback of every round, also where no draft can pay."""
         return any(drafter.caps.every_round for drafter in self._drafters)
 
     @property
@@ -203,20 +203,20 @@ class Speculation:
             pass_s, plain_s = pass_cost / self.price(1.0, fed), self._costs.plain / self.price(1.0)
             self.tally.forecast.add(committed, pass_s, plain_s)
 
-    def note(self, lesson: Lesson | None, tokens: Sequence[int]) -> None:
-        """Note the lesson of a round, if it has one, and the tokens it committed."""
-        self._lessons.add(lesson, tokens)
-        if self._lessons.full:
+    def note(self, feedback: Feedback | None, tokens: Sequence[int]) -> None:
+        """Note the feedback of a round, if it has one, and the tokens it committed."""
+        self._pending.add(feedback, tokens)
+        if self._pending.full:
             self._tell()
 
     def _tell(self) -> None:
-        rounds = self._lessons.take()
+        rounds = self._pending.take()
 
         def tell(drafter: Drafter) -> None:
             began = self.now()
-            for lesson, tokens in rounds:
-                if lesson:
-                    drafter.learn(lesson.tree, lesson.rows)
+            for feedback, tokens in rounds:
+                if feedback:
+                    drafter.observe(feedback.tree, feedback.rows)
                 drafter.commit(tokens)
             self.tally.effort(drafter.name).learn_s += self.now() - began
 
@@ -259,8 +259,8 @@ class SpeculationRound:
         speculation, control = self._speculation, self._control
         verified = speculation.now() if self._drafts else 0.0
         speculation.tally.add(self.tree, verdict.path, len(verdict.tokens), seconds or 0.0)
-        wanted = control is None or not control.hopeless or speculation.learns_always
-        speculation.note(Lesson(self.tree, rows) if wanted else None, verdict.tokens)
+        wanted = control is None or not control.unprofitable or speculation.wants_all_feedback
+        speculation.note(Feedback(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
         fed = 1 + len(self.tree)

@@ -40,7 +40,7 @@ class Drafter(ABC):
     name: str
     """Unique among the drafters of a speculation; ``DraftTree.sources`` has it."""
     caps: DrafterCapabilities = DrafterCapabilities()
-    taught: bool = False
+    pretrained: bool = False
     """Whether it knew texts before its first query: replies of this target, or those that a model was trained
     on. Its first drafts are then trusted more.
     """
@@ -67,7 +67,7 @@ class Drafter(ABC):
         A token whose path is less probable than ``floor`` will not be fed: it need not be drafted.
         """
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         """Hear the target's answers of a pass, before any of it is committed. Default: ignore them.
 
         rows[0] answers the last committed token and rows[1 + i] node i of ``tree``, rejected ones included.

@@ -29,5 +29,5 @@ class Lookup(NativeDrafter):
     def within(cls, nbytes: int) -> Self:
         return cls(nbytes // _TOKEN_BYTES)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         """Ignore the head rows: only committed tokens count."""

@@ -44,7 +44,7 @@ class ModelDrafter(Drafter):
     """
 
     caps = DrafterCapabilities(looks_ahead=True)
-    taught = True
+    pretrained = True
 
     def __init__(
         self, name: str, forward: Forward, bridge: Bridge, trimmed: TrimmedHead | None = None

@@ -62,7 +62,7 @@ class NativeDrafter(Drafter):
         count = len(tokens)
         self._library.edgedec_draft_commit(self._handle, pack(f"{count}i", *tokens), count)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         count, columns = rows.ids.shape
         # To copy an array costs a fraction of finding out its address.
         best, logits, totals = rows.ids.tobytes(), rows.values.tobytes(), rows.logsumexp.tobytes()
@@ -98,7 +98,7 @@ class NativeDrafter(Drafter):
         wrong = self._library.edgedec_draft_restore(self._handle, data, len(data), vocab_size)
         if wrong:
             raise ValueError(self._wrong[wrong - 1])
-        self.taught = True
+        self.pretrained = True
 
 
 @cache

@@ -86,6 +86,6 @@ def recycling_table(contexts: Contexts) -> bytes:
     for at, (before, last) in enumerate(zip(contexts.before.tolist(), contexts.last.tolist(), strict=True)):
         context = [last] if before < 0 else [before, last]
         drafter.begin(context, len(context))
-        drafter.learn(EMPTY, HeadRows(logits[at : at + 1], ids[at : at + 1], zero, zero))
+        drafter.observe(EMPTY, HeadRows(logits[at : at + 1], ids[at : at + 1], zero, zero))
         drafter.commit([])
     return drafter.saved()

@@ -17,10 +17,10 @@ def drafted(token: int, prob: float) -> DraftTree:
 
 def test_a_trusted_drafter_that_errs_loses_its_trust() -> None:
     acceptance = Acceptance(lambda name: True)
-    assert acceptance.believe("guesser", 0.95) == pytest.approx(0.8 * 0.95)
+    assert acceptance.calibrate("guesser", 0.95) == pytest.approx(0.8 * 0.95)
     for _ in range(12):
         acceptance.observe(drafted(7, 0.95), [8])
-    assert acceptance.believe("guesser", 0.95) < 0.1
+    assert acceptance.calibrate("guesser", 0.95) < 0.1
 
 
 def test_tokens_are_counted_by_their_probability() -> None:
@@ -36,7 +36,7 @@ def test_tokens_are_counted_by_their_probability() -> None:
 
 def test_first_replies_take_less_time_where_a_draft_model_is_trusted() -> None:
     class Model(Guesser):
-        taught = ModelDrafter.taught
+        pretrained = ModelDrafter.pretrained
 
     def seconds(kind: type[Guesser], right: float) -> float:
         device, reply = Device(curve(AVX2)), text(48)

@@ -113,7 +113,7 @@ def test_where_drafts_are_good_elsewhere_poor_ones_are_not_fed() -> None:
 
 def test_handling_and_what_may_be_lost_make_plans_smaller() -> None:
     assert feed_plan(TREE, FLAT).nodes == 6
-    assert feed_plan(TREE, FLAT, handling=0.005).nodes == 2
+    assert feed_plan(TREE, FLAT, verify_overhead=0.005).nodes == 2
     spare = MEASURED.seconds(3) - MEASURED.seconds(1)
     assert feed_plan(chain(list(range(15)), [1.0] * 15, "x"), MEASURED, spare=spare + 1e-9).nodes == 2
 
@@ -132,23 +132,23 @@ def test_below_the_least_reach_nothing_is_fed() -> None:
 
 def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
     acceptance = Acceptance()
-    assert 0.3 < acceptance.believe("x", 0.9) < 0.5
+    assert 0.3 < acceptance.calibrate("x", 0.9) < 0.5
     for _ in range(50):
         acceptance.observe(chain([1], [0.9], "x"), [2])
-    assert acceptance.believe("x", 0.9) < 0.15
-    assert 0.3 < acceptance.believe("y", 0.9) < 0.5
+    assert acceptance.calibrate("x", 0.9) < 0.15
+    assert 0.3 < acceptance.calibrate("y", 0.9) < 0.5
     for _ in range(500):
         acceptance.observe(chain([1], [0.9], "x"), [1])
-    assert acceptance.believe("x", 0.9) > 0.9
+    assert acceptance.calibrate("x", 0.9) > 0.9
 
 
 def test_a_drafter_that_was_taught_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
-    acceptance = Acceptance(taught=lambda source: source == "x")
-    assert acceptance.believe("x", 0.95) > 0.7
-    assert acceptance.believe("y", 0.95) < 0.5
+    acceptance = Acceptance(pretrained=lambda source: source == "x")
+    assert acceptance.calibrate("x", 0.95) > 0.7
+    assert acceptance.calibrate("y", 0.95) < 0.5
     for _ in range(8):
         acceptance.observe(chain([1], [0.95], "x"), [2])
-    assert acceptance.believe("x", 0.95) < 0.25
+    assert acceptance.calibrate("x", 0.95) < 0.25
 
 
 def test_text_that_changes_shows_in_a_few_tokens() -> None:
@@ -157,21 +157,21 @@ def test_text_that_changes_shows_in_a_few_tokens() -> None:
         acceptance.observe(chain([1], [0.9], "x"), [1])
     for _ in range(8):
         acceptance.observe(chain([1], [0.9], "x"), [2])
-    assert acceptance.believe("x", 0.9) < 0.6
+    assert acceptance.calibrate("x", 0.9) < 0.6
     for _ in range(12):
         acceptance.observe(chain([1], [0.9], "x"), [1])
-    assert acceptance.believe("x", 0.9) > 0.8
+    assert acceptance.calibrate("x", 0.9) > 0.8
 
 
 def test_only_children_of_what_was_committed_count() -> None:
     acceptance = Acceptance()
     tree = DraftTree((1, 2, 3), (-1, 0, 1), (0.55, 0.65, 0.75), ("x", "y", "z"))
-    unknown = acceptance.believe("z", 0.75)
+    unknown = acceptance.calibrate("z", 0.75)
     for _ in range(50):
         acceptance.observe(tree, [1, 9, 3])
-    assert acceptance.believe("x", 0.55) > 0.9  # committed
-    assert acceptance.believe("y", 0.65) < 0.15  # its parent was, it was not
-    assert acceptance.believe("z", 0.75) == unknown
+    assert acceptance.calibrate("x", 0.55) > 0.9  # committed
+    assert acceptance.calibrate("y", 0.65) < 0.15  # its parent was, it was not
+    assert acceptance.calibrate("z", 0.75) == unknown
 
 
 def test_a_drafter_that_says_too_little_may_say_less() -> None:
@@ -231,7 +231,7 @@ def test_one_long_pass_is_not_charged_and_two_in_a_row_are() -> None:
 def test_an_interrupted_verification_does_not_make_all_drafts_dear() -> None:
     control = Controller(CostCurve({1: 0.01, 16: 0.012}), ["x"], 15)
     control.verified(1, 0.1)
-    assert control.handling.slope <= 0.001
+    assert control.verify_overhead.slope <= 0.001
     assert control.plan(chain([1, 2], [0.9, 0.9], "x")).nodes == 2
 
 

@@ -47,7 +47,7 @@ LARGE_HEAD = Target(
 """As measured on a model of 18 layers with a large vocabulary."""
 GOOD_EXIT = Target(24, 0.9, 0.02, {24: 0.98, 16: 0.85, 8: 0.8, 4: 0.3})
 """Trained to draft after a third of its layers."""
-HOPELESS = Target(30, 0.92, 0.07, {30: 0.5, 24: 0.1, 16: 0.0, 8: 0.0})
+UNPROFITABLE = Target(30, 0.92, 0.07, {30: 0.5, 24: 0.1, 16: 0.0, 8: 0.0})
 
 
 class Exit(Guesser):
@@ -139,13 +139,13 @@ def speculated(
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])
-@pytest.mark.parametrize("target", [SMALL_HEAD, HOPELESS], ids=["small head", "hopeless"])
+@pytest.mark.parametrize("target", [SMALL_HEAD, UNPROFITABLE], ids=["small head", "unprofitable"])
 def test_exits_that_cannot_pay_cost_next_to_nothing(target: Target, shape: str) -> None:
     assert ratio(target, shape, tuple(target.right)) >= 0.98
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("target", [SMALL_HEAD, HOPELESS], ids=["small head", "hopeless"])
+@pytest.mark.parametrize("target", [SMALL_HEAD, UNPROFITABLE], ids=["small head", "unprofitable"])
 def test_also_on_a_restless_machine(target: Target, machine: str) -> None:
     assert ratio(target, "vnni", tuple(target.right), **MACHINES[machine]) >= 0.97
 
@@ -227,7 +227,7 @@ def test_nothing_is_drafted_before_the_speed_of_the_machine_is_known(load: float
 @pytest.mark.parametrize("passes", [1.5, 5.0, 10.0])
 def test_a_drafter_that_is_too_dear_every_time_is_tried_rarely(passes: float) -> None:
     kind = interrupted(range(1, 2000), passes)
-    assert ratios(HOPELESS, "vnni", [30], 2000, kind)[0] >= 0.98
+    assert ratios(UNPROFITABLE, "vnni", [30], 2000, kind)[0] >= 0.98
 
 
 def test_a_drafter_that_takes_long_every_time_is_believed_the_second_time() -> None:

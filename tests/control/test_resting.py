@@ -1,4 +1,4 @@
-"""What drafters hear while nobody asks them: everything, later, but no lessons where drafts are hopeless."""
+"""Drafters that nobody queries hear everything, later, but no feedback where drafts are unprofitable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Listener(Drafter):
     name: str = "listener"
     known: list[int] = field(default_factory=list)
     commits: int = 0
-    lessons: int = 0
+    feedback: int = 0
     queried: int = 0
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
@@ -40,9 +40,9 @@ class Listener(Drafter):
         self.commits += 1
         self.known += tokens
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         assert rows.logits is None
-        self.lessons += 1
+        self.feedback += 1
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         self.queried += 1
@@ -65,10 +65,10 @@ def rounds(speculation: Speculation, tokens: Sequence[int], rows: HeadRows = NO_
         speculation.round(15).settle(rows, Verdict((), (token,)), KNEE[1])
 
 
-def test_where_drafts_are_hopeless_a_round_calls_no_drafter() -> None:
+def test_where_drafts_are_unprofitable_a_round_calls_no_drafter() -> None:
     _, listener, speculation = in_a_batch()
     rounds(speculation, range(100, 1100))
-    assert (listener.queried, listener.lessons, listener.commits) == (0, 0, 0)
+    assert (listener.queried, listener.feedback, listener.commits) == (0, 0, 0)
     assert speculation.tally.rounds == speculation.tally.committed == 1000
     speculation.end()
     assert listener.commits == 1
@@ -80,7 +80,7 @@ def test_a_drafter_that_needs_every_round_has_every_lesson_there_too() -> None:
     listener.caps = DrafterCapabilities(every_round=True)
     rounds(speculation, range(100, 1100))
     speculation.end()
-    assert (listener.queried, listener.lessons) == (0, 1000)
+    assert (listener.queried, listener.feedback) == (0, 1000)
 
 
 def test_when_the_batch_goes_drafters_are_queried_and_know_everything() -> None:
@@ -137,7 +137,7 @@ def test_alone_what_waits_is_bounded_and_no_lesson_is_lost(logits: np.ndarray | 
     assert 0 < listener.queried < 100
     assert 8 < max(waiting) < 40
     speculation.end()
-    assert listener.lessons == listener.commits == 1000
+    assert listener.feedback == listener.commits == 1000
 
 
 def test_who_is_always_right_is_queried_in_every_round() -> None:

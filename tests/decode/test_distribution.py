@@ -54,7 +54,7 @@ class Drawing(Drafter):
     def commit(self, tokens: Sequence[int]) -> None:
         self._seen += tuple(tokens)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         assert len(tree) + 1 == len(rows)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:

@@ -38,7 +38,7 @@ class Drafting(Drafter):
     def commit(self, tokens: Sequence[int]) -> None:
         self._seen += tokens
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         assert len(rows) == 1 + len(tree)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:

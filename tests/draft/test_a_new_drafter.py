@@ -29,7 +29,7 @@ class Repeater(Drafter):
     useful_bytes = 8
 
     def __init__(self) -> None:
-        self.count = self.lessons = 0
+        self.count = self.feedback = 0
         self.params: DrawParams | None = None
         self._last = 0
 
@@ -43,8 +43,8 @@ class Repeater(Drafter):
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         return chain([self._last] * min(limit, 3), [0.5] * min(limit, 3), self.name)
 
-    def learn(self, tree: DraftTree, rows: HeadRows) -> None:
-        self.lessons += 1
+    def observe(self, tree: DraftTree, rows: HeadRows) -> None:
+        self.feedback += 1
 
     def sampled(self, params: DrawParams) -> None:
         self.params = params
@@ -87,7 +87,7 @@ def test_it_drafts_learns_and_is_kept(tmp_path: Path) -> None:
     assert "".join(session.reply("Hi")) == expected
     assert toy.params == params
     assert speculation.tally.by_source.keys() == {"repeater"}
-    assert toy.lessons == speculation.tally.rounds
+    assert toy.feedback == speculation.tally.rounds
     assert toy.count == speculation.tally.committed
     assert speculation.nbytes() == {"repeater": 8}
     assert speculation.ahead([5, 6], 3) == [6, 6, 6]

@@ -57,7 +57,7 @@ def test_any_int32_is_a_token(drafter: NativeDrafter) -> None:
         tree = DraftTree(
             tokens, tuple(range(-1, len(tokens) - 1)), (0.5,) * len(tokens), ("x",) * len(tokens)
         )
-        drafter.learn(tree, rows(len(tokens) + 1))
+        drafter.observe(tree, rows(len(tokens) + 1))
         drafter.commit(tokens)
     drafter.begin([-1], 0)
     assert well_formed(drafter.propose(15), 15)
@@ -99,7 +99,7 @@ def test_logits_that_are_no_logits(value: float, temperature: float) -> None:
     drafter = Recycling(memory=1 << 12)
     drafter.begin([1], 0)
     for _ in range(3):
-        drafter.learn(TWO, rows(3, value, temperature=temperature))
+        drafter.observe(TWO, rows(3, value, temperature=temperature))
         drafter.commit([1, 2])
         assert well_formed(drafter.propose(15), 15)
 
@@ -108,7 +108,7 @@ def test_logits_that_are_no_logits(value: float, temperature: float) -> None:
 def test_rows_too_short_to_learn_from(columns: int) -> None:
     drafter = Recycling(memory=1 << 12)
     drafter.begin([1], 0)
-    drafter.learn(EMPTY, rows(1, columns=columns))
+    drafter.observe(EMPTY, rows(1, columns=columns))
     drafter.commit([1])
     assert len(drafter.propose(15)) == 0
 
@@ -117,14 +117,14 @@ def test_rows_of_another_type_are_refused() -> None:
     drafter, good = Recycling(memory=1 << 12), rows(1)
     other = good.values.astype(np.float64)
     with pytest.raises(ValueError, match="types"):
-        drafter.learn(EMPTY, HeadRows(other, good.ids, good.entropy, good.entropy))  # type: ignore[arg-type]
+        drafter.observe(EMPTY, HeadRows(other, good.ids, good.entropy, good.entropy))  # type: ignore[arg-type]
 
 
 def test_rows_in_any_order_of_memory() -> None:
     plain, turned = Recycling(memory=1 << 12), Recycling(memory=1 << 12)
     good = rows(3)
     for drafter, ids in ((plain, good.ids), (turned, np.asfortranarray(good.ids))):
-        drafter.learn(TWO, HeadRows(good.values, ids, good.logsumexp, good.entropy))
+        drafter.observe(TWO, HeadRows(good.values, ids, good.logsumexp, good.entropy))
         drafter.commit([1, 2])
     assert plain.propose(15) == turned.propose(15)
     assert len(plain.propose(15)) == 15
@@ -134,7 +134,7 @@ def test_a_larger_tree_than_is_ever_fed() -> None:
     drafter = Recycling(memory=1 << 12)
     many = 500
     tree = DraftTree(tuple(range(many)), tuple(range(-1, many - 1)), (0.5,) * many, ("x",) * many)
-    drafter.learn(tree, rows(many + 1))
+    drafter.observe(tree, rows(many + 1))
     drafter.commit([1])
     assert well_formed(drafter.propose(15), 15)
 

@@ -33,7 +33,7 @@ def taught(prompt: list[int], *rounds: tuple[dict[int, float], int]) -> Recyclin
     drafter = Recycling(memory=1 << 14)
     drafter.begin(prompt, 0)
     for answer, token in rounds:
-        drafter.learn(DraftTree(), answers(answer))
+        drafter.observe(DraftTree(), answers(answer))
         drafter.commit([token])
     return drafter
 
@@ -55,14 +55,16 @@ def test_a_drafter_counts_as_taught_once_a_table_is_restored() -> None:
     drafter = Recycling(memory=1 << 14)
     with pytest.raises(ValueError, match="not the answers of a table"):
         drafter.restore(b"junk", 100)
-    assert not drafter.taught
+    assert not drafter.pretrained
     drafter.restore(taught([1], ({2: 0.6}, 2)).saved(), 100)
-    assert drafter.taught
+    assert drafter.pretrained
 
 
 def test_learns_from_rejected_drafts() -> None:
     drafter = taught([1])
-    drafter.learn(DraftTree((2, 7), (-1, -1), (0.5, 0.5), ("x", "x")), answers({2: 0.9}, {3: 0.9}, {8: 0.9}))
+    drafter.observe(
+        DraftTree((2, 7), (-1, -1), (0.5, 0.5), ("x", "x")), answers({2: 0.9}, {3: 0.9}, {8: 0.9})
+    )
     drafter.commit([2, 7])
     assert set(after(drafter.propose(1))) == {8}
 
@@ -104,7 +106,7 @@ def test_probabilities_come_true_on_a_markov_source() -> None:
             for guess, prob in after(drafter.propose(8, 0.01)).items():
                 said[int(prob * 5)] += prob
                 right[int(prob * 5)] += guess == following
-        drafter.learn(DraftTree(), answers(chain[token]))
+        drafter.observe(DraftTree(), answers(chain[token]))
         drafter.commit([following])
         token = following
     assert sum(right) > 2000
@@ -128,15 +130,15 @@ def test_a_full_table_keeps_what_came_last() -> None:
 
 def test_rows_that_do_not_belong_to_the_tree_are_not_learned() -> None:
     drafter = taught([1])
-    drafter.learn(DraftTree((2,), (-1,), (0.5,), ("x",)), answers({2: 0.9}))
+    drafter.observe(DraftTree((2,), (-1,), (0.5,), ("x",)), answers({2: 0.9}))
     drafter.commit([1])
     assert len(drafter.propose(4)) == 0
 
 
 def test_of_two_passes_before_tokens_are_committed_the_second_counts() -> None:
     drafter = taught([1])
-    drafter.learn(DraftTree(), answers({2: 0.9}))
-    drafter.learn(DraftTree(), answers({3: 0.9}))
+    drafter.observe(DraftTree(), answers({2: 0.9}))
+    drafter.observe(DraftTree(), answers({3: 0.9}))
     drafter.commit([1])
     assert set(after(drafter.propose(8, 0.05))) == {3}
 
@@ -174,7 +176,7 @@ def test_a_smaller_table_takes_the_surest_answers_of_a_larger_one(memory: int) -
     large, small, empty = (Recycling(memory=size) for size in (1 << 14, memory, memory))
     for token in range(10, 400):
         large.begin([token], 1)
-        large.learn(DraftTree(), answers({token + 1: 0.9 if token % 10 == 0 else 0.3}))
+        large.observe(DraftTree(), answers({token + 1: 0.9 if token % 10 == 0 else 0.3}))
         large.commit([])
     small.restore(large.saved(), 500)
     assert len(small.saved()) == len(empty.saved())
