@@ -107,7 +107,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     drafts like ngram-simple of llama.cpp's tools.
 
     With --memory every way to draft answers within each budget, in a process per budget, and once without a
-    limit, to which speeds are compared. "generation" is the planned memory without weights and the loaded
+    limit, to which speeds are compared. Each has the context of a chat: the model's own limit, which budgets
+    shorten before they take anything else. "generation" is the planned memory without weights and the loaded
     process: KV cache, scratch, rows, tables, draft model, slack. "measured" is the peak without the process
     as loaded and resident weights; "+ process" adds the process to "generation". Where a context is shorter,
     the oldest turns are dropped as in a chat; prompts that do not fit at all are counted, not compared. The
@@ -146,7 +147,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     probe = EnergyProbe()
     study = replace(study, energy=probe)
-    conditions = _conditions(options, manifest, longest)
+    conditions = _conditions(options, manifest)
     journal: Journal[SideAnswer] = Journal.resume(conditions, options.save)
     with inputs.steps() as progress:
         collect_replies(sides, study, journal, progress)
@@ -198,7 +199,7 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySi
             for name in dict.fromkeys(options.modes)
             for way in options.ways
         ]
-    run = replace(run, sampling=options.sampling)
+    run = replace(run, context=None, sampling=options.sampling)
     for way in options.ways:
         for level in options.all_levels:
             name = f"{PLAIN}+{way} at {level.name}"
@@ -221,13 +222,12 @@ def _peers(
     return [StudySide(name, hosts[runtime], mode) for name, (runtime, mode) in split.items()]
 
 
-def _conditions(options: DraftOptions, manifest: Manifest, longest: int) -> dict[str, Any]:
+def _conditions(options: DraftOptions, manifest: Manifest) -> dict[str, Any]:
     """Return all that one reply depends on. The choice of questions and sides is not part of it."""
     return {
         **inputs.conditions(options, manifest, options.file),
         "max_tokens": options.max_tokens,
         "sampling": asdict(options.sampling),
-        **({"memory_context": longest} if options.levels else {}),
     }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from docs.measure.page import excess_words, markdown, replace_in
-from docs.measure.runs import ROOT, Command, CommandError, Runs, here
+from docs.measure.runs import ROOT, Command, CommandError, Runs, here, linked_home, run_command
 from docs.measure.tables import MODELS, TABLES, Given, Table
+from edgedec.models import Store
 
 PAGE = ROOT / "docs" / "measured.md"
 FOLDER = ROOT / "build" / "measured"
@@ -119,11 +121,13 @@ def command(
 
     Commands run in the order of their tables' importance. A table that is whole replaces the older one at
     once, with commit, date and machine. After Ctrl-C the same command goes on; results of another commit or
-    machine are measured anew. At the end it says which tables were left; they stay as they were.
+    machine are measured anew, and so are pass costs. At the end it says which tables were left; they stay as
+    they were.
     """
     chosen = [one for one in TABLES if not names or one.name in names]
     given = Given(questions and questions.resolve(), {name: one.resolve() for name, one in ggufs.items()})
-    left = measure(chosen, given, Runs(folder, here(), minutes), page, click.echo)
+    run = partial(run_command, linked_home(Store().home, folder))
+    left = measure(chosen, given, Runs(folder, here(), minutes, run), page, click.echo)
     for name, reason in left.items():
         click.echo(f"left out: {name}: {reason}")
     if more := excess_words(page.read_text(encoding="utf-8")):

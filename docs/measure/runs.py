@@ -17,6 +17,7 @@ from typing import Any
 from edgedec.core.files import atomic_path
 
 ROOT = Path(__file__).parents[2]
+_COSTS = "costs"
 _CODE = ("cli", "edgedec", "export", "kernels", "models")
 
 
@@ -73,11 +74,25 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def run_command(command: list[str], seconds: float) -> str:
-    """Run ``edgedec``; its progress is not shown. Raises CommandError."""
+def linked_home(home: Path, folder: Path) -> Path:
+    """Return a home in ``folder`` with all of ``home`` but its pass costs, which are measured anew.
+
+    Costs that were measured beside other work would keep drafts from being used.
+    """
+    own = folder / "home"
+    own.mkdir(parents=True, exist_ok=True)
+    for entry in home.iterdir() if home.is_dir() else ():
+        if entry.name != _COSTS and not (own / entry.name).exists():
+            (own / entry.name).symlink_to(entry.resolve())
+    return own
+
+
+def run_command(home: Path, command: list[str], seconds: float) -> str:
+    """Run ``edgedec`` with this home; its progress is not shown. Raises CommandError."""
     process = subprocess.Popen(
         [sys.executable, "-m", "edgedec.cli.main", *command],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=os.environ,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+        env={**os.environ, "EDGEDEC_HOME": str(home)},
     )  # fmt: skip
     try:
         out, told = process.communicate(timeout=seconds)
@@ -102,7 +117,7 @@ class Runs:
     folder: Path
     place: Place
     minutes: float
-    run: Run = run_command
+    run: Run
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], str] = lambda: datetime.now(UTC).strftime("%Y-%m-%d")
     _began: float = field(init=False)

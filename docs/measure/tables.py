@@ -71,7 +71,7 @@ def _megabytes(count: float) -> str:
 
 
 def _speed(given: Given) -> dict[str, Command]:
-    return _each(MODELS, 0.7, lambda model: ("speed", "-m", model))
+    return _each(MODELS, 0.2, lambda model: ("speed", "-m", model))
 
 
 def _speed_rows(results: Results) -> Rows:
@@ -87,7 +87,7 @@ def _speed_rows(results: Results) -> Rows:
 
 def _passes(given: Given) -> dict[str, Command]:
     tail = ("--tokens", "1,2,4,8,16", "--repeat", "9")
-    return _each(MODELS, 0.4, lambda model: ("kernels", "-m", model, *tail))
+    return _each(MODELS, 0.2, lambda model: ("kernels", "-m", model, *tail))
 
 
 def _passes_rows(results: Results) -> Rows:
@@ -104,7 +104,7 @@ def _drafts(given: Given) -> dict[str, Command]:
         limit = 1 if model == QWEN else 3
         return ("drafts", "-m", model, *given.asked(limit), "--max-tokens", "48", "--draft", "auto")
 
-    return _each(MODELS, 2.5 if given.questions else 0.5, arguments, saves=True)
+    return _each(MODELS, 0.9 if given.questions else 0.2, arguments, saves=True)
 
 
 def _drafts_rows(results: Results) -> Rows:
@@ -147,7 +147,7 @@ def _way(side: str) -> str:
 
 
 def _memory(given: Given) -> dict[str, Command]:
-    return _each(MODELS, 0.5, lambda model: ("memory", "-m", model, "--memory", "least"))
+    return _each(MODELS, 0.2, lambda model: ("memory", "-m", model, "--memory", "least"))
 
 
 def _memory_rows(results: Results) -> Rows:
@@ -164,7 +164,7 @@ def _budgets(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         return ("drafts", "-m", model, *given.asked(1), "--max-tokens", "48", "--draft", "auto", *levels)
 
-    return _each((SMOLLM, GEMMA), 3.0 if given.questions else 1.5, arguments, saves=True)
+    return _each((SMOLLM, GEMMA), 1.2 if given.questions else 0.5, arguments, saves=True)
 
 
 def _budgets_rows(results: Results) -> Rows:
@@ -187,7 +187,7 @@ def _faithful(given: Given) -> dict[str, Command]:
         peers = ("--peer", "llama.cpp") if given.llama else ()
         return ("accuracy", "-m", model, "--gguf", str(given.ggufs[model]), *inputs, *peers)
 
-    return _each([name for name in MODELS if name in given.ggufs], 2.5, arguments)
+    return _each([name for name in MODELS if name in given.ggufs], 1.0, arguments)
 
 
 def _faithful_rows(results: Results) -> Rows:
@@ -201,7 +201,7 @@ def _faithful_rows(results: Results) -> Rows:
 def _kv(given: Given) -> dict[str, Command]:
     inputs = tuple(word for text in _TEXTS for word in ("--input", text))
     tail = (*inputs, "--kv", "int8", "--reference", "fp16")
-    return _each(MODELS, 0.7, lambda model: ("accuracy", "-m", model, *tail))
+    return _each(MODELS, 0.3, lambda model: ("accuracy", "-m", model, *tail))
 
 
 def _kv_rows(results: Results) -> Rows:
@@ -215,7 +215,7 @@ def _kv_rows(results: Results) -> Rows:
 
 def _batches(given: Given) -> dict[str, Command]:
     sizes = ("--batch", "1", "--batch", "4", "--batch", "8")
-    return _each((SMOLLM, GEMMA, QWEN), 2.0, lambda model: ("batch", "-m", model, *sizes))
+    return _each(MODELS, 0.4, lambda model: ("batch", "-m", model, *sizes))
 
 
 def _batches_rows(results: Results) -> Rows:
@@ -231,7 +231,7 @@ def _batches_rows(results: Results) -> Rows:
 def _needle(given: Given) -> dict[str, Command]:
     texts = ("--input", str(ROOT / "LICENSE"), "--input", _TEXTS[0])
     arguments = ("accuracy", "--task", "needle", "-m", SMOLLM, *texts, "--tokens", "800")
-    return {SMOLLM: Command(arguments, 2.5)}
+    return {SMOLLM: Command(arguments, 0.6)}
 
 
 def _needle_rows(results: Results) -> Rows:
@@ -245,7 +245,7 @@ def _beside(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         return ("speed", "-m", model, "--gguf", str(given.ggufs[model]), "--peer", "llama.cpp")
 
-    return _each([name for name in MODELS if name in given.ggufs], 1.5, arguments)
+    return _each([name for name in MODELS if name in given.ggufs], 0.3, arguments)
 
 
 def _beside_rows(results: Results) -> Rows:

@@ -12,7 +12,7 @@ import pytest
 
 from docs.measure.__main__ import PAGE, measure
 from docs.measure.page import excess_words, with_table
-from docs.measure.runs import Command, CommandError, Place, Runs
+from docs.measure.runs import Command, CommandError, Place, Runs, linked_home
 from docs.measure.tables import GEMMA, MODELS, QWEN, SMOLLM, TABLES, Given, Results, Table
 from edgedec.cli.app import app
 
@@ -138,6 +138,16 @@ def test_one_command_serves_two_tables(page: Path, tmp_path: Path) -> None:
     fake = Fake()
     measured(page, runs(tmp_path, fake), table("one", "a"), table("two", "a"))
     assert fake.ran == ["a"]
+
+
+def test_commands_have_a_home_with_the_models_and_without_old_pass_costs(tmp_path: Path) -> None:
+    for name in ("models", "costs"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+    (tmp_path / "home" / "models" / "m").write_text("weights", encoding="utf-8")
+    for _ in range(2):
+        own = linked_home(tmp_path / "home", tmp_path / "kept")
+        assert (own / "models" / "m").read_text(encoding="utf-8") == "weights"
+        assert not (own / "costs").exists()
 
 
 def test_a_table_that_lacks_something_says_what(page: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     study, run = study_of(subject, questions, subject.effort.tokens)
     sides = [plain_side(subject, run)]
     for level in subject.effort.levels:
-        sides.append(way_side(subject, replace(run, draft=_WAY, level=level), _WAY, level))
+        sides.append(way_side(subject, replace(run, context=None, draft=_WAY, level=level), _WAY, level))
     report = DraftsReport(questions, sides, answers(subject, "budgets", sides, study, progress))
     rows = [{**row.as_json(), "speeds": _speeds(report, row.side)} for row in budget_rows(report)]
     return {"rows": rows, "plain": plain_ratio(report, _WAY), "tokens_each": subject.effort.tokens}
