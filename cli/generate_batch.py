@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun
 from edgedec.cli.progress import notice
 from edgedec.cli.remedies import hint_of
-from edgedec.cli.text_input import PromptLine, check_lines, prompt_lines
+from edgedec.cli.text_input import PromptLine, prompt_lines
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: b
     """
     from edgedec.cli.generate import without_template
 
-    check_lines(asked.source)
+    every = prompt_lines(asked.source)
     opened = open_model(ctx, asked.model, asked.config)
     raw, system = without_template(opened, raw=options.raw, system=options.system)
     several = opened.conversations(system=system, max_tokens=options.max_tokens, stop=options.stops)
-    prompts = several.chats[0].prompts
-    with several, prompt_lines(asked.source, prompts) as lines, interrupts_to(several):
+    lines = [_without_excess(line, several.chats[0].prompts.most_bytes()) for line in every]
+    del every
+    with several, interrupts_to(several):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
         if as_json:
@@ -84,6 +85,13 @@ class _Outcome:
     line: PromptLine
     reply: Reply | None = None
     error: EdgeDecError | None = None
+
+
+def _without_excess(line: PromptLine, most_bytes: int | None) -> PromptLine:
+    """Return a line that is too long for a prompt without what makes it longer still."""
+    if most_bytes is None or len(line.text) <= most_bytes:
+        return line
+    return replace(line, text=line.text[: most_bytes + 1])
 
 
 def _outcomes(several: Conversations, lines: list[PromptLine], raw: bool) -> Iterator[_Outcome]:

@@ -6,27 +6,24 @@ beyond that is not read: a file of any size is refused after a few hundred kilob
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
 from edgedec.core.units import size
 from edgedec.session.prompt import Prompts
-from edgedec.text.limits import no_lease
 
 STANDARD_INPUT = "-"
 MOST_LINES_BYTES = 16_000_000
 """Most bytes of a file of prompts."""
 _SKIP_BYTES = 1 << 20
-_LEASE_BYTES = 1 << 20
-_OBJECT_BYTES = 64
-"""Memory of a line beside its text."""
 
 
 def check_prompt(prompt: str | None) -> None:
@@ -37,14 +34,6 @@ def check_prompt(prompt: str | None) -> None:
         )
     if prompt == "":
         raise _empty()
-
-
-def check_lines(file: Path) -> None:
-    """Raise NotFoundError for a file that cannot be read, UsageError for an empty one; "-" is neither."""
-    if str(file) != STANDARD_INPUT and not file.is_fifo():
-        with _opened(file) as stream:
-            if not stream.read(1):
-                raise _no_lines()
 
 
 def read_prompt(prompt: str | None, prompts: Prompts, *, after_input: bool = False) -> str:
@@ -86,7 +75,7 @@ def piped_turns(prompts: Prompts) -> Iterator[str]:
     A line that is too long for a prompt is read until that is certain.
     """
     for number, line in _lines(sys.stdin.buffer, prompts):
-        text = _decoded(number, line, "standard input", prompts)
+        text = _decoded(number, line, "standard input", prompts.most_bytes() or MOST_LINES_BYTES)
         if text.strip():
             yield text
 
@@ -100,41 +89,38 @@ class PromptLine:
     error: EdgeDecError | None = None
 
 
-@contextmanager
-def prompt_lines(file: Path, prompts: Prompts) -> Iterator[list[PromptLine]]:
-    """Read the lines of ``file`` that are not blank, "-" for standard input; book their memory meanwhile.
+def prompt_lines(file: Path) -> list[PromptLine]:
+    """Read the lines of ``file`` that are not blank, "-" for standard input.
 
-    A line that is not UTF-8 has the error, and U+FFFD in its text. One that is too long for a prompt is kept
-    until that is certain. Raises NotFoundError, UsageError for no lines or for more than
-    ``MOST_LINES_BYTES``, MemoryBudgetError.
+    Before a model is opened: its memory plan counts them with the process. A line that is not UTF-8 has the
+    error, and U+FFFD in its text. Raises NotFoundError, UsageError for no lines or for more than
+    ``MOST_LINES_BYTES``.
     """
     name = "standard input" if str(file) == STANDARD_INPUT else str(file)
-    lease = prompts.limits.lease if prompts.limits else no_lease
+    left = MOST_LINES_BYTES
     found: list[PromptLine] = []
-    total = booked = 0
-    with ExitStack() as leases, _opened(file) as stream:
-        for number, line in _lines(_Bounded(stream, name), prompts):
-            total += len(line) + _OBJECT_BYTES
-            if total > booked:
-                booked += max(_LEASE_BYTES, len(line))
-                leases.enter_context(lease(max(_LEASE_BYTES, len(line))))
-            one = _prompt_line(number, line, name, prompts)
+    with _opened(file) as stream:
+        for number in itertools.count(1):
+            line = stream.readline(left + 1)
+            if not line:
+                break
+            left -= len(line)
+            if left < 0:
+                hint = "split it into several files"
+                raise UsageError(f"{name} has more than {size(MOST_LINES_BYTES)} of prompts", hint=hint)
+            one = _prompt_line(number, line.rstrip(b"\r\n") if line.endswith(b"\n") else line, name)
             if one.text.strip():
                 found.append(one)
-        if not found:
-            raise _no_lines()
-        yield found
+    if not found:
+        raise UsageError("there is no prompt", hint="put one on each line")
+    return found
 
 
-def _prompt_line(number: int, line: bytes, name: str, prompts: Prompts) -> PromptLine:
+def _prompt_line(number: int, line: bytes, name: str) -> PromptLine:
     try:
-        return PromptLine(number, _decoded(number, line, name, prompts))
+        return PromptLine(number, _decoded(number, line, name))
     except EdgeDecError as error:
         return PromptLine(number, line.decode("utf-8", "replace"), error)
-
-
-def _no_lines() -> UsageError:
-    return UsageError("there is no prompt", hint="put one on each line")
 
 
 def _empty() -> UsageError:
@@ -154,28 +140,7 @@ def _read(stream: BinaryIO, prompts: Prompts) -> bytes:
     return data
 
 
-class _LineStream(Protocol):
-    def readline(self, most: int = -1, /) -> bytes: ...
-
-
-class _Bounded:
-    """A stream of which at most ``MOST_LINES_BYTES`` are read; UsageError for more."""
-
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._stream = stream
-        self._name = name
-        self._left = MOST_LINES_BYTES
-
-    def readline(self, most: int = -1, /) -> bytes:
-        line = self._stream.readline(most if most >= 0 else self._left + 1)
-        self._left -= len(line)
-        if self._left < 0:
-            hint = "split it into several files"
-            raise UsageError(f"{self._name} has more than {size(MOST_LINES_BYTES)} of prompts", hint=hint)
-        return line
-
-
-def _lines(stream: _LineStream, prompts: Prompts) -> Iterator[tuple[int, bytes]]:
+def _lines(stream: BinaryIO, prompts: Prompts) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line, without the newline, cut where it is certainly too long."""
     number = 0
     while line := _line(stream, prompts):
@@ -185,7 +150,7 @@ def _lines(stream: _LineStream, prompts: Prompts) -> Iterator[tuple[int, bytes]]
             line = stream.readline(_SKIP_BYTES)
 
 
-def _line(stream: _LineStream, prompts: Prompts) -> bytes:
+def _line(stream: BinaryIO, prompts: Prompts) -> bytes:
     limits = prompts.limits
     if limits is None:
         return stream.readline()
@@ -196,11 +161,11 @@ def _line(stream: _LineStream, prompts: Prompts) -> bytes:
     return line
 
 
-def _decoded(number: int, line: bytes, name: str, prompts: Prompts) -> str:
+def _decoded(number: int, line: bytes, name: str, most_bytes: int = MOST_LINES_BYTES) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        if prompts.limits and len(line) > (prompts.most_bytes() or 0):  # cut inside of a character
+        if len(line) > most_bytes:  # cut inside of a character
             return line.decode("utf-8", "replace")
         kind = UsageError if name == "standard input" else BadFileError
         raise kind(f"line {number} of {name} is not UTF-8 text") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,32 @@ def test_a_line_that_is_too_long_does_not_stop_the_others(home: Home, bundle: Pa
     )
     assert (found[0]["prompt"], found[3]["prompt"]) == ("one", "two")
     assert len(found[1]["prompt"]) < 50_000
+
+
+def test_a_budget_that_is_named_as_enough_for_a_long_file_is_enough(
+    home: Home, bundle: Path, tmp_path: Path
+) -> None:
+    """Each start named some MB more than the last, and none sufficed: lines had no part of the plan."""
+    lines = tmp_path / "lines.txt"
+    lines.write_bytes(b"one\ntwo\n" + b"a" * 15 * MB)
+    command = [sys.executable, "-m", "edgedec", "generate", "-m", str(bundle), "--input", str(lines)]
+    command += ["--max-tokens", "2", "--context", "256", "--draft", "off"]
+
+    def start(memory: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"EDGEDEC_HOME": str(home.path)}
+        whole = [*command, "--memory", memory]
+        return subprocess.run(whole, capture_output=True, text=True, env=environment, check=False)
+
+    poor = start("60MB")
+    assert poor.returncode == 10
+    named = re.search(r"use --memory (\d+MB) or more", poor.stderr)
+    assert named, poor.stderr
+    enough = start(named[1])
+    assert enough.returncode == 8, enough.stderr  # of the third line, which is too long for a prompt
+    assert enough.stdout.startswith("--- 1: one\n")
+    assert "--- 2: two\n" in enough.stdout
+    assert "1 of 3 lines has no reply: line 3" in enough.stderr
+    assert "no memory" not in enough.stderr
 
 
 def test_too_many_prompts(home: Home, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
