@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from edgedec.control.measurements import Measurements
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan
+from edgedec.control.queries import Queries
 from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
-
-if TYPE_CHECKING:
-    from edgedec.control.controller import Controller
 
 _READING_PASSES = 2.0
 """Cap, in passes, on charging a drafter for reading a new prompt.
@@ -31,14 +29,14 @@ class _Trial:
 
 
 class RestingRound:
-    """A round of ``control`` in which no drafter is queried."""
+    """A round in which no drafter is queried."""
 
-    __slots__ = ("_control", "unprofitable")
+    __slots__ = ("_measured", "unprofitable")
     resting = True
 
-    def __init__(self, control: Controller) -> None:
-        self._control = control
-        self.unprofitable = control.unprofitable
+    def __init__(self, measured: Measurements, *, unprofitable: bool) -> None:
+        self._measured = measured
+        self.unprofitable = unprofitable
 
     def draft(self, ask: Ask) -> DraftTree:
         """No draft."""
@@ -46,21 +44,22 @@ class RestingRound:
 
     @property
     def pass_s(self) -> float:
-        return self._control.costs.plain
+        return self._measured.costs.plain
 
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
         """Note a plain round."""
-        self._control.rested(times.passing)
+        self._measured.rested(times.passing)
 
 
 class ControlledRound:
-    """A round of ``control`` that may feed ``room`` drafted tokens."""
+    """A round that may feed ``room`` drafted tokens. It asks ``queries`` and tells ``measured``."""
 
     resting = False
     unprofitable = False
 
-    def __init__(self, control: Controller, room: int) -> None:
-        self._control = control
+    def __init__(self, measured: Measurements, queries: Queries, room: int) -> None:
+        self._measured = measured
+        self._queries = queries
         self._room = room
         self._fed = EMPTY
         self._proposed: list[DraftTree] = []
@@ -73,13 +72,13 @@ class ControlledRound:
 
     def draft(self, ask: Ask) -> DraftTree:
         """Query cheap drafters, then perhaps a costly one, and choose how much of their tokens to feed."""
-        control = self._control
-        for query in control.cheap_queries(self._room):
+        measured = self._measured
+        for query in self._queries.cheap(self._room):
             self._heard(query.name, ask(query))
         tree, plan = self._planned()
-        if (costly := control.costly_query(plan, self._room, self._queried)) is not None:
-            without = control.gain_without(costly.name, plan)
-            record = control.records[costly.name]
+        if (costly := self._queries.costly(plan, self._room, self._queried)) is not None:
+            without = self._queries.gain_without(costly.name, plan)
+            record = measured.records[costly.name]
             self._trial = _Trial(costly.name, without, record.value <= without)
             if self._trial.exploring:
                 record.tried()
@@ -90,32 +89,32 @@ class ControlledRound:
 
     @property
     def pass_s(self) -> float:
-        control, tokens = self._control, 1 + len(self._fed)
+        measured, tokens = self._measured, 1 + len(self._fed)
         if self._peeked:
-            return control.reuse.expected(control.costs, tokens, self._reused(self._peeked))
-        return control.costs.seconds(tokens)
+            return measured.reuse.expected(measured.costs, tokens, self._reused(self._peeked))
+        return measured.costs.seconds(tokens)
 
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:
         """Score drafters by ``committed``, observe costs, and book the round on the credit."""
-        control, fed = self._control, self._fed
+        measured, fed = self._measured, self._fed
         if not self._queried and not len(fed):
-            control.rested(times.passing)
+            measured.rested(times.passing)
             return
         for tree in self._proposed:
-            control.acceptance.observe(tree, committed)
+            measured.acceptance.observe(tree, committed)
         drafted = len(fed)
         passing = self._passing(times)
-        control.since_plain = control.since_plain + 1 if drafted else 0
-        took = passing + times.drafting - self._uncharged_s + control.verify_overhead.slope * drafted
-        self._account(committed, took / control.costs.plain)
+        measured.passed(drafted)
+        took = passing + times.drafting - self._uncharged_s + measured.verify_overhead.slope * drafted
+        self._account(committed, took / measured.costs.plain)
         for name in self._queried:
-            if name in control.records:
-                control.records[name].queried(control.turn, name in fed.sources)
+            if name in measured.records:
+                measured.records[name].queried(measured.turn, name in fed.sources)
 
     def _planned(self) -> tuple[DraftTree, FeedPlan]:
-        control = self._control
-        tree = merged(self._proposed, self._room, control.acceptance.calibrate, control.stop_ids)
-        return tree, control.plan(tree)
+        measured = self._measured
+        tree = merged(self._proposed, self._room, measured.acceptance.calibrate, measured.stop_ids)
+        return tree, self._queries.plan(tree)
 
     def _heard(self, name: str, answer: DraftAnswer | None) -> None:
         """Note an answer and its time; None: the drafter failed and is gone."""
@@ -125,28 +124,28 @@ class ControlledRound:
             return
         if len(answer.tree):
             self._proposed.append(answer.tree)
-        control, record = self._control, self._control.records[name]
+        measured, record = self._measured, self._measured.records[name]
         depth = max(answer.tree.depths(), default=0)
-        fresh = name in control.fresh
+        fresh = name in measured.fresh
         if answer.peeked:
             self._peeked = answer
-        reads = fresh or (name in control.costly and record.paused(control.turn))
-        if reads and name not in control.peeking:
+        reads = fresh or (name in measured.costly and record.paused(measured.turn))
+        if reads and name not in measured.peeking:
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
             self._uncharged_s += reading
-            self._read(name, reading / control.costs.plain, fresh)
+            self._read(name, reading / measured.costs.plain, fresh)
         else:
-            self._uncharged_s += record.took(depth, answer.seconds, control.costs.plain)
-        control.classify(name)
+            self._uncharged_s += record.took(depth, answer.seconds, measured.costs.plain)
+        measured.classify(name)
         self._queried.append(name)
 
     def _read(self, name: str, passes: float, fresh: bool) -> None:
         """Charge a drafter for reading; where it is known to pay, that is a price of the reply."""
-        control, trial = self._control, self._trial
+        measured, trial = self._measured, self._trial
         if trial and trial.name == name:
-            control.records[name].won(-passes * control.rate * control.costs.plain)
-            if trial.exploring and control.records[name].charged:
-                control.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
+            measured.records[name].won(-passes * measured.rate * measured.costs.plain)
+            if trial.exploring and measured.records[name].charged:
+                measured.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
 
     def _passing(self, times: RoundTimes) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.
@@ -154,20 +153,20 @@ class ControlledRound:
         An ordinary deviation and an interruption are the machine's doing: charging them would use up the
         credit of good drafts.
         """
-        control, drafted = self._control, len(self._fed)
+        measured, drafted = self._measured, len(self._fed)
         if self._peeked:
-            control.verified(drafted, times.verifying)
+            measured.verified(drafted, times.verifying)
             reused = self._reused(self._peeked)
-            usual = control.reuse.expected(control.costs, 1 + drafted, reused)
-            passing = control.reuse.passing(control.costs, 1 + drafted, reused, times.passing)
-            return control.charged(passing, usual)
-        passing = control.costs.seconds(1 + drafted)
+            usual = measured.reuse.expected(measured.costs, 1 + drafted, reused)
+            passing = measured.reuse.passing(measured.costs, 1 + drafted, reused, times.passing)
+            return measured.charged(passing, usual)
+        passing = measured.costs.seconds(1 + drafted)
         if times.passing is None:
             return passing
-        believed = control.costs.observe(1 + drafted, times.passing)
-        control.verified(drafted, times.verifying)
+        believed = measured.costs.observe(1 + drafted, times.passing)
+        measured.verified(drafted, times.verifying)
         if believed and drafted:
-            return control.charged(times.passing, passing)
+            return measured.charged(times.passing, passing)
         return passing
 
     def _reused(self, answer: DraftAnswer) -> int:
@@ -182,21 +181,20 @@ class ControlledRound:
 
     def _account(self, committed: Sequence[int], cost: float) -> None:
         """Book the round, which took as long as ``cost`` plain passes."""
-        control, tokens = self._control, len(committed)
-        control.credit.book(tokens, cost)
+        measured, tokens = self._measured, len(committed)
+        measured.credit.book(tokens, cost)
         trial = self._trial
-        if trial and trial.name in control.records:
-            gain = tokens - 1 - control.rate * control.costs.plain * (cost - 1.0)
-            record, more = control.records[trial.name], gain - trial.gain_without
+        if trial and trial.name in measured.records:
+            gain = tokens - 1 - measured.rate * measured.costs.plain * (cost - 1.0)
+            record, more = measured.records[trial.name], gain - trial.gain_without
             record.gained(gain)
             record.won(more)
             self._judge(trial.name, committed)
             if not trial.exploring:
-                control.exploration.gained(more)
+                measured.exploration.gained(more)
             elif record.charged:
-                control.exploration.lost(-more)
-        control.fade(cost)
-        control.average(tokens, cost)
+                measured.exploration.lost(-more)
+        measured.count(tokens, cost)
 
     def _judge(self, name: str, committed: Sequence[int]) -> None:
         """Score the levels that a costly drafter had tokens on."""
@@ -205,7 +203,7 @@ class ControlledRound:
             drafted = [node for node in fed.children(level) if fed.sources[node] == name]
             following = fed.child(level, token)
             if drafted:
-                self._control.records[name].judged(depth, following is not None)
+                self._measured.records[name].judged(depth, following is not None)
             if following is None:
                 return
             level = following

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Protocol
 
+from edgedec.control.linear_fit import between
+
 _WEIGHT = 0.1
 """Weight of a new time among earlier ones: speeds change (heat, other programs)."""
 _FIRST_WEIGHT = 0.3
@@ -73,7 +75,7 @@ class CostCurve:
             raise ValueError(f"a cost curve needs positive times from one token on, not {dict(measured)}")
         self._points = sorted(measured)
         self.longest = self._points[-1]
-        self._first = [_between(measured, self._points, tokens) for tokens in range(1, self.longest + 1)]
+        self._first = [between(measured, tokens) for tokens in range(1, self.longest + 1)]
         self._level = 0.0
         self._shape = [0.0] * self.longest
         self._near = [_near(tokens, self.longest) for tokens in range(1, self.longest + 1)]
@@ -198,15 +200,6 @@ class CostCurve:
     def measured(self) -> dict[int, float]:
         """The curve as it is now, to make another one with."""
         return {tokens: self.seconds(tokens) for tokens in self._points}
-
-
-def _between(measured: Mapping[int, float], points: list[int], tokens: int) -> float:
-    below = max(point for point in points if point <= tokens)
-    above = min(point for point in points if point >= tokens)
-    if below == above:
-        return measured[below]
-    part = (tokens - below) / (above - below)
-    return measured[below] + (measured[above] - measured[below]) * part
 
 
 def _near(tokens: int, longest: int) -> list[tuple[int, float]]:

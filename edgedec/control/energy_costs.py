@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgedec.control.costs import Costs
+from edgedec.control.linear_fit import between
 
 
 class EnergyCosts:
@@ -24,7 +25,7 @@ class EnergyCosts:
         if 1 not in watts or min(watts.values()) <= 0.0:
             raise ValueError(f"energy costs need positive watts from one token on, not {dict(watts)}")
         self._curve = curve
-        self._watts = [_between(watts, tokens) for tokens in range(1, curve.longest + 1)]
+        self._watts = [between(watts, tokens) for tokens in range(1, curve.longest + 1)]
 
     @property
     def longest(self) -> int:
@@ -69,10 +70,3 @@ class EnergyCosts:
     def measured(self) -> dict[int, float]:
         """The seconds of the curve: only they are kept."""
         return self._curve.measured()
-
-
-def _between(watts: Mapping[int, float], tokens: int) -> float:
-    below = max(point for point in watts if point <= tokens)
-    above = min((point for point in watts if point >= tokens), default=below)
-    part = (tokens - below) / (above - below) if above > below else 0.0
-    return watts[below] + part * (watts[above] - watts[below])

@@ -1,6 +1,17 @@
-"""Cost per call and per unit: a straight line through recent observations."""
+"""Cost per call and per unit: a straight line through recent observations, and lines between points."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def between(points: Mapping[int, float], at: int) -> float:
+    """Return the value at ``at`` on straight lines between ``points``; beyond the last one, its value."""
+    below = max(point for point in points if point <= at)
+    above = min((point for point in points if point >= at), default=below)
+    if below == above:
+        return points[below]
+    return points[below] + (points[above] - points[below]) * ((at - below) / (above - below))
 
 
 class Line:

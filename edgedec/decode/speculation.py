@@ -84,7 +84,7 @@ class Speculation:
 
     def judged(self) -> dict[str, list[list[int]]]:
         """Return ``control.Acceptance.counts``; nothing without costs, where drafts are not judged."""
-        return self._control.acceptance.counts() if isinstance(self._control, Controller) else {}
+        return self._control.measured.acceptance.counts() if isinstance(self._control, Controller) else {}
 
     def draft_at_most(self, tokens: int) -> None:
         """Lower ``limit`` for replies to come."""

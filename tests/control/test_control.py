@@ -6,6 +6,7 @@ from edgedec.control import Acceptance, Controller, CostCurve, DraftAnswer, Quer
 from edgedec.control.credit import Credit
 from edgedec.control.linear_fit import Line
 from edgedec.control.planner import least_reach
+from edgedec.control.queries import Queries
 from edgedec.control.tally import Count, Tally
 from edgedec.core.tree import EMPTY, DraftTree, chain
 
@@ -223,16 +224,16 @@ def test_counts_by_drafter_and_by_depth() -> None:
 
 def test_one_long_pass_is_not_charged_and_two_in_a_row_are() -> None:
     control = Controller(CostCurve({1: 0.01, 16: 0.02}), ["x"], 15)
-    assert [control.charged(seconds, 0.01) for seconds in (0.028, 0.011, 0.028, 0.026, 0.004)] == [
+    assert [control.measured.charged(seconds, 0.01) for seconds in (0.028, 0.011, 0.028, 0.026, 0.004)] == [
         0.01, 0.01, 0.01, 0.026, 0.004,
     ]  # fmt: skip
 
 
 def test_an_interrupted_verification_does_not_make_all_drafts_dear() -> None:
     control = Controller(CostCurve({1: 0.01, 16: 0.012}), ["x"], 15)
-    control.verified(1, 0.1)
-    assert control.verify_overhead.slope <= 0.001
-    assert control.plan(chain([1, 2], [0.9, 0.9], "x")).nodes == 2
+    control.measured.verified(1, 0.1)
+    assert control.measured.verify_overhead.slope <= 0.001
+    assert Queries(control.measured, 15).plan(chain([1, 2], [0.9, 0.9], "x")).nodes == 2
 
 
 def test_a_drafter_that_is_gone_takes_no_turn_of_a_live_one() -> None:

@@ -270,14 +270,14 @@ class Gullible:
 
 
 def test_the_credit_alone_keeps_a_liar_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgedec.control.controller.Acceptance", Gullible)
+    monkeypatch.setattr("edgedec.control.measurements.Acceptance", Gullible)
     assert speedup(guessing(lambda at: 0.0, 1.0), on("avx2")) >= SLOWER
 
 
 def test_without_credit_and_doubt_these_tests_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: what the tests above measure is what keeps decoding from being slower."""
-    monkeypatch.setattr("edgedec.control.controller.Acceptance", Gullible)
-    monkeypatch.setattr("edgedec.control.controller.Credit", lambda: Credit(1e9, 1e9))
+    monkeypatch.setattr("edgedec.control.measurements.Acceptance", Gullible)
+    monkeypatch.setattr("edgedec.control.measurements.Credit", lambda: Credit(1e9, 1e9))
     assert speedup(guessing(lambda at: 0.0, 1.0), on("avx2")) < 0.5
 
 

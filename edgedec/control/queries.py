@@ -1,0 +1,133 @@
+"""Queries and plans: which drafters a round queries, for how much, and how much of their drafts it feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from edgedec.control.measurements import Measurements
+from edgedec.control.planner import NOTHING, FeedPlan, feed_plan, least_reach
+from edgedec.control.query_record import QueryRecord
+from edgedec.control.round import Query
+from edgedec.core.tree import DraftTree
+
+_SLACK = 0.5
+"""Drafters may understate: a path is drafted that seems half as probable as it would have to be."""
+_OPEN_EVERY_ROUNDS = 16
+"""Rounds after which drafters are queried without a floor: only what they propose can be scored."""
+_TRY_DEPTH = 4
+_FIRST_LEVELS = 1
+"""Levels of the first draft of a drafter that is costly for sure."""
+_NAP_ROUNDS = 4
+"""Rounds until it is checked again whether a query can be afforded."""
+_UNPROFITABLE = 0.65
+"""Where tokens have to be more probable than this to pay, nobody is queried: learning takes what they gain.
+In a batch a drafted token may take as long as one's own.
+"""
+_REST_ROUNDS = 16
+"""Rounds until costs are checked again where they were unprofitable."""
+_FEW_TOKENS = 2.0
+"""Drafted tokens that must be affordable for a query to make sense."""
+
+
+class Queries:
+    """Decides by what was ``measured``. Drafts have at most ``limit`` tokens."""
+
+    def __init__(self, measured: Measurements, limit: int) -> None:
+        self._measured = measured
+        self._limit = min(limit, measured.costs.longest - 1)
+        self.unprofitable = False
+        """Whether no draft can win what querying and learning take, at these costs."""
+        self._quiet_until = 0
+        """The round before which no cheap drafter is queried."""
+
+    def rest(self) -> bool:
+        """Return whether the round that begins now queries nobody."""
+        known = self._measured
+        if known.turn >= self._quiet_until:
+            self.unprofitable = least_reach(known.costs, self._limit) >= _UNPROFITABLE
+            if self.unprofitable:
+                self._quiet_until = known.turn + _REST_ROUNDS
+        return known.turn < self._quiet_until and (self.unprofitable or not known.costly)
+
+    def cheap(self, room: int) -> list[Query]:
+        """Queries to begin a round with: those of drafters that cost next to nothing, as far as due."""
+        known = self._measured
+        if known.turn < self._quiet_until or known.due_plain:
+            return []
+        plain, spare = known.costs.plain, self._spare(room)
+        waits = {
+            name: record.due_in(known.turn, plain) if record.seconds < spare else _NAP_ROUNDS
+            for name, record in known.records.items()
+            if name not in known.costly
+        }
+        soonest = min(waits.values(), default=_NAP_ROUNDS)
+        if soonest > 0:
+            self._quiet_until = known.turn + soonest
+            return []
+        limit = min(room, self._limit)
+        least = least_reach(known.costs, limit, rate=known.rate, verify_overhead=known.verify_overhead.slope)
+        return [self._cheap_query(name, limit, least) for name, wait in waits.items() if wait <= 0]
+
+    def costly(self, plan: FeedPlan, room: int, queried: Collection[str]) -> Query | None:
+        """The query of the costly drafter that promises most above ``plan``, made of the others' drafts."""
+        known = self._measured
+        limit, spare = min(room, self._limit), self._spare(room)
+        if not known.costly or spare <= 0.0:
+            return None
+        best, chosen = plan.gain, None
+        for name, record in known.records.items():
+            if name not in known.costly or name in queried:
+                continue
+            record.reconsider(known.turn, known.costs.plain)
+            if record.levels(spare) < 1:
+                continue
+            hope = record.hope(known.exploration.rounds)
+            pays = record.value > self.gain_without(name, plan)
+            if hope > best and (pays or record.trying or known.exploration.allowed):
+                best, chosen = hope, name
+        if chosen is None:
+            return None
+        record = known.records[chosen]
+        if record.unknown:
+            return Query(chosen, min(limit, _FIRST_LEVELS), 0.0)
+        limit = min(limit, record.levels(spare))
+        depth = record.depth(limit, partial(self._price, record))
+        return Query(chosen, min(2 * depth, limit), min(self._price(record, depth), 1.0))
+
+    def gain_without(self, name: str, plan: FeedPlan) -> float:
+        """The gain of ``plan``, or of the query of another costly drafter than ``name`` that gains more."""
+        known = self._measured
+        values = (known.records[other].value for other in known.costly if other != name)
+        return max((plan.gain, *values))
+
+    def plan(self, tree: DraftTree) -> FeedPlan:
+        """Choose how much of a merged draft to feed."""
+        known = self._measured
+        if not len(tree):
+            return NOTHING
+        spare = max(known.credit.passes, 0.0) * known.costs.plain
+        return feed_plan(
+            tree, known.costs, rate=known.rate, verify_overhead=known.verify_overhead.slope, spare=spare
+        )
+
+    def _spare(self, room: int) -> float:
+        """Seconds that queries may take now, so that some of what is drafted can be fed, too."""
+        known = self._measured
+        if room < 1 or known.due_plain:
+            return 0.0
+        fed = _FEW_TOKENS * known.costs.least_slope(self._limit)
+        return known.credit.passes * known.costs.plain - fed
+
+    def _cheap_query(self, name: str, limit: int, least: float) -> Query:
+        known = self._measured
+        if known.records[name].unknown:
+            return Query(name, min(limit, _TRY_DEPTH), 0.0)
+        floor = _SLACK * least if known.turn % _OPEN_EVERY_ROUNDS else 0.0
+        return Query(name, limit, known.acceptance.in_its_words(name, floor))
+
+    def _price(self, record: QueryRecord, depth: int) -> float:
+        """Tokens that the time is worth in which level ``depth`` is drafted and a pass reads it."""
+        known = self._measured
+        more = known.costs.seconds(depth + 1) - known.costs.seconds(depth)
+        return known.rate * (more + known.verify_overhead.slope + record.cost.slope)
