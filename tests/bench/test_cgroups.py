@@ -21,7 +21,7 @@ def test_who_wants_more_is_killed_or_a_line_says_why_not() -> None:
     with cgroup(missing=missing.append) as group:
         if group is None:
             assert len(missing) == 1
-            assert "control group" in missing[0]
+            assert "cgroup" in missing[0]
             return
         group.limit(100_000_000)
         done = subprocess.run([sys.executable, "-c", HUNGRY], check=False, preexec_fn=group.enter)
@@ -85,15 +85,15 @@ def test_of_version_2_it_stands_beside_the_group_of_this_process(root: Path) -> 
 
 def test_what_is_missing_is_said(root: Path, tmp_path: Path) -> None:
     (root / "user.slice" / f"edgedec-{os.getpid()}-x").write_text("in the way")
-    assert made(root) == (None, f"no control group can be made in {root / 'user.slice'} (File exists)")
+    assert made(root) == (None, f"no cgroup can be made in {root / 'user.slice'} (File exists)")
     for giving in (root, root / "user.slice"):
         (giving / "cgroup.subtree_control").write_text("cpu pids\n")
     scope = root / "user.slice" / "shell.scope"
-    assert made(root) == (None, f"no control group from {scope} up has memory in its cgroup.subtree_control")
+    assert made(root) == (None, f"no cgroup from {scope} up has memory in its cgroup.subtree_control")
     (root / "cgroup.controllers").write_text("cpu pids\n")
-    assert made(root) == (None, f"the control groups in {root} do not count memory")
+    assert made(root) == (None, f"the cgroups in {root} do not count memory")
     (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
-    assert made(root) == (None, "there are no control groups here")
+    assert made(root) == (None, "there are no cgroups here")
 
 
 def test_a_group_that_nobody_may_enter_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +101,4 @@ def test_a_group_that_nobody_may_enter_is_none(root: Path, monkeypatch: pytest.M
         raise PermissionError
 
     monkeypatch.setattr(Cgroup, "enter", refused)
-    assert made(root) == (None, f"no process may be moved into a control group in {root / 'user.slice'}")
+    assert made(root) == (None, f"no process may be moved into a cgroup in {root / 'user.slice'}")

@@ -1,11 +1,16 @@
 """Parts that several studies share.
 
-worker, serve, prepare     a process for each side, and the requests to it
+study                      the runner: cases that sides answer in turns, each side in a process of its own
+journal, saved_lines       rows in a file, from which a study goes on
+worker, serve, prepare     a process, the requests to it, and models in a runtime's own form
 runtimes                   the runtimes that can be compared, and how each is started
-replies, journal           sides that answer the same prompts in rotation; answers kept in a file
+replies                    conversations as cases: the next turn continues plain decoding's reply
 texts, questions           inputs from files
 chat_prompts               prompts as a chat makes them
-pairing                    order of turns; medians and quartiles
+code_problems, sandbox     programming problems, and a process that runs a model's code
+pairing                    order of turns; medians, quartiles, intervals
+energy                     one meter for all sides, or one estimate
 memory_levels              budgets, absolute or relative to the memory without one
 cgroups                    groups of processes whose memory the kernel limits
+other_load                 processor time that other programs take
 """

@@ -88,14 +88,14 @@ def _made(name: str) -> Cgroup:
     try:
         path.mkdir()
     except OSError as error:
-        raise Missing(f"no control group can be made in {parent} ({error.strerror})") from error
+        raise Missing(f"no cgroup can be made in {parent} ({error.strerror})") from error
     try:
         group.limit(_NO_LIMIT)
         _try(group)
     except (OSError, subprocess.SubprocessError) as error:
         with suppress(OSError):
             path.rmdir()
-        raise Missing(f"no process may be moved into a control group in {parent}") from error
+        raise Missing(f"no process may be moved into a cgroup in {parent}") from error
     return group
 
 
@@ -112,14 +112,14 @@ def _giving_parent() -> Path:
     root = _mount()
     own = next((line[len("0::") :] for line in _lines(_OWN) if line.startswith("0::")), "/")
     if "memory" not in _words(root / "cgroup.controllers"):
-        raise Missing(f"the control groups in {root} do not count memory")
+        raise Missing(f"the cgroups in {root} do not count memory")
     nearest = root / own.lstrip("/")
     for parent in (nearest, *nearest.parents):
         if "memory" in _words(parent / "cgroup.subtree_control"):
             return parent
         if parent == root:
             break
-    raise Missing(f"no control group from {nearest} up has memory in its cgroup.subtree_control")
+    raise Missing(f"no cgroup from {nearest} up has memory in its cgroup.subtree_control")
 
 
 def _mount() -> Path:
@@ -127,7 +127,7 @@ def _mount() -> Path:
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
             return Path(where)
-    raise Missing("there are no control groups here")
+    raise Missing("there are no cgroups here")
 
 
 def _lines(file: Path) -> list[str]:
