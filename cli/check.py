@@ -56,14 +56,13 @@ def command(ctx: click.Context, target: str, draft: str, threads: int | None, as
     store = services(ctx).store()
     with progress.reporter() as reporter:
         bundles = [store.ensure(name, progress=reporter) for name in (target, draft)]
-    models = services(ctx).load(bundles[0], {draft: bundles[1]}, threads).complete()
-    theirs = models.target
+    theirs = services(ctx).load(bundles[0], threads=threads, drafting=False)
     if not theirs.backend.caps.trees or not theirs.backend.caps.exact:
         raise UnsupportedError(
             f"nothing can draft for {theirs.name}: it has no passes over trees of tokens",
             hint="bundles made with optimum run without drafts",
         )
-    (mine,) = models.drafts.values()
+    mine = services(ctx).load(bundles[1], threads=theirs.threads, drafting=False)
     pairing = paired(theirs.tokenizer, mine.tokenizer)
     require(pairing, theirs.name, mine.name)
     report = _report(theirs, mine, pairing)

@@ -102,9 +102,9 @@ def measure_models(found: Findings, services: Services, report: Progress) -> Non
 
 def _speed(services: Services, bundle: Path, home: Path) -> dict[str, float]:
     from edgedec.costs.speeds import PredictedSpeeds, costs_now
-    from edgedec.drafters.drafting import MOST_DRAFTED
+    from edgedec.drafters.registry import MOST_DRAFTED
 
-    model = services.load(bundle, {}, None).target
+    model = services.load(bundle, threads=None, drafting=False)
     costs = costs_now(model, ("fp16",), home, notice=None, clock=services.clock)
     return PredictedSpeeds.of(costs.curves["fp16"], MOST_DRAFTED).as_json()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +17,11 @@ from edgedec.core.units import size
 from edgedec.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from edgedec.api import Bundles, Model
+    from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
-    from edgedec.assemble.loaded_models import LoadedModels
+    from edgedec.assemble.prepare import Bundles
     from edgedec.cli.options import OtherModelOptions, SizeOptions
+    from edgedec.loaded_model import LoadedModel
     from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
 
@@ -84,16 +85,14 @@ def prepare_model(
     given = services(ctx)
     bundles = fetch_bundles(ctx, name, config)
 
-    def load(
-        bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
-    ) -> LoadedModels:
-        models = given.load(bundle, drafts, threads, drafting)
-        if to_chat and models.target.template is None and config.template is None:
+    def load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
+        model = given.load(bundle, threads=threads, drafting=drafting)
+        if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
-                f"{models.target.name} is a base model: it continues text, and has no chat template",
+                f"{model.name} is a base model: it continues text, and has no chat template",
                 hint="--raw continues the lines that you type, --template FILE gives it a template",
             )
-        return models
+        return model
 
     return lambda: api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
 

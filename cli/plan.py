@@ -37,9 +37,7 @@ WHY = {
     "hidden": "states that the model hands to its drafters",
     "attention": "a record of the tokens that matter, which stay in a full cache",
     "tables": "phrases that drafters remember, to guess what comes next",
-    "drafter": "the second model, which drafts: it guesses ahead",
     "small": "the smaller model that takes turns, with all that it needs",
-    "head": "the trained head that drafts: it guesses ahead",
     "slack": "reserve for what a session comes to need",
 }
 LOST = {
@@ -104,10 +102,8 @@ def command(
     short context, and as quick as the machine is now: passes with each type of KV cache are timed in turns.
     With drafts they lie between one token a pass and all drafts right.
     """
-    from edgedec.api import with_unnamed
-    from edgedec.assemble.batch import check_batch
-    from edgedec.assemble.budget import plan_memory
-    from edgedec.assemble.installed import usable_drafts, with_head
+    from edgedec.api import context_of
+    from edgedec.assemble.prepare import prepare
     from edgedec.bench.plots.figure import check_plot
     from edgedec.costs.speeds import PredictedSpeeds
 
@@ -118,24 +114,17 @@ def command(
         when_full=when_full,
         conversations=batch if batch > 1 else None,
     )
-    store = services(ctx).store()
-    home = store.home
-    config, bundles = with_unnamed(config, fetch_bundles(ctx, model, config), store)
-    drafting = bool(config.drafting.of_target)
-    loaded = services(ctx).load(bundles.target, bundles.drafts, config.threads, drafting)
-    config, loaded = usable_drafts(config, loaded, notice)
-    models = with_head(loaded, config.drafting, home, notice)
-    if batch > 1:
-        check_batch(models.target, batch, config.drafting)
-    budget = plan_memory(models, config)
-    costs = _draw(ctx, models.target, budget, config, plot) if plot else None
+    context = context_of(services(ctx).store(), notice)
+    run = prepare(config, fetch_bundles(ctx, model, config), context, services(ctx).load)
+    budget = run.plan()
+    costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     if as_json:
         report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
         if config.memory is None:
             del report["budget_bytes"]
-        screen.show_json({"model": models.target.name, **report, "milestones": _milestones(budget)})
+        screen.show_json({"model": run.target.name, **report, "milestones": _milestones(budget)})
         return
-    _show(models.target.name, budget, size.memory)
+    _show(run.target.name, budget, size.memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
@@ -184,9 +173,10 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
     words = {"context": context, "kv": plan.choice.kv, "longest": longest}
     promised = f" of {in_mb(memory)}" if memory else ""
+    why_of = WHY | {one.part: one.why for one in budget.facts.drafters}
     click.echo(f"{name}: {in_mb(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
-        why = WHY[part].format(**words, rows=count * (1 + plan.choice.drafted))
+        why = why_of[part].format(**words, rows=count * (1 + plan.choice.drafted))
         click.echo(_row(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}  ", why))
     if plan.given_up:
         click.echo("\nGiven up to fit:")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,8 +14,9 @@ import click
 from edgedec.cli import progress
 
 if TYPE_CHECKING:
-    from edgedec.assemble.loaded_models import LoadedModels, Loader
+    from edgedec.assemble.prepare import Load
     from edgedec.core.manifest import Manifest
+    from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
     from edgedec.models import Store
 
@@ -49,15 +50,13 @@ def _store() -> Store:
     return Store(notice=progress.notice, in_subprocess=True)
 
 
-def _load(
-    bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
-) -> LoadedModels:
-    from edgedec.assemble.loaded_models import load_models
+def _load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
+    from edgedec.loaded_model import load_model
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
     with progress.reporter() as report:
-        return load_models(bundle, drafts, threads, drafting, home=home, progress=report)
+        return load_model(bundle, threads=threads, drafting=drafting, home=home, progress=report)
 
 
 def _export(
@@ -96,7 +95,7 @@ class Services:
     """Each field is imported only when it is called."""
 
     store: Callable[[], Store] = _store
-    load: Loader = _load
+    load: Load = _load
     export: Exporter = _export
     kernels: Callable[[], Kernels] = _kernels
     bandwidth: Callable[[int, int], float] = _bandwidth

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +14,8 @@ from weakref import WeakSet
 
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.budget import Budget
-from edgedec.assemble.config import RunConfig, config_of, with_small
-from edgedec.assemble.installed import usable_drafts, with_installed
-from edgedec.assemble.loaded_models import LoadedModels, Loader, load_models
+from edgedec.assemble.config import RunConfig, config_of
+from edgedec.assemble.prepare import Bundles, Load, Prepared, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.control.switching import beside_itself
@@ -26,10 +24,9 @@ from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP
-from edgedec.drafters.drafting import AUTO, no_drafter
-from edgedec.loaded_model import LoadedModel
+from edgedec.drafters.registry import models_in, no_drafter
+from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store
-from edgedec.models.disk import bytes_under
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
@@ -45,14 +42,6 @@ if TYPE_CHECKING:
     from edgedec.switch.side import TextSide
 
 
-@dataclass(frozen=True, slots=True)
-class Bundles:
-    """Folders of exported models: the target's, and those of draft models by the names they were given."""
-
-    target: Path
-    drafts: Mapping[str, Path] = field(default_factory=dict)
-
-
 def open(
     model: str | Path | Bundles,
     config: RunConfig | None = None,
@@ -60,7 +49,7 @@ def open(
     store: Store | None = None,
     notice: Notice = ignore,
     progress: Progress = silent,
-    load: Loader | None = None,
+    load: Load | None = None,
     **settings: Any,
 ) -> Model:
     """Open a model: a name, a bundle, a GGUF file, a Hugging Face directory, or ``owner/repo`` of the hub.
@@ -69,7 +58,7 @@ def open(
     gets lines for the user. ``settings`` are fields of ``RunConfig``, in place of ``config``:
     ``open(name, context=2048)``. Files that changed since the last start are verified before they are used,
     which ``progress`` follows too. A draft model that cannot be used costs a notice, and the model runs
-    without it. Raises the errors of ``fetch``, ``RunConfig``, ``load_models`` and ``Model``.
+    without it. Raises the errors of ``fetch``, ``RunConfig``, ``prepare`` and ``Model``.
 
     >>> import edgedec
     >>> greedy = edgedec.SamplingParams.greedy()
@@ -80,41 +69,13 @@ def open(
     """
     config, store = config_of(config, settings), store or Store(notice=notice, in_subprocess=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
-    config, bundles = with_unnamed(config, bundles, store)
-    drafting = bool(config.drafting.of_target)
-    load = load or partial(load_models, home=store.home, progress=progress)
-    models = load(bundles.target, bundles.drafts, config.threads, drafting)
-    models = replace(models, target=models.target.with_template(config.template))
-    config, models = usable_drafts(config, models, notice)
-    return Model(models, config, RunContext(store.home, notice))
+    load = load or partial(load_model, home=store.home, progress=progress)
+    return Model(prepare(config, bundles, context_of(store, notice), load))
 
 
-def with_unnamed(
-    config: RunConfig, bundles: Bundles, store: Store, *, free: Callable[[], int | None] | None = None
-) -> tuple[RunConfig, Bundles]:
-    """Return both with the drafters that "auto" has without their names, where ``config`` names "auto".
-
-    These are the drafters that belong to the model, and the draft model that is known to suit it, if that is
-    installed. The latter takes memory of its own. So there is none with a memory budget, in a batch, beside a
-    draft model that is named, and where ``free``, the bytes that the machine has left (None: unknown), are
-    fewer than twice the model and ten times the draft model.
-    """
-    config = with_small(with_installed(config, bundles.target, store.home))
-    named = AUTO in config.draft.split(",") and not config.drafting.models
-    if not named or config.memory is not None or config.conversations:
-        return config, bundles
-    drafter = installed_drafter(bundles.target, store)
-    if drafter is None:
-        return config, bundles
-    if free is None:
-        from edgedec.telemetry.machine import available_bytes
-
-        free = available_bytes
-    needed = 2 * bytes_under(bundles.target) + 10 * bytes_under(drafter)
-    if (free() or 0) < needed:
-        return config, bundles
-    config = replace(config, draft=f"{config.draft},{drafter.name}")
-    return config, Bundles(bundles.target, {drafter.name: drafter})
+def context_of(store: Store, notice: Notice = ignore) -> RunContext:
+    """Return the context of a run whose models and artefacts are those of ``store``."""
+    return RunContext(store.home, notice, known=partial(installed_drafter, store=store))
 
 
 def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress = silent) -> Bundles:
@@ -124,7 +85,7 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
     that is to take turns with itself.
     """
     drafts: dict[str, Path] = {}
-    names = (*config.drafting.models, *([config.switch] if config.switch else ()))
+    names = (*models_in(config.drafters), *([config.switch] if config.switch else ()))
     for name in dict.fromkeys(names):
         try:
             drafts[name] = store.ensure(name, progress=progress)
@@ -145,20 +106,19 @@ class Model:
     its conversation again. Not for several threads; ``conversations`` is.
     """
 
-    def __init__(self, models: LoadedModels, config: RunConfig, around: RunContext | None = None) -> None:
-        """Raises MemoryBudgetError, UnsupportedError, UsageError or BackendError when it cannot run so."""
+    def __init__(self, prepared: Prepared) -> None:
+        """Raises MemoryBudgetError, UnsupportedError or BackendError when it cannot run so."""
+        config = prepared.config
         self.config = config
         self._closed = False
         self._chats: WeakSet[Chat] = WeakSet()
         self._room_for: tuple[DrawParams, bool] | None = None
         """The way of drawing that the memory plan has room for."""
-        self._notice = around.notice if around else ignore
-        self.runner: Runner | Batch = (
-            Runner(models, config, around) if config.conversations is None else Batch(models, config, around)
-        )
+        self._notice = prepared.context.notice
+        self.runner: Runner | Batch = Runner(prepared) if config.conversations is None else Batch(prepared)
         engine = None if isinstance(self.runner, Batch) else self.runner.engine
         self._engine: ReplyEngine | None = engine
-        self._around = around or RunContext()
+        self._around = prepared.context
         if config.switch is not None:
             from edgedec.switch.assembly import switched
 

@@ -109,14 +109,14 @@ def _texts(options: BatchOptions) -> list[str]:
 def _study(
     ctx: click.Context, options: BatchOptions, manifest: Manifest, bundle: Path, texts: Sequence[str]
 ) -> BatchStudy:
-    from edgedec.assemble.batch import check_batch_drafting
+    from edgedec.assemble.checks import check_batch_drafting
     from edgedec.bench.harness.memory_levels import Level
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.studies.batch import BatchStudy
-    from edgedec.drafters.drafting import Drafting
+    from edgedec.drafters.registry import parsed, resolved
 
     for draft in options.drafts:
-        check_batch_drafting(Drafting(draft))
+        check_batch_drafting(resolved(parsed(draft), None).drafters)
     level = Level("size", options.memory, size(options.memory)) if options.memory else None
     run = OwnRun(
         threads=options.chosen_threads,

@@ -17,7 +17,6 @@ from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import last_options, levels_option, peer_options, save_option
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.command import Command
-from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.sampling import DrawParams
 
@@ -57,13 +56,13 @@ class DraftOptions(QuestionOptions):
     def check(self) -> None:
         """Raise UsageError for options that contradict each other."""
         from edgedec.bench.plots.figure import check_plot
-        from edgedec.drafters.drafting import Drafting
+        from edgedec.drafters.registry import models_in, parsed
 
         if self.plot:
             check_plot(self.plot)
         if self.levels and self.modes:
             raise UsageError("--mode does not go with --memory", hint="leave one out")
-        if self.levels and any(len(Drafting(way).models) > 1 for way in self.ways):
+        if self.levels and any(len(models_in(parsed(way))) > 1 for way in self.ways):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
             raise UsageError("other runtimes decode greedily here", hint="leave out --peer or --temperature")
@@ -142,8 +141,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         draft_models=models,
         modes={way: way for way in options.ways},
     )
-    if not options.levels:
-        run = _with_unnamed(ctx, bundle, run)
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     probe = EnergyProbe()
     study = replace(study, energy=probe)
@@ -167,22 +164,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         show(report, rows, f"{title}: at most {options.max_tokens} tokens each")
         show_energies(energies)
     _judge(report, rows)
-
-
-def _with_unnamed(ctx: click.Context, bundle: Path, run: OwnRun) -> OwnRun:
-    """Return the run with the drafters that "auto" has for this model without their names."""
-    from dataclasses import replace
-
-    from edgedec.api import Bundles, with_unnamed
-    from edgedec.assemble.config import RunConfig
-
-    modes, models = {}, dict(run.draft_models)
-    for way in run.modes:
-        named = Bundles(bundle, {name: Path(path) for name, path in run.draft_models.items()})
-        config, bundles = with_unnamed(RunConfig(draft=way), named, services(ctx).store())
-        modes[way] = config.draft
-        models |= {name: str(path) for name, path in bundles.drafts.items()}
-    return replace(run, modes=modes, draft_models=models)
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySide]:

@@ -38,10 +38,10 @@ def home(ctx: click.Context) -> str:
 def find_draft_models(ctx: click.Context, drafts: Sequence[str]) -> dict[str, str]:
     """Return the bundles of all draft models in ``drafts``. Raises UsageError for unknown drafters."""
     from edgedec.core.errors import NotFoundError
-    from edgedec.drafters.drafting import Drafting, no_drafter
+    from edgedec.drafters.registry import models_in, no_drafter, parsed
 
     found: dict[str, str] = {}
-    for name in (name for names in drafts for name in Drafting(names).models):
+    for name in (name for names in drafts for name in models_in(parsed(names))):
         try:
             found[name] = str(find_bundle(ctx, name))
         except NotFoundError as error:

@@ -131,7 +131,8 @@ def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
     from edgedec.core.manifest import WEIGHTS
 
     shared = StudyOptions(model=options["model"], threads=options["threads"], as_json=options["as_json"])
-    small = model.single.models.drafts[options["switch"]]
+    small = model.single.prepared.small
+    assert small is not None
     return {
         **inputs.conditions(shared, model.loaded.manifest, None),
         "small": small.name,

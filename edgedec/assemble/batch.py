@@ -6,21 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgedec.assemble.budget import within_budget
-from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import LoadedModels
-from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.prepare import Prepared
 from edgedec.backends.backend import PassRequest
 from edgedec.backends.checks import checked_capacity
 from edgedec.control import BatchCosts
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import known_costs
 from edgedec.decode.engine import LONGEST_PASS, Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.drafters.drafting import AUTO, OFF, Drafting, can_draft, table_drafters
-from edgedec.drafters.tables import prepare
+from edgedec.drafters.interface import BuildContext
+from edgedec.drafters.registry import in_order
+from edgedec.drafters.tables import restore_prepared
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.memory.ledger import Ledger
@@ -33,19 +30,19 @@ class Batch:
     """``config.sequences`` engines side by side, each with the context that a single one has.
 
     Each engine runs in a thread of its own; their passes meet in one batch. Raises the errors of
-    ``check_batch``, ``plan_memory`` and ``Backend.sequences``. To be closed.
+    ``Backend.sequences``. To be closed.
     """
 
-    def __init__(self, models: LoadedModels, config: RunConfig, around: RunContext | None = None) -> None:
-        check_batch(models.target, config.sequences, config.drafting)
-        self.models, self.config = models, config
-        self._around = around or RunContext()
-        self.budget = within_budget(models, config, self._around.notice)
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared, self.config = prepared, prepared.config
+        config = self.config
+        self._around = prepared.context
+        self.budget = prepared.budget
         self.ledger = self.budget.ledger if self.budget else Ledger()
-        self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
+        self.drafting = prepared.drafting
         self._costs: BatchCosts | None = None
         self._passes = 0
-        drafts = can_draft(self.model, self.drafting, self._around.notice)
+        drafts = bool(self.drafting.drafters)
         cache, batch_tokens = self._cache(self.drafting.tokens if drafts else 0)
         self.sequences = self.model.backend.sequences(
             config.sequences, cache, batch_tokens=batch_tokens, ledger=self.ledger, observe=self._passed
@@ -61,7 +58,7 @@ class Batch:
     @property
     def model(self) -> LoadedModel:
         """The target."""
-        return self.models.target
+        return self.prepared.target
 
     def mark(self) -> CounterSnapshot:
         """Return the counts of all conversations together up to now.
@@ -101,7 +98,6 @@ class Batch:
         Drafting is charged by the time of the conversation's own thread.
         """
         count, around = self.config.sequences, self._around
-        home = around.home
         file = CostFile.of(self.model, self.kv, around.costs) if around.costs else None
         with self.sequences.reply(0):
             costs = known_costs(
@@ -112,8 +108,12 @@ class Batch:
                 longest=count * (1 + self.drafting.tokens),
             )
         self._costs = BatchCosts(costs.curve, count)
-        drafters = [table_drafters(self.drafting, self.ledger) for _ in self._costs.views]
-        prepare(self.model, [one for some in drafters for one in some], home, self.ledger, around.notice)
+        opened = [self.prepared.opened[spec] for spec in in_order(self.drafting.drafters)]
+        share = self.drafting.share(opened)
+        setting = BuildContext(self.model, None, self.ledger, share, self._draft_cache)
+        drafters = [[made for one in opened for made in one.build(setting)] for _ in self._costs.views]
+        every = [one for some in drafters for one in some]
+        restore_prepared(self.model, every, around.home, self.ledger, around.notice)
         return [
             Speculation(
                 some,
@@ -126,6 +126,9 @@ class Batch:
             for some, view in zip(drafters, self._costs.views, strict=True)
         ]
 
+    def _draft_cache(self, model: LoadedModel) -> CacheConfig:
+        raise NotImplementedError(f"{model.name} cannot draft for a batch")  # check_batch_drafting refused it
+
     def _passed(self, requests: Sequence[PassRequest], seconds: float) -> None:
         """Count a pass, and learn from one that decodes.
 
@@ -136,38 +139,3 @@ class Batch:
             len(request.rows.resolve(len(request.tokens))) == len(request.tokens) for request in requests
         ):
             self._costs.passed({one.sequence: len(one.tokens) for one in requests}, seconds)
-
-
-def check_batch(model: LoadedModel, count: int, drafting: Drafting) -> None:
-    """Raise UsageError or UnsupportedError unless ``count`` conversations can run with these drafts."""
-    most = model.backend.caps.sequences
-    if count > most:
-        if most > 1:
-            raise UsageError(
-                f"a batch of {count} conversations is not possible",
-                hint=f"use 1 to {most}",
-                remedy=Remedy("conversations", most),
-            )
-        raise UnsupportedError(
-            f"{model.name} runs in {model.isa}, one conversation at a time",
-            hint="export the model for EdgeDec's kernels, or run one conversation",
-            remedy=(Remedy("export"), Remedy("conversations")),
-        )
-    check_batch_drafting(drafting)
-
-
-def check_batch_drafting(drafting: Drafting) -> None:
-    """Raise UsageError unless several conversations at once can have these drafters."""
-    if drafting.models or drafting.of_target:
-        raise UsageError(
-            f"{'a draft model' if drafting.models else drafting.of_target[0]} cannot draft for a batch of "
-            "conversations",
-            hint=f"use the drafters {AUTO} or {OFF}, or one conversation at a time",
-            remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("conversations")),
-        )
-    if drafting.history:
-        raise UsageError(
-            "drafts are kept between runs for one conversation at a time only",
-            hint="do not keep them",
-            remedy=Remedy("history"),
-        )

@@ -6,31 +6,26 @@ and given up in a stated order where it does not fit.
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
+from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.backends.checks import checked_capacity
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.manifest import WEIGHTS
-from edgedec.core.progress import Notice
-from edgedec.core.units import size
 from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.drafters.drafting import OFF, Drafting
+from edgedec.drafters.interface import DrafterSpec, OpenDrafter
+from edgedec.drafters.model import model_memory
+from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import LoadedModel
-from edgedec.memory.footprint import HEAD_CONTEXT, MemoryChoice, MemoryFacts, ModelMemory, longest_pass
+from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import MemoryPlan, planned, with_drawing
 from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
-
-if TYPE_CHECKING:
-    from edgedec.backends.onnx.head_forward import HeadModel
 
 UNLIMITED_BYTES = 1 << 50
 """A budget in which nothing is given up."""
@@ -51,13 +46,13 @@ class Budget:
     def choice(self) -> MemoryChoice:
         return self.plan.choice
 
-    def drafting(self, asked: Drafting) -> Drafting:
-        """Return those of the drafters asked for that fit."""
+    def drafting(self, asked: Drafting, heavy: Collection[DrafterSpec]) -> Drafting:
+        """Return those of the drafters asked for that fit; ``heavy``: those with weights of their own."""
         choice = self.choice
-        names = asked.names if choice.model_drafts or not asked.with_weights else asked.without_models()
+        drafters = tuple(one for one in asked.drafters if choice.model_drafts or one not in heavy)
         if not choice.drafted:
-            names = OFF
-        return replace(asked, names=names, tokens=max(choice.drafted, 1), tables=choice.tables)
+            drafters = ()
+        return replace(asked, drafters=drafters, tokens=max(choice.drafted, 1), tables=choice.tables)
 
     def cache(self, model: LoadedModel, sequences: int = 1) -> CacheConfig:
         """Return the KV cache that the plan gives ``model``, the target or its draft model."""
@@ -101,24 +96,59 @@ class Budget:
         return max(peak_rss_bytes() - self.plan.budget, 0)
 
 
-def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
-    """Fit the run into ``config.memory``; nothing is allocated yet.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All that takes memory in a run.
 
-    Raises MemoryBudgetError for a budget too small, UnsupportedError for a model whose memory another runtime
-    keeps, UsageError for several draft models.
+    ``unopened``: drafters that are planned for before they are opened, which takes ``opening`` bytes.
     """
-    _check(models, config)
-    facts, wanted = memory_facts(models, config), wanted_choice(models, config)
-    memory = config.memory_bytes
+
+    config: RunConfig
+    target: LoadedModel
+    drafters: Sequence[OpenDrafter] = ()
+    small: LoadedModel | None = None
+    unopened: tuple[DrafterMemory, ...] = ()
+    opening: int = 0
+
+    @property
+    def models(self) -> list[LoadedModel]:
+        """All models that are loaded."""
+        drafts = (model for one in self.drafters for model in one.models if model is not self.small)
+        return [self.target, *([self.small] if self.small else ()), *drafts]
+
+    @property
+    def memories(self) -> tuple[DrafterMemory, ...]:
+        """The memory of drafters with weights of their own."""
+        opened = (self._memory(one) for one in self.drafters)
+        return (*(one for one in opened if one), *self.unopened)
+
+    def _memory(self, drafter: OpenDrafter) -> DrafterMemory | None:
+        if drafter.memory and self.small and self.small in drafter.models:
+            return replace(drafter.memory, weights=0)  # they are the small model's
+        return drafter.memory
+
+
+def memory_plan(parts: Parts) -> tuple[MemoryFacts, MemoryChoice, MemoryPlan]:
+    """Fit a run into its budget, or into one in which nothing is given up; nothing is allocated yet.
+
+    Returns the facts, the choices that nothing would limit, and the plan. Raises MemoryBudgetError for a
+    budget too small, UnsupportedError for a model whose memory another runtime decides.
+    """
+    check_budget(parts.models)
+    memory, facts, wanted = parts.config.memory_bytes, memory_facts(parts), wanted_choice(parts)
     if memory is None:
         memory = UNLIMITED_BYTES
     nbytes = memory if isinstance(memory, int) else memory(facts, wanted)
-    plan = planned(facts, wanted, nbytes, elastic=config.context is None)
+    return facts, wanted, planned(facts, wanted, nbytes, elastic=parts.config.context is None)
+
+
+def plan_memory(parts: Parts) -> Budget:
+    """Fit a run into its budget, and lease what is held already. Raises the errors of ``memory_plan``."""
+    facts, wanted, plan = memory_plan(parts)
     ledger = Ledger(plan.parts)
     held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
-    for name, part in (("drafter", facts.drafter), ("head", facts.head)):
-        if part and plan.choice.model_drafts:
-            held.append(ledger.under(name).lease("weights", part.weights))
+    if plan.choice.model_drafts:
+        held += [ledger.under(one.part).lease("weights", one.weights) for one in facts.drafters]
     if facts.small:
         held.append(ledger.under("small").lease("weights", facts.small.weights))
     for lease in held:
@@ -126,81 +156,34 @@ def plan_memory(models: LoadedModels, config: RunConfig) -> Budget:
     return Budget(facts, wanted, plan, ledger, tuple(held))
 
 
-def within_budget(models: LoadedModels, config: RunConfig, notice: Notice) -> Budget | None:
-    """Plan for the budget, if there is one; ``notice`` gets a line for each part given up."""
-    if config.memory is None:
-        return None
-    budget = plan_memory(models, config)
-    for line in budget.plan.given_up:
-        notice(f"memory budget {size(budget.plan.budget)}, {line}")
-    return budget
-
-
-def memory_facts(models: LoadedModels, config: RunConfig) -> MemoryFacts:
+def memory_facts(parts: Parts) -> MemoryFacts:
     """Measure the process, whose models are loaded, and collect the sizes that no plan changes."""
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
-    draft = next((models.drafts[name] for name in config.drafting.models), None)
-    small = models.drafts[config.switch] if config.switch else None
-    drafter = _model_memory(draft) if draft else None
-    if drafter and draft is small:
-        drafter = replace(drafter, weights=0)  # they are the small model's
+    config, target = parts.config, parts.target
+    template = 0 if target.template is None else target.template.process_bytes
     return MemoryFacts(
-        _model_memory(models.target),
-        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + _template_bytes(models.target),
+        model_memory(target),
+        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + template + parts.opening,
         drawing=drawing_bytes(
-            config.sampling_for(models.target.manifest.preset), logprobs=config.switch is not None
+            config.sampling_for(target.manifest.preset), logprobs=config.switch is not None
         ),
-        drafter=drafter,
-        small=_model_memory(small) if small else None,
-        head=_head_memory(models.head) if models.head else None,
-        kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in _all(models))),
+        drafters=parts.memories,
+        small=model_memory(parts.small) if parts.small else None,
+        kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in parts.models)),
         sequences=config.sequences,
         speckv=config.when_full == SPECKV,
     )
 
 
-def wanted_choice(models: LoadedModels, config: RunConfig) -> MemoryChoice:
+def wanted_choice(parts: Parts) -> MemoryChoice:
     """Return the choices of the run if memory had no limit."""
-    drafting, capacity = config.drafting, checked_capacity(models.target.spec, config.context)
-    drafts = drafting.names != OFF
+    config, capacity = parts.config, checked_capacity(parts.target.spec, parts.config.context)
     return MemoryChoice(
         context=capacity,
         kv=config.kv,
         prompt_pass=min(LONGEST_PASS, capacity),
-        drafted=drafting.tokens if drafts else 0,
-        tables=drafting.most_tables if drafts else 0,
-        model_drafts=bool(drafting.models or models.head),
+        drafted=config.draft_tokens if parts.drafters or parts.unopened else 0,
+        tables=sum(one.table_bytes for one in parts.drafters),
+        model_drafts=bool(parts.memories),
     )
-
-
-def _check(models: LoadedModels, config: RunConfig) -> None:
-    if len(config.drafting.models) > 1:
-        raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
-    for one in _all(models):
-        if not one.backend.caps.reserves:
-            raise UnsupportedError(
-                f"{one.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
-                hint="run it without a budget, or export the model for EdgeDec's kernels",
-                remedy=(Remedy("memory"), Remedy("export")),
-            )
-
-
-def _all(models: LoadedModels) -> list[LoadedModel]:
-    return [models.target, *models.drafts.values()]
-
-
-def _template_bytes(model: LoadedModel) -> int:
-    """Return the memory of the process that renders the model's chat template; 0 if it needs none."""
-    return 0 if model.template is None else model.template.process_bytes
-
-
-def _head_memory(head: HeadModel) -> ModelMemory:
-    return ModelMemory(head.facts.spec(HEAD_CONTEXT), head.weight_bytes, head.threads)
-
-
-def _model_memory(model: LoadedModel) -> ModelMemory:
-    copied = model.spec.table_bytes if sys.platform.startswith("linux") else 0
-    caps = model.backend.caps
-    weights = model.backend.weight_bytes - copied
-    return ModelMemory(model.spec, weights, model.threads, caps.hidden, len(caps.exits))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,8 @@ from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
-from edgedec.drafters.drafting import AUTO, MOST_DRAFTED, Drafting
+from edgedec.drafters.interface import DrafterSpec
+from edgedec.drafters.registry import AUTO, MOST_DRAFTED, parsed
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
@@ -73,6 +74,8 @@ class RunConfig:
     """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
     preset has the values that it does not name.
     """
+    drafters: tuple[DrafterSpec, ...] = field(init=False, repr=False, compare=False, default=())
+    """``draft``, parsed."""
 
     def __post_init__(self) -> None:
         check_usable(self.threads)
@@ -108,12 +111,7 @@ class RunConfig:
             )
         if isinstance(self.memory, str):
             parse_size(self.memory)
-        self.drafting  # noqa: B018 - it raises for names that no drafter can have
-
-    @property
-    def drafting(self) -> Drafting:
-        """The drafters that ``draft`` names. Raises UsageError."""
-        return Drafting(self.draft, self.draft_tokens, self.history)
+        object.__setattr__(self, "drafters", parsed(self.draft))
 
     @property
     def memory_bytes(self) -> int | MemoryRule | None:
@@ -135,21 +133,13 @@ def config_of(config: RunConfig | None, settings: Mapping[str, Any]) -> RunConfi
     if config is not None and settings:
         names = ", ".join(settings)
         raise UsageError(f"both a config and {names} are given", hint=f"set {names} in the config")
-    known = [field.name for field in fields(RunConfig)]
+    known = [one.name for one in fields(RunConfig) if one.init]
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"there is no setting {name!r:.40}", hint=f"{meant}there are {', '.join(known)}")
     return config or RunConfig(**settings)
-
-
-def with_small(config: RunConfig) -> RunConfig:
-    """Return ``config`` with the small model of ``switch`` as a drafter of the large one under "auto"."""
-    names = config.draft.split(",")
-    if config.switch is None or AUTO not in names or config.switch in names:
-        return config
-    return replace(config, draft=f"{config.draft},{config.switch}")
 
 
 def _at_least(value: int | None, least: int, what: str) -> None:

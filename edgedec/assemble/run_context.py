@@ -23,7 +23,8 @@ class RunContext:
 
     ``home`` is the folder that keeps pass costs and draft history; None keeps nothing. ``notice`` gets lines
     for the user. ``clock`` gives seconds. ``observe`` sees a record of every pass of the engine. ``meter``
-    opens the energy meter of this machine.
+    opens the energy meter of this machine. ``known`` finds an installed draft model that is known to suit the
+    target in a bundle.
     """
 
     home: Path | None = None
@@ -31,6 +32,7 @@ class RunContext:
     clock: Clock = time.perf_counter
     observe: Callable[[PassRecord], None] | None = None
     meter: Callable[[], Meter | NoMeter] = open_meter
+    known: Callable[[Path], Path | None] = field(default=lambda bundle: None)
 
     @property
     def costs(self) -> Path | None:

@@ -1,20 +1,13 @@
-"""The one assembly: loaded models and a ``RunConfig`` become engines that generate.
-
-A plan comes first, where there is a memory budget; then the KV cache is allocated, once; then the drafters.
-"""
+"""The assembly for one conversation: what was prepared becomes a KV cache, drafters and an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgedec.assemble.budget import Budget, within_budget
-from edgedec.assemble.config import RunConfig
-from edgedec.assemble.installed import with_head
-from edgedec.assemble.loaded_models import LoadedModels
-from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.budget import Budget
+from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.home import DRAFTS
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
@@ -22,16 +15,13 @@ from edgedec.costs.pass_costs import PassCosts, known_costs
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, lookup_ahead
-from edgedec.drafters.drafting import Drafting, can_draft, table_drafters
-from edgedec.drafters.exit import check_target_drafting, target_drafters
-from edgedec.drafters.head import head_drafter
 from edgedec.drafters.history import with_history
-from edgedec.drafters.pairing import model_drafter
-from edgedec.drafters.tables import prepare
-from edgedec.drafters.trim import trimmed_head
+from edgedec.drafters.interface import BuildContext
+from edgedec.drafters.registry import Drafting, in_order
+from edgedec.drafters.tables import restore_prepared
 from edgedec.eviction.policies import policy_for
 from edgedec.loaded_model import LoadedModel
-from edgedec.memory.ledger import SLACK, Ledger
+from edgedec.memory.ledger import Ledger
 from edgedec.metrics.measures import traffic_of
 from edgedec.sampling import DrawParams
 
@@ -43,41 +33,31 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Loaded models with their KV caches, a memory budget and an engine.
+    """A prepared run with its KV cache and an engine. Raises the errors of ``Backend.forward``."""
 
-    Raises the errors of ``plan_memory`` and ``Backend.forward``, and UnsupportedError for a draft model that
-    cannot draft for the target, and for a target without the early exits that a drafter needs.
-    """
-
-    def __init__(
-        self,
-        models: LoadedModels,
-        config: RunConfig,
-        around: RunContext | None = None,
-        budget: Budget | None = None,
-    ) -> None:
-        """``budget``: the part of another runner's budget that this one may take."""
-        self.config = config
-        self._around = around or RunContext()
-        self.models = with_head(models, config.drafting, self._around.home, self._around.notice)
-        self.budget = budget or within_budget(self.models, config, self._around.notice)
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared, self.config = prepared, prepared.config
+        self._around = prepared.context
+        self.budget: Budget | None = prepared.budget
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
-        small = self.models.drafts[config.switch] if config.switch else None
-        traffic = self._traffic(small) if small else None
+        traffic = self._traffic(prepared.small) if prepared.small else None
         self.measures = self._around.measures(self.model, self.kv, traffic)
-        self._drafts: dict[str, Forward] = {}
         self._costs: PassCosts | None = None
         self.pass_energy: PassEnergy | None = None
         """The power of passes, where drafts aim at energy."""
-        self.drafting = self.budget.drafting(config.drafting) if self.budget else config.drafting
-        self.engine = self.engine_for(self.drafting, self._around.observe)
+        self.engine = self.engine_for(prepared.drafting, self._around.observe)
         self._save = self._history()
 
     @property
     def model(self) -> LoadedModel:
         """The target."""
-        return self.models.target
+        return self.prepared.target
+
+    @property
+    def drafting(self) -> Drafting:
+        """How its own engine drafts."""
+        return self.prepared.drafting
 
     @property
     def kv(self) -> KvType | None:
@@ -136,16 +116,7 @@ class Runner:
         return CacheConfig(self.config.context, kv, LONGEST_PASS)
 
     def _speculation(self, drafting: Drafting) -> Speculation | None:
-        check_target_drafting(drafting, self.model)
-        if not can_draft(self.model, drafting, self._around.notice):
-            return None
-        drafters: list[Drafter] = table_drafters(drafting, self.ledger)
-        home, notice = self._around.home, self._around.notice
-        if drafting.prepared and not self._keeps_history(drafting):
-            prepare(self.model, drafters, home, self.ledger, notice)
-        drafters += target_drafters(drafting, self.model, self.forward, home, notice)
-        drafters += self._head_drafter(drafting)
-        drafters += [self._model_drafter(name) for name in drafting.models]
+        drafters = self._drafters(drafting)
         if not drafters:
             return None
         costs = None if drafting.always else self._known_costs()
@@ -157,6 +128,22 @@ class Runner:
             clock=self._around.clock,
             keep=costs.keep if costs else None,
         )
+
+    def _drafters(self, drafting: Drafting) -> list[Drafter]:
+        opened = {spec: self.prepared.opened[spec] for spec in in_order(drafting.drafters)}
+        share = drafting.share([*opened.values()])
+        found: dict[str, Drafter] = {}
+        for one in opened.values():
+            ledger = self.ledger
+            if one.memory:
+                ledger = self.ledger.under(one.memory.part) if self.budget else Ledger()
+            setting = BuildContext(self.model, self.forward, ledger, share, self._draft_cache)
+            for drafter in one.build(setting):
+                found.setdefault(drafter.name, drafter)
+        drafters = [*found.values()]
+        if drafting.prepared and not self._keeps_history(drafting):
+            restore_prepared(self.model, drafters, self._around.home, self.ledger, self._around.notice)
+        return drafters
 
     def _priced(self, costs: PassCosts) -> Costs:
         """Return the costs that drafts are planned by: in seconds, or joules as ``objective`` says."""
@@ -170,27 +157,11 @@ class Runner:
             notice(self.pass_energy.notice())
         return self.pass_energy.costs(costs.curve)
 
-    def _head_drafter(self, drafting: Drafting) -> list[Drafter]:
-        if self.models.head is None or HEAD not in drafting.of_target:
-            return []
-        ledger = self.ledger.under("head") if self.budget else Ledger()
-        return [head_drafter(self.models.head, self.forward, ledger)]
-
-    def _model_drafter(self, name: str) -> Drafter:
-        """Make a drafter of a draft model. Its KV cache is allocated at the first use of its name."""
-        draft = self.models.drafts[name]
-        if name not in self._drafts:
-            self._drafts[name] = draft.backend.forward(*self._draft_cache(draft))
-        trimmed = trimmed_head(draft, self.model, self._around.home, self._around.notice)
-        if trimmed:
-            self.ledger.hold(trimmed, SLACK, trimmed.nbytes())
-        return model_drafter(name, self.model, draft, self._drafts[name], trimmed)
-
-    def _draft_cache(self, draft: LoadedModel) -> tuple[CacheConfig, Ledger]:
+    def _draft_cache(self, draft: LoadedModel) -> CacheConfig:
         if self.budget:
-            return self.budget.cache(draft), self.ledger.under("drafter")
+            return self.budget.cache(draft)
         context = min(self.forward.capacity, draft.spec.context_length)
-        return CacheConfig(context, draft.kv_kind(self.config.kv), LONGEST_PASS), Ledger()
+        return CacheConfig(context, draft.kv_kind(self.config.kv), LONGEST_PASS)
 
     def _known_costs(self) -> PassCosts:
         if self._costs is None:

@@ -14,6 +14,12 @@ GRAPH = "head.onnx"
 TAPS = 3
 """Layers of the target whose outputs a head reads."""
 _MOST = 1 << 31
+CONTEXT = 1024
+"""Most tokens in its cache."""
+LONGEST_PASS = 64
+"""Most tokens of its passes."""
+WAITING = 128
+"""Most tokens whose hidden states wait until it reads them."""
 
 
 @dataclass(frozen=True, slots=True)

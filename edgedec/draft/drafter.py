@@ -1,7 +1,6 @@
 """The interface of every drafter, and what one can do, as data.
 
-A new drafter is one file with a subclass of ``Drafter``, and one line in the table of drafters
-(``edgedec.drafters.drafting.DRAFTERS``).
+A new drafter is a subclass of ``Drafter``; ``edgedec.drafters`` says how a run comes to have it.
 """
 
 from __future__ import annotations

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.head_facts import WAITING
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
-from edgedec.memory.footprint import HEAD_WAITING
 from edgedec.sampling import DrawParams, Occurred
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
 
-MOST_WAITING = HEAD_WAITING
+MOST_WAITING = WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
 there.
 """

@@ -37,6 +37,10 @@ class TrimmedHead:
         self._full = False
         self._read: int | None = None
 
+    def again(self) -> TrimmedHead:
+        """Return one of the same ids that has followed no text."""
+        return TrimmedHead(self._ids, self._bound, self.saved)
+
     @property
     def keep(self) -> Keep | None:
         """Keep that the next draft is made of; None for all."""

@@ -1,25 +1,37 @@
-"""Drafters that run parts of the target, by the names of ``drafting.OF_TARGET``."""
+"""Exits of the target as drafters: "exit", "exit-12", and "skip-8-16" without a span of layers.
+
+Their artefact is a trimmed head (``trim``), with which the exit after all layers may draft without a name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from edgedec.core.drafter_manifest import HEAD
+from edgedec.core.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
-from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
-from edgedec.draft.exit import ExitDrafter, LayerSubset
+from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.drafting import EXIT, Drafting
-from edgedec.drafters.trim import trimmed_head
+from edgedec.drafters.artifacts import artifacts
+from edgedec.drafters.interface import (
+    BuildContext,
+    DrafterKind,
+    DrafterSpec,
+    Offer,
+    OpenContext,
+    OpenDrafter,
+    SearchContext,
+)
+from edgedec.drafters.trim import saved_share, trimmed_head
 from edgedec.metrics.mbsu import chain_efficiency
 
-if TYPE_CHECKING:
-    from edgedec.loaded_model import LoadedModel
-
+_EXIT = "exit"
+_NAMES = re.compile(r"exit(-[1-9][0-9]{0,3})?|skip-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}")
+_LEAST_SAVED = 0.5
+"""Share of a pass's bytes that a trimmed head has to save, so that the exit after all layers can pay."""
 _LAST_IS_RIGHT = 0.95
 """How often the exit after all layers is supposed to be right, with a trimmed head."""
 _WORTH = 1.1
@@ -27,46 +39,54 @@ _WORTH = 1.1
 _CHAIN = 8
 
 
-def check_target_drafting(drafting: Drafting, model: LoadedModel) -> None:
-    """Raise UnsupportedError for a target without early exits, UsageError for an exit that it does not have.
+class ExitKind(DrafterKind):
+    """Drafts with the target's own layers: "exit" with those that can pay, "exit-12" with the first 12.
 
-    Nothing is raised where ``drafting`` names no drafter of the target.
+    "skip-8-16" leaves out the layers behind the eighth up to the 16th.
     """
-    for name in drafting.of_target:
-        if name == HEAD:
-            continue
-        if not model.backend.caps.exits:
+
+    name = _EXIT
+    parts = True
+
+    def takes(self, name: str) -> bool:
+        """See ``DrafterKind.takes``."""
+        return bool(_NAMES.fullmatch(name))
+
+    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
+        """Yield the exit after all layers, where a trimmed head saves most of a pass and no exit is named."""
+        if search.batch or not search.has_parts or any(one.name.startswith(_EXIT) for one in chosen):
+            return
+        for found in artifacts(Target.of(search.manifest), search.home):
+            if found.kind == TRIM and saved_share(found.path) >= _LEAST_SAVED:
+                yield Offer(exit_name(search.manifest.spec.n_layers))
+
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter:
+        """See ``DrafterKind.open``."""
+        model, caps = opening.target, opening.target.backend.caps
+        if not caps.exits:
             raise UnsupportedError(
                 f"{model.name} cannot draft with its own layers: its bundle has no early exits",
                 hint="pull or export the model again, or use other drafters",
                 remedy=Remedy("export"),
             )
-        if name != EXIT:
-            _named(name, model.name, model.backend.caps)
+        layers = None if name == _EXIT else _named(name, model.name, caps)
+        return _OpenExit(layers, trimmed_head(model, model, opening.home, opening.notice))
 
 
-def target_drafters(
-    drafting: Drafting, model: LoadedModel, forward: Forward, home: Path | None, notice: Notice
-) -> list[Drafter]:
-    """Make the chosen drafters that run parts of ``model`` in ``forward``, its own KV cache.
+@dataclass(frozen=True, slots=True)
+class _OpenExit(OpenDrafter):
+    """An exit of the target. ``layers``: None for those that can pay."""
 
-    "exit" stands for the exits that can pay: each is a drafter, and which of them drafts, and how far, the
-    control over drafters measures. All have the trimmed head that belongs to the model, in ``home`` or with
-    the package; ``notice`` says why it cannot be used.
-    """
-    names = [name for name in drafting.of_target if name != HEAD]
-    if not names:
-        return []
-    trimmed, ends = trimmed_head(model, model, home, notice), model.tokenizer.info.eos_ids
-    subsets: dict[str, LayerSubset] = {}
-    for name in names:
-        if name == EXIT:
-            found = promising(exits_of(forward.caps), forward, trimmed)
-            subsets |= {layers.name: layers for layers in found}
-        else:
-            layers = _named(name, model.name, forward.caps)
-            subsets[layers.name] = layers
-    return [ExitDrafter(forward, layers.exit, trimmed, ends, layers.resume) for layers in subsets.values()]
+    layers: LayerSubset | None
+    trimmed: TrimmedHead | None
+
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        """Make a drafter of each subset of the layers: control measures which of them drafts, and how far."""
+        assert setting.forward is not None
+        forward, ends = setting.forward, setting.target.tokenizer.info.eos_ids
+        found = [self.layers] if self.layers else promising(exits_of(forward.caps), forward, self.trimmed)
+        trimmed = self.trimmed.again() if self.trimmed else None
+        return [ExitDrafter(forward, one.exit, trimmed, ends, one.resume) for one in found]
 
 
 def exits_of(caps: Capabilities) -> list[LayerSubset]:
@@ -111,7 +131,7 @@ def speed_of(agreement: float, step: float) -> float:
 def _named(name: str, model: str, caps: Capabilities) -> LayerSubset:
     """Return the layers of a name. Raises UsageError for one that the model does not have."""
     kind = name.partition("-")[0]
-    subsets = exits_of(caps) if kind == EXIT else skips_of(caps)
+    subsets = exits_of(caps) if kind == _EXIT else skips_of(caps)
     found = next((layers for layers in subsets if layers.name == name), None)
     if found:
         return found
@@ -121,6 +141,6 @@ def _named(name: str, model: str, caps: Capabilities) -> LayerSubset:
 def _known(kind: str, subsets: Sequence[LayerSubset]) -> str:
     if not subsets:
         return "it has too few layers to leave some out"
-    if kind == EXIT:
+    if kind == _EXIT:
         return f"there are {', '.join((kind, *(layers.name for layers in subsets[::-1])))}"
     return f"there are names like {', '.join(layers.name for layers in subsets[:3])}"

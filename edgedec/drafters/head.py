@@ -1,31 +1,90 @@
-"""The trained head of a target: found by the hash of its weights, checked, and opened."""
+"""The trained head of a target as a drafter: found by the hash of its weights, checked, opened and built.
+
+Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; buffers of 8 (4 D + 5 K) P'
+bytes, with K entries a row and P' = 64 tokens in a pass; hidden states of 128 tokens, three layers each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.errors import BadFileError
-from edgedec.core.head_facts import TAPS, HeadFacts
-from edgedec.memory.footprint import HEAD_CONTEXT
+from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
+from edgedec.core.head_facts import CONTEXT, LONGEST_PASS, TAPS, WAITING, HeadFacts
+from edgedec.drafters.artifacts import artifact, artifacts
+from edgedec.drafters.interface import (
+    BuildContext,
+    DrafterKind,
+    DrafterSpec,
+    Offer,
+    OpenContext,
+    OpenDrafter,
+    SearchContext,
+)
+from edgedec.memory.footprint import DrafterMemory, MemoryChoice, cache_bytes, scratch_bytes
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadModel
-    from edgedec.core.forward import Forward
-    from edgedec.draft.head import HeadDrafter
+    from edgedec.draft import Drafter
     from edgedec.loaded_model import LoadedModel
-    from edgedec.memory.ledger import Ledger
 
 
-def head_drafter(head: HeadModel, forward: Forward, ledger: Ledger) -> HeadDrafter:
-    """Make the drafter of ``head`` for the target that runs in ``forward``; its memory is of ``ledger``."""
-    from edgedec.draft.head import HeadDrafter
+class HeadKind(DrafterKind):
+    """Drafts with the trained head that belongs to the target."""
 
-    return HeadDrafter(head.forward(min(forward.capacity, HEAD_CONTEXT), ledger), forward.caps.hidden)
+    name = HEAD
+    parts = True
+
+    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
+        """Yield the head, where there is one."""
+        if search.batch or not search.has_parts:
+            return
+        if any(found.kind == HEAD for found in artifacts(Target.of(search.manifest), search.home)):
+            yield Offer(HEAD)
+
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
+        """See ``DrafterKind.open``."""
+        model = opening.target
+        try:
+            folder = artifact(model.manifest, HEAD, opening.home)
+            if folder and model.bundle:
+                return _OpenHead(_head_model(folder, model.bundle, model))
+        except EdgeDecError as error:
+            opening.notice(f"{model.name} runs without its trained head: {error.message}")
+            return None
+        raise NotFoundError(f"{model.name} has no trained head", hint="train one, or use other drafters")
 
 
-def opened_head(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
+class _OpenHead(OpenDrafter):
+    def __init__(self, head: HeadModel) -> None:
+        self._head = head
+        why = "the trained head that drafts: it guesses ahead"
+        rest = partial(rest_bytes, head.facts, head.threads)
+        self.memory = DrafterMemory("head", why, head.weight_bytes, rest)
+
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        from edgedec.draft.head import HeadDrafter
+
+        forward = setting.forward
+        assert forward is not None
+        cache = self._head.forward(min(forward.capacity, CONTEXT), setting.ledger)
+        return [HeadDrafter(cache, forward.caps.hidden)]
+
+
+def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice) -> int:
+    """Return the bytes of a head beside its weights: cache, scratch, buffers, hidden states that wait."""
+    context = min(choice.context, CONTEXT)
+    longest, spec = min(LONGEST_PASS, context), facts.spec(CONTEXT)
+    buffers = longest * (4 * (6 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
+    waiting = WAITING * TAPS * spec.hidden_size * 4
+    cache = cache_bytes(spec, context, "fp16", longest)
+    return cache + scratch_bytes(spec, threads, longest, context) + buffers + waiting
+
+
+def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     from edgedec.backends.onnx.head_forward import HeadModel
 
     facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already

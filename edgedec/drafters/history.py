@@ -14,7 +14,7 @@ from edgedec.core.manifest import WEIGHTS
 from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.history import read_history, write_history
-from edgedec.drafters.tables import prepare
+from edgedec.drafters.tables import restore_prepared
 from edgedec.memory.ledger import SLACK, Ledger
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def with_history(
                 del new[name]
     except (ValueError, OSError) as error:
         notice(f"note: the drafts' history {file} is not used: {error}")
-    prepare(model, [*new.values()], folder.parent, ledger, notice)
+    restore_prepared(model, [*new.values()], folder.parent, ledger, notice)
 
     def all_known() -> Iterator[tuple[str, bytes]]:
         sizes = speculation.nbytes()

@@ -1,4 +1,4 @@
-"""Whether one model can draft for another, by their vocabularies; and if so, the drafter."""
+"""Whether one model can draft for another, by their vocabularies, and the bridge between their tokens."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
-from edgedec.draft import Bridge, ModelDrafter, SameVocabulary, TextBridge
-from edgedec.draft.trimmed import TrimmedHead
+from edgedec.draft import Bridge, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from edgedec.core.forward import Forward
     from edgedec.loaded_model import LoadedModel
 
 LEAST_SHARE = 0.5
@@ -96,25 +94,6 @@ def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
     """Share of the target's text tokens that the drafter has too; 0 to 1. Takes a second."""
     tokens = [token for token in target.vocabulary().values() if target.token_bytes(token)]
     return sum(_has(target, draft, token) for token in tokens) / max(len(tokens), 1)
-
-
-def model_drafter(
-    name: str,
-    target: LoadedModel,
-    draft: LoadedModel,
-    forward: Forward,
-    trimmed: TrimmedHead | None = None,
-) -> ModelDrafter:
-    """Make a drafter for ``target`` of ``draft``, which runs in ``forward``, with ``trimmed`` for its head.
-
-    Raises UnsupportedError if the vocabularies share too little.
-    """
-    same = same_tokenizer(target, draft)
-    if not same:
-        pairing = paired(target.tokenizer, draft.tokenizer)
-        require(pairing, target.manifest.name, name)
-        same = pairing.same
-    return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed)
 
 
 def same_tokenizer(target: LoadedModel, draft: LoadedModel) -> bool:

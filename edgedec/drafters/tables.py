@@ -1,4 +1,7 @@
-"""Tables of drafters that were prepared for a model: a start without history drafts from them at once."""
+"""Drafters that need no model but a table of what they read, and tables that were prepared for a model.
+
+With a prepared table a start without history drafts from the first reply on.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.drafters.artifacts import artifact
+from edgedec.drafters.interface import BuildContext, DrafterKind, OpenContext, OpenDrafter
 from edgedec.memory.ledger import SLACK, Ledger
 from edgedec.memory.release import release_freed
 
@@ -27,7 +31,33 @@ _LENGTH = struct.Struct("<I")
 """A file begins with the number of bytes that ``Drafter.saved`` returned; these follow, packed by zlib."""
 
 
-def prepare(
+class TableKind(DrafterKind):
+    """A drafter that is a class without needs: it learns at most ``useful_bytes`` from the text."""
+
+    batches = True
+    always = True
+
+    def __init__(self, drafter: type[Drafter]) -> None:
+        self.name, self._drafter = drafter.name, drafter
+
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter:
+        """See ``DrafterKind.open``."""
+        return _OpenTable(self._drafter)
+
+
+class _OpenTable(OpenDrafter):
+    def __init__(self, drafter: type[Drafter]) -> None:
+        self._drafter, self.table_bytes = drafter, drafter.useful_bytes
+
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        """Make one that learns its share of the useful bytes, which are leased."""
+        nbytes = int(setting.share * self.table_bytes)
+        made = self._drafter.within(nbytes)
+        setting.ledger.hold(made, "tables", nbytes)
+        return [made]
+
+
+def restore_prepared(
     model: LoadedModel, drafters: Sequence[Drafter], home: Path | None, ledger: Ledger, notice: Notice
 ) -> None:
     """Give the drafters their prepared tables, if there are some for this model.

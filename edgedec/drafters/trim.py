@@ -55,6 +55,15 @@ def is_trimmed(manifest: Manifest, home: Path | None) -> bool:
     return any(found.kind == TRIM for found in artifacts(Target.of(manifest), home))
 
 
+def saved_share(folder: Path) -> float:
+    """Return the share of a pass that a trimmed head saves; 0 for a broken one, of which its use tells."""
+    try:
+        saved = DrafterManifest.load(folder, verify=False).facts.get(SAVED)
+    except EdgeDecError:
+        return 0.0
+    return saved if isinstance(saved, float) else 0.0
+
+
 def kept_ids(manifest: Manifest, home: Path | None) -> Keep | None:
     """Return the ids that the model's head is trimmed to when it drafts; None where it is not.
 

@@ -22,10 +22,8 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     hidden     4 (2 P W + 2 (1 + g) (W + D)) where a drafter reads hidden states, W numbers a token
     attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
     tables     data that drafters without a model learn
-    drafter    weights, cache and scratch of a draft model, whose passes are short
     small      weights, cache, scratch and tables of a small model that takes turns with the target
-    head       the same of a trained head, with buffers of 8 (4 D + 5 K) P' bytes (K entries a row, P' = 64),
-               hidden states of 128 tokens
+    drafter    and others of drafters with weights of their own: as each kind states in ``edgedec.drafters``
     slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
 
 With k sequences, n is the context of each: cache, rows, tables and slack per token are k times as large, P is
@@ -34,6 +32,7 @@ With k sequences, n is the context of each: cache, rows, tables and slack per to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgedec.core.cache_config import KvType
@@ -49,14 +48,6 @@ _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
 _TAPS = 3
 """Layers whose outputs are hidden states."""
-_DRAFT_PROMPT_TOKENS = 128
-"""The longest pass of a draft model; it reads no more of a text."""
-HEAD_CONTEXT = 1024
-"""Most tokens in the cache of a trained head."""
-HEAD_PASS = 64
-"""The longest pass of a trained head."""
-HEAD_WAITING = 128
-"""Tokens whose hidden states wait to be read by a trained head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ class MemoryChoice:
     tables: int = 0
     """Bytes that drafters without a model may learn, for each sequence."""
     model_drafts: bool = False
-    """Whether a draft model, or a trained head, is used."""
+    """Whether drafters with weights of their own are used: a draft model, a trained head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +83,20 @@ class ModelMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterMemory:
+    """The memory of a drafter with weights of its own."""
+
+    part: str
+    """Its name in the plan."""
+    why: str
+    """The same for readers of the plan."""
+    weights: int
+    """Bytes of the weights that its passes read; 0 if another part has them."""
+    rest: Callable[[MemoryChoice], int]
+    """Returns the bytes of cache, scratch and buffers by the choices of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryFacts:
     """The facts that no plan changes."""
 
@@ -100,10 +105,8 @@ class MemoryFacts:
     """Bytes resident with the models loaded, without their weights."""
     drawing: int = 0
     """Bytes that a draw takes for each entry of a whole row of logits; 0: nobody asks for whole rows."""
-    drafter: ModelMemory | None = None
-    """The draft model, if there is one."""
-    head: ModelMemory | None = None
-    """The trained head that drafts, if there is one."""
+    drafters: tuple[DrafterMemory, ...] = ()
+    """Drafters with weights of their own."""
     small: ModelMemory | None = None
     """The small model that takes turns with the target, if there is one."""
     kinds: tuple[KvType, ...] = ("fp16", "int8")
@@ -128,14 +131,13 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "process": facts.process,
         "weights": facts.target.weights,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
-        "scratch": _scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
+        "scratch": model_scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
         "rows": rows_bytes(facts, choice.drafted),
         "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
-        "drafter": _drafter_bytes(facts.drafter, choice) if facts.drafter and choice.model_drafts else 0,
+        **{one.part: one.weights + one.rest(choice) for one in facts.drafters if choice.model_drafts},
         "small": small_bytes(facts.small, choice) if facts.small else 0,
-        "head": head_bytes(facts.head, choice) if facts.head and choice.model_drafts else 0,
         "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
     }
     return {name: nbytes for name, nbytes in parts.items() if nbytes}
@@ -186,30 +188,13 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exit
     return int(_ARENA * tokens * (tensors + buffers)) + scores
 
 
-def _scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
+def model_scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
+    """Bytes that a pass of ``model`` over ``tokens`` tokens holds for a moment; see ``scratch_bytes``."""
     return scratch_bytes(model.spec, model.threads, tokens, context, model.exits)
-
-
-def head_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
-    """Bytes of a trained head: weights, cache, scratch, buffers, hidden states that wait."""
-    spec = model.spec
-    context = min(choice.context, HEAD_CONTEXT)
-    longest = min(HEAD_PASS, context)
-    buffers = longest * (4 * (6 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
-    waiting = HEAD_WAITING * 3 * spec.hidden_size * 4
-    cache = cache_bytes(spec, context, "fp16", longest)
-    return model.weights + cache + _scratch_bytes(model, longest, context) + buffers + waiting
 
 
 def small_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
     """Bytes of a small model that takes turns with the target: weights, cache, scratch and tables."""
     context, longest = min(choice.context, model.spec.context_length), longest_pass(choice)
     cache = cache_bytes(model.spec, context, choice.kv, longest)
-    return model.weights + cache + _scratch_bytes(model, longest, context) + choice.tables
-
-
-def _drafter_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
-    context = min(choice.context, model.spec.context_length)
-    longest = min(_DRAFT_PROMPT_TOKENS, choice.context)
-    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
-    return model.weights + cache + _scratch_bytes(model, longest, context)
+    return model.weights + cache + model_scratch_bytes(model, longest, context) + choice.tables

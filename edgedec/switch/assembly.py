@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule, beside_itself
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
-from edgedec.drafters.drafting import OFF
 from edgedec.drafters.pairing import bridge, paired, same_tokenizer
-from edgedec.loaded_model import LoadedModel
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.generators import ForeignGenerator, HomeGenerator, RemoteGenerator, TurnGenerator
 from edgedec.switch.own_prompt import OwnPrompt
@@ -35,11 +31,12 @@ def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
     """
     name = runner.config.switch
     assert name is not None, "no small model was named"
-    small = runner.models.drafts[name]
+    small = runner.prepared.small
+    assert small is not None
     if ModelId.of(small.manifest).sha256 == ModelId.of(runner.model.manifest).sha256:
         raise beside_itself(small.name)  # a copy of it, under another name
     rule = runner.config.switch_rule or DEFAULT_RULE
-    beside = small_runner(runner, small, around)
+    beside = Runner(runner.prepared.for_small(runner.forward.capacity))
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
     generators = _generators(runner, beside, called, around.notice)
@@ -75,19 +72,6 @@ def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunConte
         "conversation is sent there"
     )
     return SwitchedEngine(runner.engine, small, large, partial(EntropySwitching, rule), clock=around.clock)
-
-
-def small_runner(runner: Runner, small: LoadedModel, around: RunContext) -> Runner:
-    """Return a runner of the small model beside ``runner``, within the same budget.
-
-    It drafts with lookup and recycling where the target drafts at all.
-    """
-    config = runner.config
-    names = ",".join(config.drafting.chosen) or OFF
-    context = min(runner.forward.capacity, small.spec.context_length)
-    apart = replace(config, switch=None, memory=None, draft=names, context=context, history=False)
-    budget = runner.budget.for_small() if runner.budget else None
-    return Runner(LoadedModels(small), apart, replace(around, observe=None), budget)
 
 
 def spelled_out(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:

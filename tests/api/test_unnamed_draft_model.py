@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,18 +13,23 @@ import pytest
 from click.testing import CliRunner
 
 import edgedec
-from edgedec.api import Bundles, with_unnamed
+from edgedec.api import context_of
+from edgedec.assemble import budget as budgets
 from edgedec.assemble.config import RunConfig
+from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
+from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry
+from edgedec.telemetry import machine
 from tests.fixtures.tiny_models import tiny_bundle
 
 LARGE, SMALL = "large-1b", "small-10m"
+EVERY = ["lookup", "recycling"]
 
 
 def entry_of(bundle: Path, nbytes: int, drafter: str | None = None) -> Entry:
@@ -63,20 +69,23 @@ def known(monkeypatch: pytest.MonkeyPatch, models: Path, small_bytes: int = 100)
     monkeypatch.setattr(pairs, "CATALOGUE", entries)
 
 
-def plenty() -> int:
-    return 1 << 40
+@pytest.fixture(autouse=True)
+def _plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 40)
 
 
-def completed(
-    store: Store, config: RunConfig, drafts: Mapping[str, Path] | None = None
-) -> tuple[str, set[str]]:
-    bundles = Bundles(store.path(LARGE), drafts or {})
-    config, bundles = with_unnamed(config, bundles, store, free=plenty)
-    return config.draft, set(bundles.drafts)
+def drafters(
+    store: Store, lines: list[str] | None = None, drafts: Mapping[str, Path] | None = None, **settings: object
+) -> list[str]:
+    """The names of a run's drafters; ``lines`` gets its notices."""
+    config = RunConfig(**{"threads": 1, **settings})  # type: ignore[arg-type]
+    context = context_of(store, (lines if lines is not None else []).append)
+    run = prepare(config, Bundles(store.path(LARGE), drafts or {}), context)
+    return [one.name for one in run.drafting.drafters]
 
 
 def test_auto_has_it(store: Store) -> None:
-    assert completed(store, RunConfig()) == (f"auto,{SMALL}", {SMALL})
+    assert drafters(store) == [*EVERY, SMALL]
     plain = RunConfig(threads=1, draft="off")
     with edgedec.open(Bundles(store.path(LARGE)), RunConfig(threads=1), store=store) as model:
         assert model.single.engine.speculation
@@ -86,34 +95,78 @@ def test_auto_has_it(store: Store) -> None:
         assert model.complete("abc", max_tokens=24).read() == text
 
 
-@pytest.mark.parametrize("draft", ["off", "lookup", "recycling", "exit", "head"])
+@pytest.mark.parametrize("draft", ["off", "lookup", "recycling", "exit"])
 def test_no_other_choice_of_drafters_has_it(store: Store, draft: str) -> None:
-    assert completed(store, RunConfig(draft=draft)) == (draft, set())
+    assert SMALL not in drafters(store, draft=draft)
 
 
 def test_it_is_not_added_beside_a_draft_model_that_is_named(store: Store) -> None:
     for name in (SMALL, "another"):
-        named = {name: store.path(SMALL)}
-        assert completed(store, RunConfig(draft=f"auto,{name}"), named) == (f"auto,{name}", {name})
+        lines: list[str] = []
+        assert drafters(store, lines, {name: store.path(SMALL)}, draft=f"auto,{name}") == [*EVERY, name]
+        assert lines == []
 
 
-@pytest.mark.parametrize("config", [RunConfig(memory="2GB"), RunConfig(conversations=2)])
-def test_a_memory_budget_and_a_batch_are_without_it(store: Store, config: RunConfig) -> None:
-    assert completed(store, config) == ("auto", set())
+def test_within_a_budget_it_drafts_where_it_fits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A budget used to leave it out without a word."""
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 50_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
+    lines: list[str] = []
+    assert drafters(store, lines, memory="2GB") == [*EVERY, SMALL]
+    assert lines == []
+    assert drafters(store, lines, memory="62MB") == EVERY
+    (line,) = lines
+    found = re.fullmatch(
+        rf"memory budget 62\.0 MB, drafter: no {SMALL}, which would need (\d+MB) in all", line
+    )
+    assert found
+    lines.clear()
+    assert drafters(store, lines, memory=found.group(1)) == [*EVERY, SMALL]
+    assert lines == []
+
+
+def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 50_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
+    loaded: list[str] = []
+
+    def load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
+        loaded.append(bundle.name)
+        return load_model(bundle, threads=threads, drafting=drafting)
+
+    def run(memory: str, draft: str = "auto") -> list[str]:
+        loaded.clear()
+        config = RunConfig(threads=1, memory=memory, draft=draft)
+        bundles = Bundles(store.path(LARGE), {SMALL: store.path(SMALL)})
+        prepare(config, bundles, context_of(store), load)
+        return loaded
+
+    assert run("2GB") == [LARGE, SMALL]
+    assert run("62MB") == [LARGE]
+    assert run("58MB", draft=f"auto,{SMALL}") == [LARGE]
+
+
+def test_a_batch_says_that_it_is_without_it(store: Store) -> None:
+    lines: list[str] = []
+    assert drafters(store, lines, conversations=2) == EVERY
+    assert lines == [f"{LARGE} runs without {SMALL}: a draft model drafts for one conversation at a time"]
 
 
 @pytest.mark.parametrize("free", [None, 0, 1_000_000])
-def test_it_needs_ample_memory(store: Store, free: int | None) -> None:
-    bundles = Bundles(store.path(LARGE))
-    config, found = with_unnamed(RunConfig(), bundles, store, free=lambda: free)
-    assert (config.draft, found) == ("auto", bundles)
+def test_it_needs_ample_memory(store: Store, free: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_bytes", lambda: free)
+    lines: list[str] = []
+    assert drafters(store, lines) == EVERY
+    (line,) = lines
+    assert line.startswith(f"{LARGE} runs without {SMALL}: ")
+    assert ("not known" if free is None else "memory") in line
 
 
 def test_a_draft_model_that_is_large_beside_its_target_is_left_out(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(monkeypatch, store.home / "models", small_bytes=101)
-    assert completed(store, RunConfig()) == ("auto", set())
+    assert drafters(store) == EVERY
 
 
 def test_another_model_of_that_name_does_not_draft(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +175,7 @@ def test_another_model_of_that_name_does_not_draft(store: Store, monkeypatch: py
         other = replace(entry, recipe=replace(entry.recipe, sha256="0" * 64))
         with monkeypatch.context() as patch:
             patch.setattr(pairs, "CATALOGUE", {**pairs.CATALOGUE, name: other})
-            assert completed(store, RunConfig()) == ("auto", set())
+            assert drafters(store) == EVERY
 
 
 def test_a_damaged_one_costs_a_line_and_the_model_runs(store: Store) -> None:

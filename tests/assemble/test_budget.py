@@ -9,12 +9,16 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble import budget as budgets
-from edgedec.assemble.budget import Budget, plan_memory
+from edgedec.assemble.budget import Budget
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import LoadedModels, load_models
+from edgedec.assemble.prepare import Prepared
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.decode.speculation import Speculation
-from edgedec.drafters.drafting import DRAFTERS, Drafting, table_drafters
+from edgedec.draft import Lookup, Recycling
+from edgedec.drafters.interface import BuildContext
+from edgedec.drafters.registry import Drafting
+from edgedec.loaded_model import load_model
 from edgedec.memory.footprint import MemoryChoice, rows_bytes
 from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import least, milestones, peak
@@ -23,8 +27,8 @@ from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_process import PROCESS_BYTES
-from tests.fixtures.ready import Ready, chat_of
-from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.fixtures.ready import Ready, chat_of, prepared_of
+from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
 from tests.session.parrot import load_parrot
 
 RESIDENT = 100_000_000
@@ -51,8 +55,10 @@ def fitted(bundle: Path, memory: int, *, elastic: bool = True, **settings: objec
 
 def reply(model: Ready) -> tuple[str, tuple[str, ...]]:
     """Its reply to a question, and its drafters, all of whose drafts are fed."""
-    drafting, engine = model.runner.drafting, model.runner.engine
-    drafters = table_drafters(drafting, Ledger()) if engine.speculation else []
+    drafting, opened = model.runner.drafting, model.runner.prepared.opened
+    share = drafting.share([opened[spec] for spec in drafting.drafters])
+    setting = BuildContext(model.loaded, None, Ledger(), share, lambda model: CacheConfig())
+    drafters = [one for spec in drafting.drafters for one in opened[spec].build(setting)]
     speculation = Speculation(drafters, limit=drafting.tokens) if drafters else None
     chat = chat_of(model, Settings(SAMPLED, max_tokens=40), speculation=speculation)
     return chat.complete("Once upon a time, once upon a").read(), tuple(one.name for one in drafters)
@@ -91,16 +97,16 @@ def test_the_reply_is_the_same_within_every_budget_that_keeps_the_cache_in_fp16(
 
 
 def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
-    free = free_of(bundle)
-    for tables in (1 << 18, 1 << 20, Drafting().most_tables):
-        share = tables / Drafting().most_tables
-        drafters = [kind.within(int(share * kind.useful_bytes)) for kind in DRAFTERS.values()]
+    free, kinds = free_of(bundle), (Lookup, Recycling)
+    most = sum(kind.useful_bytes for kind in kinds)
+    for tables in (1 << 18, 1 << 20, most):
+        drafters = [kind.within(int(tables / most * kind.useful_bytes)) for kind in kinds]
         text = list(range(1000)) * 200
         for drafter in drafters:
             drafter.begin(text, 0)
         held = sum(drafter.nbytes() for drafter in drafters)
         assert held <= tables + (64 << 10), (tables, held)
-    assert free.plan.choice.tables == Drafting().most_tables
+    assert free.plan.choice.tables == most
 
 
 def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
@@ -114,17 +120,18 @@ def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
 
 
 def test_a_draft_model_shares_the_budget(bundle: Path) -> None:
-    models = load_models(bundle, {"other": bundle}, threads=1)
-    config = RunConfig(draft="auto,other", memory=PLENTY, sampling=SAMPLED)
-    free = plan_memory(models, config)
-    parts = free.plan.parts
-    assert parts["drafter"] > models.target.manifest.files["weights.bin"].bytes
-    assert free.drafting(config.drafting).names == "auto,other"
+    def run(memory: int) -> Prepared:
+        config = RunConfig(threads=1, draft="auto,other", memory=memory, sampling=SAMPLED)
+        return prepared_run(bundle, config, other=bundle)
+
+    rich, free = run(PLENTY), run(PLENTY).plan()
+    assert free.plan.parts["drafter"] > rich.target.manifest.files["weights.bin"].bytes
+    assert [one.name for one in rich.drafting.drafters] == ["lookup", "recycling", "other"]
     needed = {what: memory for memory, what in milestones(free.facts, free.wanted)}
-    too_little = needed["drafter: no model drafts"] - 1
-    poor = plan_memory(models, replace(config, memory=too_little))
-    assert "drafter: no model drafts" in poor.plan.given_up
-    assert not poor.drafting(config.drafting).models
+    poor = run(needed["drafter: no model drafts"] - 1)
+    assert "drafter: no model drafts" in poor.plan().plan.given_up
+    assert [one.name for one in poor.drafting.drafters] == ["lookup", "recycling"]
+    assert poor.plan().facts.drafters
 
 
 def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
@@ -132,7 +139,7 @@ def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:
     budget = model.runner.budget
     assert budget is not None
     assert budget.plan.choice == MemoryChoice(256, "fp16", 128, 0, 0, False)
-    assert model.runner.drafting == replace(Drafting("off"), tokens=1, tables=0)
+    assert model.runner.drafting == Drafting(tokens=1, tables=0)
 
 
 def test_a_rule_may_choose_the_budget(bundle: Path) -> None:
@@ -173,7 +180,7 @@ def test_log_probabilities_of_a_sampled_reply_get_rows_of_logits(bundle: Path) -
     """Drawn from a short list, such a reply needs whole rows for nothing but its log-probabilities."""
     params = DrawParams(temperature=0.7, top_k=4, seed=1)
     config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
-    model = Model(load_models(bundle, {}, 1), config)
+    model = Model(prepared_run(bundle, config))
     assert model.budget is not None
     assert "rows" not in model.budget.plan.parts
     reply = model.complete("Once upon a time", max_tokens=3, logprobs=2)
@@ -183,16 +190,15 @@ def test_log_probabilities_of_a_sampled_reply_get_rows_of_logits(bundle: Path) -
 
 
 def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Path) -> None:
-    known = load_models(bundle, {}, 1)
+    known = load_model(bundle, threads=1)
     template = ChatTemplate("unknown", bos="", eos="")
-    codec = replace(known.target.codec, template=template)
-    unknown = LoadedModels(replace(known.target, codec=codec))
-    config = RunConfig(memory=PLENTY)
-    assert plan_memory(known, config).plan.parts["process"] == RESIDENT
-    assert plan_memory(unknown, config).plan.parts["process"] == RESIDENT + PROCESS_BYTES
+    unknown = replace(known, codec=replace(known.codec, template=template))
+    config = RunConfig(threads=1, memory=PLENTY)
+    assert prepared_of(known, config).plan().plan.parts["process"] == RESIDENT
+    assert prepared_of(unknown, config).plan().plan.parts["process"] == RESIDENT + PROCESS_BYTES
 
 
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:
     parrot = load_parrot(tmp_path, "Hello.")
     with pytest.raises(UnsupportedError, match="whose memory EdgeDec cannot bound"):
-        plan_memory(parrot.models, RunConfig(memory=PLENTY))
+        parrot.prepared(RunConfig(memory=PLENTY))

@@ -13,7 +13,6 @@ import pytest
 
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.when_full import SPECKV
@@ -24,7 +23,7 @@ from edgedec.sampling import DrawParams, draw, drawing_bytes
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
-from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
 
 PLENTY = 1 << 40
 TEXT = "Once upon a time, once upon a time, once upon"
@@ -70,10 +69,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 )
 def test_every_array_of_a_page_is_leased(params: DrawParams, watch: Watch, tmp_path: Path) -> None:
     config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
-    models = load_models(tiny_bundle(tmp_path), {}, 1)
+    prepared = prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path, clock=ticking()))
     tracemalloc.start()
     try:
-        runner = Runner(models, config, RunContext(tmp_path, clock=ticking()))
+        runner = Runner(prepared)
         assert runner.budget is not None
         budget = runner.budget
         watch.ledger = budget.ledger
@@ -90,8 +89,8 @@ def test_every_array_of_a_page_is_leased(params: DrawParams, watch: Watch, tmp_p
 
 def test_a_draft_model_keeps_to_its_share(tmp_path: Path) -> None:
     bundle = tiny_bundle(tmp_path)
-    config = RunConfig(draft="auto,other", context=256, memory=PLENTY)
-    runner = Runner(load_models(bundle, {"other": bundle}, 1), config, RunContext(clock=ticking()))
+    config = RunConfig(threads=1, draft="auto,other", context=256, memory=PLENTY)
+    runner = Runner(prepared_run(bundle, config, RunContext(clock=ticking()), other=bundle))
     Chat(runner.engine, runner.model.codec, Settings(max_tokens=60)).complete(TEXT).read()
     assert runner.budget is not None
     most, parts = runner.budget.ledger.most(), runner.budget.plan.parts
@@ -115,7 +114,7 @@ def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Pat
 def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:
     params = DrawParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
     config = RunConfig(threads=1, context=128, memory=PLENTY, conversations=3, sampling=params)
-    batch = Batch(load_models(tiny_bundle(tmp_path), {}, 1), config, RunContext(tmp_path))
+    batch = Batch(prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path)))
     assert batch.budget is not None
     for _ in range(2):  # the first three are still to be collected when the next want memory
         several = Conversations(batch, Settings(params, max_tokens=20))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.model import MAX_PASS_TOKENS
 from edgedec.backends.open import open_backend
@@ -22,6 +21,7 @@ from edgedec.decode.engine import LONGEST_PASS
 from edgedec.export import export_gguf
 from edgedec.loaded_model import load_model
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import prepared_run
 
 
 def test_a_tokenizer_of_a_larger_model_is_refused(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_rings_have_room_for_the_passes_that_are_made_and_results_are_the_same(t
     bundle = tmp_path / "bundle"
     gguf = write_tiny(tmp_path / "tiny.gguf", architecture="gemma3", shape=TinyShape(context=1024))
     manifest = export_gguf(gguf, bundle)
-    loaded = Runner(load_models(bundle, {}, 1), RunConfig(draft="off")).forward
+    loaded = Runner(prepared_run(bundle, RunConfig(threads=1, draft="off"))).forward
     assert loaded.caps.max_pass == LONGEST_PASS
     longest = open_backend(bundle, manifest, threads=1).forward()
     assert longest.caps.max_pass == MAX_PASS_TOKENS

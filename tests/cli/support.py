@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
 
-from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
+from edgedec.loaded_model import LoadedModel
 from edgedec.models import Store
 from tests.fixtures.ready import Ready
 from tests.session.parrot import load_parrot
@@ -33,12 +33,10 @@ class Home:
         return bundle
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
-        def load(
-            bundle: Path, drafts: Mapping[str, Path], threads: int | None, drafting: bool = False
-        ) -> LoadedModels:
+        def load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
-            return model.models
+            return model.model
 
         return Services(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
 

@@ -6,10 +6,10 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from edgedec.assemble.loaded_models import LoadedModels
 from edgedec.core.errors import BackendError
 from edgedec.costs.cost_file import CostFile
 from tests.cli.support import Home, run
@@ -67,7 +67,7 @@ def test_the_speed_that_doctor_states_is_the_one_that_runs(home: Home) -> None:
     file.write(file.measured({tokens: 4.0 * seconds for tokens, seconds in COSTS["fp16"].measured().items()}))
     services = replace(
         home.services(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0,
-        load=lambda bundle, drafts, threads, drafting=False: LoadedModels(loaded), clock=machine.clock,
+        load=lambda bundle, **how: loaded, clock=machine.clock,
     )  # fmt: skip
     (found,) = json.loads(run(services, "doctor", "--json").stdout)["store"]["models"]
     assert found["speed"]["plain_tokens_per_s"] == pytest.approx(250.0, rel=0.01)
@@ -81,7 +81,7 @@ def test_a_model_that_does_not_run_is_a_problem_and_a_large_one_is_not_tried(hom
     home.install()
     home.install("vast", size=10_000_000)
 
-    def load(bundle: Path, drafts: object, threads: object, drafting: bool = False) -> LoadedModels:
+    def load(bundle: Path, /, **how: object) -> NoReturn:
         raise BackendError(f"{bundle.name} does not run")
 
     services = replace(home.services(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, load=load)

@@ -16,7 +16,7 @@ from edgedec.core.preset import Preset
 from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_chat_session import document
-from tests.fixtures.ready import Ready
+from tests.fixtures.ready import Ready, prepared_of
 from tests.session.parrot import CAPACITY
 
 PRESET = Preset(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05)
@@ -29,10 +29,9 @@ TAKEN = GREEDY | {"temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_pen
 
 def with_preset(model: Ready, preset: Preset = PRESET) -> Ready:
     """The same model with a preset in its manifest."""
-    models = model.models
-    manifest = replace(models.target.manifest, preset=preset)
-    runner = Runner(replace(models, target=replace(models.target, manifest=manifest)), model.runner.config)
-    return Ready(runner, model.codec)
+    manifest = replace(model.loaded.manifest, preset=preset)
+    prepared = prepared_of(replace(model.model, manifest=manifest), model.runner.config)
+    return Ready(Runner(prepared), model.codec)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.errors import UsageError
@@ -18,7 +17,7 @@ from edgedec.costs.pass_energy import PassEnergy
 from edgedec.telemetry.energy import Meter, NoMeter
 from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.energy.idle import IdlePower
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.telemetry.test_energy_estimate import FakeMeter
 
 
@@ -52,7 +51,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def runner(bundle: Path, home: Path, meter: Meter | NoMeter, said: list[str]) -> Runner:
     config = RunConfig(threads=1, context=256, draft="lookup", objective="energy")
     around = RunContext(home, said.append, meter=lambda: meter)
-    return Runner(load_models(bundle, {}, 1), config, around)
+    return Runner(prepared_run(bundle, config, around))
 
 
 def energy_of(made: Runner) -> PassEnergy:
@@ -108,7 +107,7 @@ def test_estimated_joules_of_passes_grow_with_their_tokens(bundle: Path, tmp_pat
 
 
 def test_time_is_the_default_and_needs_no_power(bundle: Path) -> None:
-    made = Runner(load_models(bundle, {}, 1), RunConfig(threads=1, context=256, draft="lookup"))
+    made = Runner(prepared_run(bundle, RunConfig(threads=1, context=256, draft="lookup")))
     assert made.config.objective == "time"
     assert made.pass_energy is None
 
@@ -127,7 +126,7 @@ def test_tokens_are_the_same_by_either_aim(bundle: Path, tmp_path: Path) -> None
     for objective in ("time", "energy"):
         config = RunConfig(threads=1, context=256, draft="lookup", objective=objective)  # type: ignore[arg-type]
         around = RunContext(tmp_path, meter=lambda: NoMeter(("none",)))
-        engine = Runner(load_models(bundle, {}, 1), config, around).engine
+        engine = Runner(prepared_run(bundle, config, around)).engine
         prompt = [5, 6, 7, 8] * 5
         steps = engine.generate(prompt, DrawParams(), max_tokens=24, stop_ids=())
         said.append([step.token for step in steps])

@@ -1,24 +1,39 @@
-"""A new kind of drafter is one file, the class below, and one line, its name in the table of drafters."""
+"""A new kind of drafter is one file, here some classes, and one line: its place in the registry of kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.prepare import Prepared
+from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
+from edgedec.core.errors import UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities
-from edgedec.drafters import drafting
-from edgedec.drafters.drafting import Drafting
-from edgedec.drafters.history import with_history
-from edgedec.memory.ledger import Ledger
+from edgedec.drafters import registry
+from edgedec.drafters.interface import (
+    BuildContext,
+    DrafterKind,
+    DrafterSpec,
+    Offer,
+    OpenContext,
+    OpenDrafter,
+    SearchContext,
+)
+from edgedec.drafters.tables import TableKind
+from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts
+from edgedec.memory.plan import milestones
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
-from tests.drafters.test_drafting import markov
-from tests.fixtures.ready import chat_of
+from tests.drafters.test_drafting import markov, ticking
+from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 
 class Repeater(Drafter):
@@ -62,39 +77,137 @@ class Repeater(Drafter):
         self.count = int.from_bytes(data, "little")
 
 
-@pytest.fixture
-def one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafting, "DRAFTERS", {**drafting.DRAFTERS, Repeater.name: Repeater})
+def register(monkeypatch: pytest.MonkeyPatch, kind: DrafterKind) -> None:
+    """The line in the registry of kinds; the last one of those takes every other name."""
+    monkeypatch.setattr(registry, "KINDS", (*registry.KINDS[:-1], kind, registry.KINDS[-1]))
 
 
-def speculation_of(chosen: Drafting) -> tuple[Speculation, Repeater]:
-    drafters = drafting.table_drafters(chosen, Ledger())
-    (toy,) = (drafter for drafter in drafters if isinstance(drafter, Repeater))
-    return Speculation(drafters), toy
+def speculation_of(model: Ready, draft: str, home: Path) -> tuple[Runner, Repeater]:
+    runner = Runner(model.prepared(RunConfig(draft=draft, history=True), RunContext(home, clock=ticking())))
+    assert runner.engine.speculation
+    toy = runner.engine.speculation.remembering["repeater"]
+    assert isinstance(toy, Repeater)
+    return runner, toy
 
 
-@pytest.mark.usefixtures("one_line")
-def test_it_drafts_learns_and_is_kept(tmp_path: Path) -> None:
-    assert Drafting().chosen == ("lookup", "recycling", "repeater")
-    assert Drafting("repeater").most_tables == 8
+def test_one_that_needs_nothing_is_a_class_and_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch, TableKind(Repeater))
     model = markov(tmp_path / "markov")
     params = DrawParams(temperature=0.9, seed=3)
-    plain = chat_of(model, Settings(params, max_tokens=40))
-    expected = "".join(plain.reply("Hi"))
-    speculation, toy = speculation_of(Drafting("repeater"))
-    save = with_history(model.loaded, Ledger(), speculation, tmp_path, lambda line: None)
+    expected = "".join(chat_of(model, Settings(params, max_tokens=40)).reply("Hi"))
+    every = Runner(model.prepared(RunConfig(), RunContext(clock=ticking()))).engine.speculation
+    assert every
+    assert every.drafters == ("lookup", "recycling", "repeater")
+    runner, toy = speculation_of(model, "repeater", tmp_path)
+    speculation = runner.engine.speculation
+    assert speculation
     session = chat_of(model, Settings(params, max_tokens=40), speculation=speculation)
     assert "".join(session.reply("Hi")) == expected
     assert toy.params == params
-    assert speculation.tally.by_source.keys() == {"repeater"}
+    assert speculation.tally.by_source.keys() <= {"repeater"}
     assert toy.feedback == speculation.tally.rounds
     assert toy.count == speculation.tally.committed
     assert speculation.nbytes() == {"repeater": 8}
     assert speculation.ahead([5, 6], 3) == [6, 6, 6]
-    save()
-    speculation, again = speculation_of(Drafting("repeater"))
-    with_history(model.loaded, Ledger(), speculation, tmp_path, lambda line: None)
+    runner.close()
+    _, again = speculation_of(model, "repeater", tmp_path)
     assert again.count == toy.count > 0
+
+
+class Favourite(Repeater):
+    """Proposes the token that its artefact names."""
+
+    name = "favourite"
+    caps = DrafterCapabilities()
+
+    def __init__(self, token: int) -> None:
+        super().__init__()
+        self.token = token
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        return chain([self.token], [0.5], self.name)
+
+
+class FavouriteKind(DrafterKind):
+    """A kind with an artefact and memory of its own: all that a drafter of the target can need."""
+
+    name = "favourite"
+
+    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
+        if search.home and (search.home / "favourite").exists():
+            yield Offer(self.name, "two are too many" if search.batch else "")
+
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
+        assert opening.home is not None
+        text = (opening.home / "favourite").read_text()
+        if not text.isdecimal():
+            opening.notice(f"{opening.target.name} runs without its favourite: {text} is no token")
+            return None
+        return OpenFavourite(int(text))
+
+
+class OpenFavourite(OpenDrafter):
+    memory = DrafterMemory("favourite", "a number and a cache", 1000, lambda choice: 8 * choice.context)
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        made = Favourite(self.token)
+        setting.ledger.hold(made, "cache", 800)
+        return [made]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    register(monkeypatch, FavouriteKind())
+    (tmp_path / "favourite").write_text("42")
+    return tiny_bundle(tmp_path)
+
+
+def run_of(bundle: Path, said: list[str] | None = None, **settings: object) -> Prepared:
+    config = RunConfig(**{"threads": 1, "context": 256, **settings})  # type: ignore[arg-type]
+    return prepared_run(bundle, config, RunContext(bundle.parent, (said if said is not None else []).append))
+
+
+def test_one_with_an_artefact_and_memory_is_a_file_and_a_line(bundle: Path) -> None:
+    runner = Runner(run_of(bundle, memory=1 << 40))
+    assert runner.budget
+    assert runner.engine.speculation
+    assert runner.engine.speculation.drafters == ("lookup", "recycling", "favourite")
+    assert runner.budget.plan.parts["favourite"] == 1000 + 8 * 256
+    assert runner.ledger.most()["favourite"] == 1800
+    prompt, params = [5, 6, 7], DrawParams()
+    drafted = [step.token for step in runner.engine.generate(prompt, params, max_tokens=20, stop_ids=())]
+    plain = Runner(run_of(bundle, draft="off")).engine
+    assert drafted == [step.token for step in plain.generate(prompt, params, max_tokens=20, stop_ids=())]
+
+
+def test_it_is_given_up_where_memory_is_short(bundle: Path) -> None:
+    free = run_of(bundle, memory=1 << 40).plan()
+    needed = {what: nbytes for nbytes, what in milestones(free.facts, free.wanted)}
+    said: list[str] = []
+
+    def less(facts: MemoryFacts, wanted: MemoryChoice) -> int:
+        return needed["drafter: no model drafts"] - 1 + facts.process - free.facts.process
+
+    poor = run_of(bundle, said, memory=less)
+    assert [one.name for one in poor.drafting.drafters] == ["lookup", "recycling"]
+    assert any("drafter: no model drafts" in line for line in said)
+
+
+def test_it_says_why_it_is_left_out(bundle: Path) -> None:
+    said: list[str] = []
+    assert len(run_of(bundle, said, conversations=2).drafting.drafters) == 2
+    assert said == ["Tiny llama runs without favourite: two are too many"]
+    with pytest.raises(UsageError, match="favourite cannot draft for a batch"):
+        run_of(bundle, draft="favourite", conversations=2)
+    (bundle.parent / "favourite").write_text("many")
+    said.clear()
+    assert run_of(bundle, said, draft="favourite").drafting.drafters == ()
+    assert said == ["Tiny llama runs without its favourite: many is no token"]
 
 
 def test_what_it_cannot_do_it_says() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgedec.assemble.batch import check_batch_drafting
+from edgedec.assemble.checks import check_batch_drafting
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward, without_exits
@@ -25,7 +25,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.drafting import Drafting
+from edgedec.drafters.registry import models_in, parsed
 from edgedec.eviction.sliding import Sliding
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
@@ -191,7 +191,7 @@ def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: py
     model = ready_of(forward, codec)
 
     def drafters(names: str) -> tuple[str, ...]:
-        speculation = Runner(model.models, RunConfig(draft=names)).engine.speculation
+        speculation = Runner(model.prepared(RunConfig(draft=names))).engine.speculation
         assert speculation is not None
         return speculation.drafters
 
@@ -210,18 +210,15 @@ def test_a_model_without_exits_says_so(tmp_path: Path) -> None:
     codec = load_parrot(tmp_path).codec
     model = ready_of(without_exits(MarkovForward(vocab_size=codec.tokenizer.size)), codec)
     with pytest.raises(UnsupportedError, match="no early exits"):
-        Runner(model.models, RunConfig(draft="exit"))
+        Runner(model.prepared(RunConfig(draft="exit")))
 
 
 def test_what_is_chosen() -> None:
-    chosen = Drafting("auto,exit,exit-12,small,exit-x,skip,skip-4-8,skip-4,skip-4-8-12-16")
-    assert chosen.chosen == ("lookup", "recycling")
-    assert chosen.of_target == ("exit", "exit-12", "skip-4-8")
-    assert chosen.models == ("small", "exit-x", "skip", "skip-4", "skip-4-8-12-16")
-    assert chosen.without_models() == "lookup,recycling,exit,exit-12,skip-4-8"
-    assert replace(chosen, names="small").without_models() == "off"
+    chosen = parsed("exit,exit-12,small,exit-x,skip,skip-4-8,skip-4,skip-4-8-12-16")
+    assert [one.name for one in chosen if one.kind == "exit"] == ["exit", "exit-12", "skip-4-8"]
+    assert models_in(chosen) == ("small", "exit-x", "skip", "skip-4", "skip-4-8-12-16")
     with pytest.raises(UsageError, match="exit cannot draft for a batch"):
-        check_batch_drafting(Drafting("exit"))
+        check_batch_drafting(parsed("exit"))
 
 
 def test_control_finds_the_exit_that_pays() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.forward import OnnxForward
@@ -22,11 +21,10 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.drafting import Drafting
 from edgedec.drafters.trim import SAVED, save_trim
 from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 CAPACITY = 96
 KINDS = [
@@ -105,7 +103,9 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
     save_trim(manifest, tmp_path, ids, {SAVED: 0.4})
     clock = iter(range(1 << 30)).__next__
     around = RunContext(tmp_path, lambda line: None, lambda: 0.001 * clock())
-    runner = Runner(load_models(bundle, {}, 1, True), RunConfig(draft="exit", context=CAPACITY), around)
+    last = f"exit-{manifest.spec.n_layers}"
+    config = RunConfig(threads=1, draft=f"exit,{last}", context=CAPACITY)
+    runner = Runner(prepared_run(bundle, config, around))
     peek = runner.forward.peek
 
     def watched(tokens: list[int], **options: object) -> object:
@@ -113,7 +113,7 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
         return peek(tokens, **options)  # type: ignore[arg-type]
 
     runner.forward.peek = watched  # type: ignore[method-assign, assignment]
-    always = replace(Drafting(f"exit-{manifest.spec.n_layers}"), tokens=3, always=True)
+    always = replace(runner.prepared.draft(last), tokens=3, always=True)
     engine = runner.engine_for(always, lambda record: None)
     list(engine.generate([5, 6, 7], DrawParams(), max_tokens=40, stop_ids=()))
     assert kept

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
 from edgedec.draft.exit import ExitDrafter, LayerSubset
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.exit import _named, exits_of, promising, skips_of, speed_of
+from edgedec.loaded_model import load_model
 from edgedec.sampling import DrawParams
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 KINDS = [
     DrawParams(),
@@ -34,7 +34,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def runner_of(bundle: Path, draft: str) -> Runner:
     config = RunConfig(draft=draft, threads=1, context=128)
-    return Runner(load_models(bundle, {}, 1, bool(config.drafting.of_target)), config)
+    return Runner(prepared_run(bundle, config))
 
 
 def reply(bundle: Path, draft: str, params: DrawParams) -> list[int]:
@@ -50,7 +50,7 @@ def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("params", KINDS, ids=["greedy", "sampled", "penalty"])
 def test_replies_with_skipped_layers_are_those_of_plain_decoding(bundle: Path, params: DrawParams) -> None:
-    inner = load_models(bundle, {}, 1, True).target.backend.caps.exits[:-1]
+    inner = load_model(bundle, threads=1, drafting=True).backend.caps.exits[:-1]
     pairs = [(a, b) for a in inner for b in inner if b > a]
     expected = reply(bundle, "off", params)
     for a, b in pairs[:2] + pairs[-1:]:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgedec.assemble.config import RunConfig
+from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
@@ -19,7 +19,7 @@ from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import known_costs, measure_costs
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
-from edgedec.drafters.drafting import Drafting
+from edgedec.drafters.registry import models_in, parsed, resolved
 from edgedec.loaded_model import LoadedModel
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
@@ -43,8 +43,12 @@ def speculation_for(
     drafts: Mapping[str, LoadedModel] | None = None,
 ) -> Speculation | None:
     """The drafters that a runner with these settings has."""
-    models = replace(model.models, drafts=drafts or {})
-    return Runner(models, RunConfig(draft=draft), RunContext(home, notice, clock)).engine.speculation
+    models = {"target": model.model, **(drafts or {})}
+    bundles = Bundles(Path("target"), {name: Path(name) for name in drafts or {}})
+    context = RunContext(home, notice, clock)
+    config = RunConfig(draft=draft)
+    prepared = prepare(config, bundles, context, lambda bundle, **how: models[bundle.name])
+    return Runner(prepared).engine.speculation
 
 
 def costs_of(
@@ -67,17 +71,21 @@ def ticking(step: float = 0.001) -> Callable[[], float]:
 @pytest.mark.parametrize("names", ["", ",", "lookup,", "off,lookup", "off,off", "auto,off"])
 def test_a_drafter_that_does_not_exist(names: str) -> None:
     with pytest.raises(UsageError, match="no drafter") as caught:
-        Drafting(names)
+        parsed(names)
     assert "lookup, recycling" in (caught.value.hint or "")
 
 
 def test_what_is_chosen() -> None:
-    assert Drafting("off").chosen == ()
-    assert Drafting("auto").chosen == ("lookup", "recycling")
-    assert Drafting("recycling,lookup,recycling").chosen == ("recycling", "lookup")
-    both = Drafting("auto,smollm2-135m,./a.gguf,lookup,smollm2-135m")
-    assert (both.chosen, both.models) == (("lookup", "recycling"), ("smollm2-135m", "./a.gguf"))
-    assert Drafting("off").models == Drafting("auto").models == ()
+    def names(text: str) -> list[str]:
+        return [one.name for one in resolved(parsed(text), None).drafters]
+
+    assert names("off") == []
+    assert names("auto") == ["lookup", "recycling"]
+    assert names("recycling,lookup,recycling") == ["recycling", "lookup"]
+    both = "auto,smollm2-135m,./a.gguf,lookup,smollm2-135m"
+    assert names(both) == ["lookup", "recycling", "smollm2-135m", "./a.gguf"]
+    assert models_in(parsed(both)) == ("smollm2-135m", "./a.gguf")
+    assert models_in(parsed("auto")) == ()
 
 
 def test_off_measures_nothing(model: Ready, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, Target
@@ -26,7 +25,7 @@ from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
 from edgedec.sampling import DrawParams
 from tests.fixtures.draft_heads import random_head
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=0.8, top_p=0.95, seed=3)
@@ -48,8 +47,7 @@ class Place:
 
     def runner(self, draft: str = HEAD, **settings: object) -> Runner:
         config = RunConfig(**{"draft": draft, "threads": 1, "context": 256, **settings})  # type: ignore[arg-type]
-        models = load_models(self.bundle, {}, 1, bool(config.drafting.of_target))
-        return Runner(models, config, RunContext(self.home, self.said.append))
+        return Runner(prepared_run(self.bundle, config, RunContext(self.home, self.said.append)))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +156,7 @@ def test_its_memory_is_planned_leased_and_given_up(place: Place) -> None:
     assert tight.budget
     assert "drafter: no model drafts" in tight.budget.plan.given_up
     assert HEAD not in tight.budget.plan.parts
-    assert HEAD not in tight.drafting.names
+    assert tight.drafting.drafters == ()
 
 
 def test_a_prompt_in_several_pieces_stays_within_the_plan(place: Place) -> None:
@@ -185,7 +183,7 @@ def test_a_damaged_head_is_refused_and_the_model_runs_without_it(tmp_path: Path,
     else:
         damage(place.head, name)
     plain, runner = place.runner("off").engine, place.runner()
-    assert runner.models.head is None
+    assert not runner.prepared.opened
     assert len(place.said) == 1
     assert "Tiny llama runs without its trained head: " in place.said[0]
     assert runner.engine.speculation is None
@@ -196,7 +194,7 @@ def test_a_head_of_another_model_is_refused(place: Place, tmp_path: Path) -> Non
     other = Place(tmp_path, "gemma3")
     shutil.rmtree(other.head)
     shutil.copytree(place.head, other.head)
-    assert other.runner().models.head is None
+    assert other.runner().prepared.opened == {}
     assert "the drafter belongs to Tiny llama" in other.said[0]
 
 
@@ -211,7 +209,7 @@ def test_a_model_whose_bundle_hands_out_no_hidden_states_runs_without(tmp_path: 
     del data["files"][DRAFTING]
     (place.bundle / MANIFEST).write_text(sealed(data))
     assert manifest.name == "Tiny llama"
-    assert place.runner().models.head is None
+    assert place.runner().prepared.opened == {}
     assert place.said == ["Tiny llama runs without its trained head: its bundle hands out no hidden states"]
 
 

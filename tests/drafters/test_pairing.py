@@ -17,11 +17,11 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.draft.bridge import whole_text
 from edgedec.draft.tree_builder import TreeBuilder
+from edgedec.drafters.model import model_drafter
 from edgedec.drafters.pairing import (
     DifferingToken,
     control_tokens,
     differing_ids,
-    model_drafter,
     paired,
     share_of_vocabulary,
 )

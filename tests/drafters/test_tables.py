@@ -12,20 +12,18 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.home import DRAFTS
 from edgedec.core.listed_files import sealed
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
-from edgedec.drafters.drafting import Drafting
-from edgedec.drafters.tables import MOST_BYTES, prepare, read_table, write_table
+from edgedec.drafters.tables import MOST_BYTES, read_table, restore_prepared, write_table
 from edgedec.memory.ledger import Ledger
 from edgedec.sampling import DrawParams
 from edgedec.training.rollouts import Rollout, key_of
 from edgedec.training.tables import contexts_of, recycling_table
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 PROMPT = "Once upon a time"
 TOKENS = 24
@@ -50,7 +48,7 @@ def opened(
 ) -> Model:
     settings = {"threads": 1, "context": 256, "draft": "recycling", **config}
     run = RunConfig(**settings)  # type: ignore[arg-type]
-    return Model(load_models(bundle, {}, 1), run, RunContext(home, notice))
+    return Model(prepared_run(bundle, run, RunContext(home, notice)))
 
 
 def said(model: Model, params: DrawParams = PARAMS[0]) -> Rollout:
@@ -101,7 +99,8 @@ def test_a_cold_start_knows_nothing_of_them(bundle: Path, tmp_path: Path) -> Non
     prepared(bundle, tmp_path, rollout)
     model = opened(bundle, tmp_path, Told())
     warm = first_draft(model, rollout)
-    model.single.engine = model.single.engine_for(Drafting("recycling", prepared=False))
+    cold = replace(model.single.drafting, prepared=False)
+    model.single.engine = model.single.engine_for(cold)
     assert first_draft(model, rollout) == first_draft(opened(bundle, None, Told()), rollout) != warm
 
 
@@ -152,7 +151,7 @@ def test_a_budget_with_smaller_tables_takes_the_best_of_them(bundle: Path, tmp_p
     with opened(bundle, tmp_path, told) as model:
         loaded = model.loaded
         small = Recycling.within(Recycling.useful_bytes // 3)
-        prepare(loaded, [small], tmp_path, Ledger(), told)
+        restore_prepared(loaded, [small], tmp_path, Ledger(), told)
     small.begin(alone.prompt, 0)
     assert small.propose(1).tokens == (alone.reply[0],)
     assert told == []

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.draft import ModelDrafter
 from edgedec.drafters.artifacts import new_artifact
-from edgedec.drafters.pairing import model_drafter
+from edgedec.drafters.model import model_drafter
 from edgedec.drafters.trim import IDS, SAVED, ends_of, kept_ids, remove_trim, save_trim, trimmed_head
 from edgedec.loaded_model import load_model
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +108,13 @@ def test_a_draft_model_drafts_with_its_trimmed_head(
         made.append(model_drafter(*given))
         return made[-1]
 
-    monkeypatch.setattr("edgedec.assemble.runner.model_drafter", noted)
+    monkeypatch.setattr("edgedec.drafters.model.model_drafter", noted)
     monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 9.0)  # random weights are sure of nothing
     monkeypatch.setattr("edgedec.draft.model._LEAST_REACH", 1e-9)
     config = RunConfig(threads=1, context=256, draft="small")
 
     def drafted() -> set[int]:
-        models = load_models(bundle, {"small": bundle}, 1, home=tmp_path)
-        Runner(models, config, RunContext(home=tmp_path))
+        Runner(prepared_run(bundle, config, RunContext(home=tmp_path), small=bundle))
         small = made[-1]
         found: set[int] = set()
         for first in range(5, 45):

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.assemble.budget import plan_memory
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from edgedec.models.catalogue import CATALOGUE, Entry, stated_context
 from tests.fixtures.opened import onnx_forward
+from tests.fixtures.tiny_models import prepared_run
 from tests.fixtures.twins import write_twin
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
@@ -75,6 +74,6 @@ def test_the_catalogue_knows_the_real_models(entry: Entry) -> None:
     bundle = Store().ensure(entry.name, progress=lambda stage, done, total: None)
     spec = Manifest.load(bundle).spec
     assert replace(spec, bos_id=None, eos_ids=()) == entry.spec
-    config = RunConfig(context=stated_context(entry.spec))
-    planned = plan_memory(load_models(bundle, {}, 2), config).plan.peak
+    config = RunConfig(threads=2, context=stated_context(entry.spec))
+    planned = prepared_run(bundle, config).plan().plan.peak
     assert abs(entry.memory() - planned) < 0.1 * planned

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
+from edgedec.drafters.model import draft_memory
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import (
     MemoryChoice,
@@ -29,13 +30,13 @@ GEMMA = ModelSpec(
     "gemma", "gemma3", 262144, 18, 4, 1, 256, 640, 32768, ffn_size=2048, n_window_layers=15, window=512
 )
 ALONE = MemoryFacts(ModelMemory(SMALL, 98 * MB, 2), process=85 * MB)
-DRAFT = ModelMemory(SMALL, 98 * MB, 2)
-PAIR = MemoryFacts(ModelMemory(LARGE, 1110 * MB, 2), process=150 * MB, drawing=120, drafter=DRAFT)
+DRAFT = draft_memory(ModelMemory(SMALL, 98 * MB, 2))
+PAIR = MemoryFacts(ModelMemory(LARGE, 1110 * MB, 2), process=150 * MB, drawing=120, drafters=(DRAFT,))
 WANTED = MemoryChoice(4096, tables=3 * MB)
 BOTH = replace(WANTED, model_drafts=True)
 
 FOUR = replace(ALONE, sequences=4)
-EIGHT = replace(PAIR, drafter=None, sequences=8)
+EIGHT = replace(PAIR, drafters=(), sequences=8)
 
 Case = tuple[MemoryFacts, MemoryChoice]
 CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED), (FOUR, WANTED), (EIGHT, WANTED)])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.model_spec import ModelSpec
@@ -24,7 +23,7 @@ from edgedec.telemetry.bandwidth import Bandwidth, keep, kept, with_threads
 from edgedec.telemetry.energy import Meter, NoMeter, Reading
 from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.energy.idle import IdlePower
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.telemetry.test_energy_estimate import FakeMeter
 
 MODEL_BYTES = 1000
@@ -210,8 +209,8 @@ def test_a_looked_up_table_is_not_read() -> None:
 
 
 def replied(folder: Path, meter: Meter | NoMeter, draft: str = "off") -> tuple[Reply, Runner]:
-    models = load_models(tiny_bundle(folder), {}, 1)
-    runner = Runner(models, RunConfig(threads=1, context=256, draft=draft), RunContext(meter=lambda: meter))
+    config = RunConfig(threads=1, context=256, draft=draft)
+    runner = Runner(prepared_run(tiny_bundle(folder), config, RunContext(meter=lambda: meter)))
     chat = Chat(runner.engine, runner.model.codec, Settings(max_tokens=12))
     reply = chat.complete("Once upon a time, once upon a")
     assert reply.marks is None

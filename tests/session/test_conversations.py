@@ -71,7 +71,7 @@ def several_of(
 ) -> Conversations:
     """``count`` conversations with the model's own settings, but for the changes."""
     config = replace(model.runner.config, conversations=count, **changes)  # type: ignore[arg-type]
-    batch = Batch(model.models, config, RunContext(home))
+    batch = Batch(model.prepared(config, RunContext(home)))
     return Conversations(batch, settings, system=system)
 
 

@@ -17,7 +17,8 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling, TextBridge
-from edgedec.drafters.pairing import control_tokens, model_drafter
+from edgedec.drafters.model import model_drafter
+from edgedec.drafters.pairing import control_tokens
 from edgedec.sampling import DrawParams
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.generators import ForeignGenerator, HomeGenerator, TurnGenerator

@@ -94,7 +94,7 @@ def test_both_models_stay_within_the_memory_plan(folder, small):
 def test_the_weights_of_a_small_model_that_also_drafts_count_once(folder):
     with opened(folder, "llama", switch_rule=OFTEN, memory=1_000_000_000) as model:
         facts = model.budget.facts
-        assert facts.drafter.weights == 0
+        assert [one.weights for one in facts.drafters] == [0]
         assert facts.small.weights > 0
         together = model.budget.plan.parts
     with opened(folder, "llama", switch_rule=OFTEN, memory=1_000_000_000, draft="off") as model:
@@ -152,7 +152,7 @@ def test_a_conversation_that_the_small_template_refuses_is_read_in_the_large_one
     notices: list[str] = []
     refusing = "{{ raise_exception('no such roles') }}"
     with opened(folder, "llama", notices, switch_rule=SMALL_ALONE, draft="off") as model:
-        codec = model.single.models.drafts["small"].codec
+        codec = model.single.prepared.small.codec
         own = OwnPrompt(replace(codec, template=ChatTemplate(refusing, bos="", eos="")), notices.append)
     own.rendered([("user", "hello")], [1, 2, 3])
     assert own.before([1, 2, 3, 4]) == own.before([1, 2, 3, 4, 5]) == (0, [])

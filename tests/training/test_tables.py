@@ -8,7 +8,6 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.loaded_models import load_models
 from edgedec.core.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.draft import Recycling
@@ -18,7 +17,7 @@ from edgedec.training.make_tables import make_tables
 from edgedec.training.replay import answered, replay
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of
 from edgedec.training.tables import contexts_of, recycling_table
-from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
 
 VOCAB = 300
 
@@ -92,7 +91,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(bundle: Path) -> Model:
-    return Model(load_models(bundle, {}, 1), RunConfig(draft="off", context=256))
+    return Model(prepared_run(bundle, RunConfig(threads=1, draft="off", context=256)))
 
 
 def store_of(model: Model, folder: Path, *, measured: bool = True) -> RolloutStore:

@@ -17,16 +17,14 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
-from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
+from edgedec.core.head_facts import GRAPH, LONGEST_PASS, TAPS, HeadFacts
 from edgedec.core.leasing import LedgerLike
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import FloatArray, HeadRows
-from edgedec.memory.footprint import HEAD_PASS, scratch_bytes
+from edgedec.memory.footprint import scratch_bytes
 from edgedec.memory.ledger import Ledger
 from edgedec.telemetry.cores import physical_cores
 
-LONGEST_PASS = HEAD_PASS
-"""Tokens of one pass of a head."""
 _MOST_KEPT = 64
 _AGAIN = "make the drafter again, or remove it"
 

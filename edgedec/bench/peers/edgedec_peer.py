@@ -12,24 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from edgedec.api import Model
+from edgedec.api import Model, context_of
 from edgedec.assemble.batch import Batch
-from edgedec.assemble.config import RunConfig
-from edgedec.assemble.installed import with_head, with_installed
-from edgedec.assemble.loaded_models import load_models
+from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
+from edgedec.backends.open import runtime_of
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.control.tally import Count, Tally
-from edgedec.core.drafter_manifest import HEAD
-from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.manifest import WEIGHTS
+from edgedec.core.errors import MemoryBudgetError, UnsupportedError
+from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.core.version import __version__
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.draft import lookup_ahead
-from edgedec.drafters.drafting import OFF
+from edgedec.drafters.registry import OFF
 from edgedec.eviction.policies import policy_for
+from edgedec.models import Store
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
@@ -80,18 +79,18 @@ class Peer:
         self._path = Path(model).resolve()
         drafts = {name: Path(path) for name, path in self.run.draft_models.items()}
         home = Path(self.run.home) if self.run.home else None
-        around = RunContext(home, self._heard, observe=self._records.append)
-        config = self._installed(self.run.draft)
-        ways = [config.drafting, *(self._installed(mode).drafting for mode in self.run.modes)]
-        with_parts = any(way.of_target for way in ways)
-        opened = load_models(Path(model), drafts, self.run.threads, with_parts, home=home).complete()
-        head = next((way for way in ways if HEAD in way.of_target), config.drafting)
-        models = with_head(opened, head, home, self._notices.append)
-        facts: dict[str, Any] = {"version": __version__, "isa": models.target.isa}
+        context = context_of(Store(home), self._heard) if home else RunContext(notice=self._heard)
+        context = replace(context, observe=self._records.append)
+        facts: dict[str, Any] = {"version": __version__, "isa": runtime_of(Manifest.load(self._path))}
+        bundles, also = Bundles(self._path, drafts), self.run.modes.values()
         try:
-            self.model = Model(models, config, around)
+            self._prepared = prepare(self.run.config, bundles, context, also=also)
+            self.model = Model(self._prepared)
         except MemoryBudgetError as error:
             return {**facts, "refused": error.message}
+        lost = set(drafts) - {spec.name for spec in self._prepared.opened}
+        if lost and not self.run.level:
+            raise UnsupportedError("; ".join(self._notices))
         if self.run.level:
             facts |= self._plan()
         runner = self.model.runner
@@ -250,7 +249,7 @@ class Peer:
         key = name, cold, always
         if key not in self._modes:
             runner = self.model.single
-            named = self._installed(name).drafting
+            named = self._prepared.draft(self.run.modes.get(name, name))
             drafting = replace(named, prepared=not cold)
             if always:
                 drafting = replace(drafting, tokens=always, always=True)
@@ -260,12 +259,6 @@ class Peer:
                 engine.policy.keep(self.run.sinks)
             self._modes[key] = Mode(engine)
         return self._modes[key]
-
-    def _installed(self, draft: str) -> RunConfig:
-        """Return the settings with this way to draft, and what "auto" has for this model."""
-        home = Path(self.run.home) if self.run.home else None
-        named = self.run.modes.get(draft, draft)
-        return with_installed(replace(self.run.config, draft=named), self._path, home)
 
     def _share_cache(self, used: Mode, tokens: Sequence[int]) -> None:
         """Keep the tokens of this very prompt that another way to draft fed, or within a level its own."""

@@ -14,8 +14,9 @@ from edgedec.core.version import __version__
 from edgedec.telemetry.bandwidth import Reader, measure
 
 if TYPE_CHECKING:
-    from edgedec.api import Bundles, Model
+    from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
+    from edgedec.assemble.prepare import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +68,21 @@ class Subject:
         """Read the memory bandwidth once, in GB/s: a measure of other load."""
         return measure(self.read, [self.threads], repeats=1)[0].gb_per_s
 
-    def usual(self) -> tuple[RunConfig, Bundles]:
-        """Return the settings of a chat without options, and the bundles that it opens."""
-        from edgedec.api import Bundles, with_unnamed
+    def usual(self) -> Prepared:
+        """Return all that a chat without options is made of."""
+        from edgedec.api import context_of
         from edgedec.assemble.config import RunConfig
+        from edgedec.assemble.prepare import Bundles, prepare
         from edgedec.models import Store
 
-        return with_unnamed(RunConfig(threads=self.threads), Bundles(self.bundle), Store(self.home))
+        config, context = RunConfig(threads=self.threads), context_of(Store(self.home))
+        return prepare(config, Bundles(self.bundle), context)
 
     @contextmanager
     def opened(self, config: RunConfig) -> Iterator[Model]:
         """Open the model in this process, with the drafters that belong to it where ``config`` has "auto"."""
-        from edgedec.api import Bundles, open
+        from edgedec.api import open
+        from edgedec.assemble.prepare import Bundles
         from edgedec.models import Store
 
         with open(Bundles(self.bundle), config, store=Store(self.home)) as model:

@@ -32,9 +32,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     questions = plain_questions(QUESTIONS[: subject.effort.prompts])
     study, run = study_of(subject, questions, subject.effort.tokens)
     probe = EnergyProbe()
-    models = {name: str(path) for name, path in subject.usual()[1].drafts.items()}
-    ways = (_AUTO, *(f"{_AUTO},{name}" for name in models), _LOOKUP)
-    run = replace(run, modes={way: way for way in ways}, draft_models=models)
+    ways = (_AUTO, _LOOKUP)
+    run = replace(run, modes={way: way for way in ways})
     sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in ways)]
     journal = answers(subject, "drafts", sides, replace(study, energy=probe), progress)
     report = DraftsReport(questions, sides, journal, pass_weights(subject.bundle).trimmed(1.0))
@@ -77,9 +76,7 @@ def figures(result: Mapping[str, Any]) -> list[Figure]:
             low, high = median_interval(runs["block_efficiency"])
             value = score["block_efficiency"]
             bounds = min(low, value), max(high, value)
-            found.append(
-                Figure(f"{way}, block efficiency", value, "tokens a pass", "more", interval=bounds)
-            )
+            found.append(Figure(f"{way}, block efficiency", value, "tokens a pass", "more", interval=bounds))
         found += _costs(result, side)
     return found
 

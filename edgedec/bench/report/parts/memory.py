@@ -14,22 +14,15 @@ from edgedec.core.units import size
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Plan without a limit, list what smaller budgets give up, and predict their speeds."""
-    from edgedec.assemble.budget import plan_memory
-    from edgedec.assemble.installed import usable_drafts, with_head
-    from edgedec.assemble.loaded_models import load_models
     from edgedec.bench.plots.memory_plan import plans, predicted
     from edgedec.costs.speeds import costs_now
     from edgedec.memory.plan import least, milestones
 
-    config, bundles = subject.usual()
-    drafting = bool(config.drafting.of_target)
-    loaded = load_models(bundles.target, bundles.drafts, subject.threads, drafting)
-    config, loaded = usable_drafts(config, loaded, ignore)
-    models = with_head(loaded, config.drafting, subject.home, ignore)
-    budget = plan_memory(models, config)
+    run = subject.usual()
+    budget = run.plan()
     found = plans(budget.facts, budget.wanted, elastic=True)
     kinds = tuple(dict.fromkeys([budget.choice.kv, *(plan.choice.kv for plan in found)]))
-    costs = costs_now(models.target, kinds, subject.home, notice=ignore)
+    costs = costs_now(run.target, kinds, subject.home, notice=ignore)
     points = [
         [plan.budget, round(speed.plain, 3), round(speed.most, 3), plan.choice.context]
         for plan, speed in zip(found, predicted(found, costs.curves), strict=True)

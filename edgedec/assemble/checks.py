@@ -1,0 +1,57 @@
+"""Whether a run is possible at all: several conversations, and a memory budget, ask for more than others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from edgedec.core.errors import Remedy, UnsupportedError, UsageError
+from edgedec.drafters.interface import DrafterSpec
+from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in
+from edgedec.loaded_model import LoadedModel
+
+
+def check_batch(model: LoadedModel, count: int) -> None:
+    """Raise UsageError or UnsupportedError unless ``model`` can run ``count`` conversations in one pass."""
+    most = model.backend.caps.sequences
+    if count <= most:
+        return
+    if most > 1:
+        raise UsageError(
+            f"a batch of {count} conversations is not possible",
+            hint=f"use 1 to {most}",
+            remedy=Remedy("conversations", most),
+        )
+    raise UnsupportedError(
+        f"{model.name} runs in {model.isa}, one conversation at a time",
+        hint="export the model for EdgeDec's kernels, or run one conversation",
+        remedy=(Remedy("export"), Remedy("conversations")),
+    )
+
+
+def check_batch_drafting(specs: Iterable[DrafterSpec], *, history: bool = False) -> None:
+    """Raise UsageError unless several conversations at once can have these drafters."""
+    single = [spec for spec in specs if not kind_of(spec).batches]
+    if single:
+        what = "a draft model" if models_in(single) else single[0].name
+        raise UsageError(
+            f"{what} cannot draft for a batch of conversations",
+            hint=f"use the drafters {AUTO} or {OFF}, or one conversation at a time",
+            remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("conversations")),
+        )
+    if history:
+        raise UsageError(
+            "drafts are kept between runs for one conversation at a time only",
+            hint="do not keep them",
+            remedy=Remedy("history"),
+        )
+
+
+def check_budget(models: Sequence[LoadedModel]) -> None:
+    """Raise UnsupportedError for a model whose memory another runtime decides."""
+    for one in models:
+        if not one.backend.caps.reserves:
+            raise UnsupportedError(
+                f"{one.name} runs in {one.isa}, whose memory EdgeDec cannot bound",
+                hint="run it without a budget, or export the model for EdgeDec's kernels",
+                remedy=(Remedy("memory"), Remedy("export")),
+            )

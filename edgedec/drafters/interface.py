@@ -1,0 +1,146 @@
+"""The interface of all kinds of drafters: to name, find, plan for and build them.
+
+A kind is an instance of ``DrafterKind`` in a file of its own, and has a place in ``registry.KINDS``. It opens
+a drafter that was chosen, which then states its memory for the plan and builds what drafts. All that it may
+need is handed to it: the target and its forward, the ledger, the folder where artefacts are kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.forward import Forward
+from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.progress import Notice
+from edgedec.draft import Drafter
+from edgedec.loaded_model import LoadedModel
+from edgedec.memory.footprint import DrafterMemory
+from edgedec.memory.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """A drafter that was chosen: the name of its kind, and its own, as users write it."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """The facts by which drafters are found that nobody named, before a model is loaded."""
+
+    manifest: Manifest
+    """The target's."""
+    home: Path | None
+    """The folder that keeps artefacts."""
+    batch: bool = False
+    """Whether several conversations share each pass."""
+    switch: str | None = None
+    """The small model that takes turns with the target."""
+    known: Path | None = None
+    """The bundle of an installed model that is known to draft well for the target."""
+    missing: Callable[[], str] = str
+    """Says why the machine has too little memory for ``known``; "" where it has enough."""
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether drafters can run parts of the target: its bundle has the graph for that."""
+        return DRAFTING in self.manifest.files
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A drafter that "auto" has without its name; or that it has not, and why."""
+
+    name: str
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The memory of a drafter before it is opened, and bytes that opening it takes beyond its weights."""
+
+    memory: DrafterMemory
+    opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenContext:
+    """The context in which a drafter is opened. ``load`` opens a model by the name that was given to it."""
+
+    target: LoadedModel
+    home: Path | None
+    notice: Notice
+    load: Callable[[str], LoadedModel]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """The run that a drafter is built into."""
+
+    target: LoadedModel
+    forward: Forward | None
+    """The target's own KV cache; None where several conversations share one."""
+    ledger: Ledger
+    """The account of the drafter's memory: its own part of the plan, if it stated one."""
+    share: float
+    """Part of the useful table bytes that it may have, 0 to 1."""
+    cache: Callable[[LoadedModel], CacheConfig]
+    """Chooses the KV cache of another model."""
+
+
+class OpenDrafter(ABC):
+    """A drafter that was chosen and opened: it can be planned for, and built."""
+
+    memory: DrafterMemory | None = None
+    """The memory that the plan reserves for it; None for one without weights of its own."""
+    table_bytes: int = 0
+    """Bytes of learned data beyond which it drafts no better."""
+    models: Sequence[LoadedModel] = ()
+    """Models that it runs beside the target."""
+
+    @abstractmethod
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        """Make what drafts; a new one for each engine, which knows no text. Empty where none can pay."""
+
+
+class DrafterKind(ABC):
+    """A kind of drafter."""
+
+    name: str
+    """Its name, and that of its usual drafter."""
+    parts: ClassVar[bool] = False
+    """Whether its drafters run parts of the target or read its hidden states, and need its drafting graph."""
+    batches: ClassVar[bool] = False
+    """Whether they draft for several conversations at once."""
+    always: ClassVar[bool] = False
+    """Whether "auto" begins with it, for every model."""
+
+    def takes(self, name: str) -> bool:
+        """Return whether a drafter of this name is of this kind."""
+        return name == self.name
+
+    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterable[Offer]:
+        """Yield the drafters that "auto" has without their names, beside those ``chosen``. Default: none."""
+        return ()
+
+    def estimated(self, search: SearchContext, bundle: Path, threads: int) -> Estimate | None:
+        """Return the memory of a drafter that runs the model in ``bundle``, before it is opened.
+
+        None for one that takes next to nothing to open.
+        """
+        return None
+
+    @abstractmethod
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
+        """Open the drafter of this name.
+
+        None where it cannot be used, after a line to ``opening.notice``. Raises UsageError, NotFoundError or
+        UnsupportedError for a name that this target has no drafter for.
+        """

@@ -1,0 +1,155 @@
+"""A small model as a drafter: named, or known to suit the target and installed.
+
+Memory: its weights, a cache of the target's context, and the scratch of its passes, which are short.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.exits import exits_of, taps_of
+from edgedec.core.forward import Forward
+from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
+from edgedec.draft import Drafter, ModelDrafter
+from edgedec.draft.trimmed import TrimmedHead
+from edgedec.drafters.interface import (
+    BuildContext,
+    DrafterKind,
+    DrafterSpec,
+    Estimate,
+    Offer,
+    OpenContext,
+    OpenDrafter,
+    SearchContext,
+)
+from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
+from edgedec.drafters.trim import is_trimmed, trimmed_head
+from edgedec.loaded_model import LoadedModel
+from edgedec.memory.footprint import (
+    DrafterMemory,
+    MemoryChoice,
+    ModelMemory,
+    cache_bytes,
+    longest_pass,
+    model_scratch_bytes,
+)
+from edgedec.memory.ledger import SLACK
+
+_PROMPT_TOKENS = 128
+"""The longest pass of a draft model; it reads no more of a text."""
+_LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 5_000_000, 10
+"""Most memory that opening a small model has taken beyond its weights: session, tokenizer and template."""
+
+
+class ModelKind(DrafterKind):
+    """Drafts with a small model; it takes every name that no other kind takes."""
+
+    name = "model"
+
+    def takes(self, name: str) -> bool:
+        """See ``DrafterKind.takes``."""
+        return True
+
+    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
+        """Yield the small model that takes turns with the target, or else the one known to suit it.
+
+        A draft model that is named drafts alone.
+        """
+        if search.switch is not None:
+            yield Offer(search.switch)
+        elif search.known is not None and not any(one.kind == self.name for one in chosen):
+            if search.batch:
+                yield Offer(search.known.name, "a draft model drafts for one conversation at a time")
+            else:
+                yield Offer(search.known.name, search.missing())
+
+    def estimated(self, search: SearchContext, bundle: Path, threads: int) -> Estimate | None:
+        """See ``DrafterKind.estimated``: by the sizes that its manifest states."""
+        try:
+            manifest = Manifest.load(bundle)
+        except EdgeDecError:
+            return None  # opening it says why
+        if WEIGHTS not in manifest.files:
+            return None
+        spec, trimmed = manifest.spec, DRAFTING in manifest.files and is_trimmed(manifest, search.home)
+        exits = len(exits_of(spec.n_layers)) if trimmed else 0
+        hidden = len(taps_of(spec.n_layers)) * spec.hidden_size if trimmed else 0
+        weights = manifest.files[WEIGHTS].bytes - _copied(spec.table_bytes)
+        tokenizer = manifest.files.get("tokenizer.json")
+        loading = _LOADING_BYTES + (_LOADING_BYTES_PER_TOKENIZER_BYTE * tokenizer.bytes if tokenizer else 0)
+        return Estimate(draft_memory(ModelMemory(spec, weights, threads, hidden, exits)), loading)
+
+    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
+        """See ``DrafterKind.open``."""
+        target = opening.target
+        try:
+            draft = opening.load(name)
+            if not same_tokenizer(target, draft):
+                require(paired(target.tokenizer, draft.tokenizer), target.name, name)
+        except (BackendError, BadFileError, UnsupportedError) as error:
+            # Not the error itself: its frames hold the memory of half a model.
+            opening.notice(f"{target.name} runs without {name}, which drafts for it: {error.message}")
+            return None
+        return _OpenModel(name, draft, trimmed_head(draft, target, opening.home, opening.notice))
+
+
+class _OpenModel(OpenDrafter):
+    def __init__(self, name: str, draft: LoadedModel, trimmed: TrimmedHead | None) -> None:
+        self._name, self._draft, self._trimmed = name, draft, trimmed
+        self._forward: Forward | None = None
+        self.models = (draft,)
+        self.memory = draft_memory(model_memory(draft))
+
+    def build(self, setting: BuildContext) -> list[Drafter]:
+        """Make a drafter. The KV cache is allocated at the first build, and shared by engines in turns."""
+        if self._forward is None:
+            self._forward = self._draft.backend.forward(setting.cache(self._draft), setting.ledger)
+        trimmed = self._trimmed.again() if self._trimmed else None
+        if trimmed:
+            setting.ledger.hold(trimmed, SLACK, trimmed.nbytes())
+        return [model_drafter(self._name, setting.target, self._draft, self._forward, trimmed)]
+
+
+def model_memory(model: LoadedModel) -> ModelMemory:
+    """Return the facts of a loaded model that decide its memory."""
+    caps = model.backend.caps
+    weights = model.backend.weight_bytes - _copied(model.spec.table_bytes)
+    return ModelMemory(model.spec, weights, model.threads, caps.hidden, len(caps.exits))
+
+
+def draft_memory(model: ModelMemory) -> DrafterMemory:
+    """Return the memory of ``model`` as a drafter."""
+    why = "the second model, which drafts: it guesses ahead"
+    return DrafterMemory("drafter", why, model.weights, partial(rest_bytes, model))
+
+
+def rest_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
+    """Return the bytes of a draft model beside its weights: cache and scratch."""
+    context = min(choice.context, model.spec.context_length)
+    longest = min(_PROMPT_TOKENS, choice.context)
+    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
+    return cache + model_scratch_bytes(model, longest, context)
+
+
+def model_drafter(
+    name: str, target: LoadedModel, draft: LoadedModel, forward: Forward, trimmed: TrimmedHead | None = None
+) -> ModelDrafter:
+    """Make a drafter for ``target`` of ``draft``, which runs in ``forward``, with ``trimmed`` for its head.
+
+    Raises UnsupportedError if the vocabularies share too little.
+    """
+    same = same_tokenizer(target, draft)
+    if not same:
+        pairing = paired(target.tokenizer, draft.tokenizer)
+        require(pairing, target.manifest.name, name)
+        same = pairing.same
+    return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed)
+
+
+def _copied(table_bytes: int) -> int:
+    """Return the bytes of the embedding table that are copied row by row, and never mapped as a whole."""
+    return table_bytes if sys.platform.startswith("linux") else 0
