@@ -16,7 +16,7 @@ from edgedec.core.progress import Steps
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.decode.lessons import Lesson
+from edgedec.decode.feedback import Feedback
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.training.rollouts import Rollout
@@ -98,8 +98,8 @@ def _rounds(one: Answered, speculation: Speculation) -> int:
             (1.0,) * accepted,
             ("",) * accepted,
         )
-        lesson = Lesson(path, _cut(one.rows, at, at + accepted + 1))
-        speculation.note(lesson, reply[at : at + accepted + 1])
+        feedback = Feedback(path, _cut(one.rows, at, at + accepted + 1))
+        speculation.note(feedback, reply[at : at + accepted + 1])
         at += accepted + 1
         rounds += 1
     speculation.end()
