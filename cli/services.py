@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from edgedec.cli import progress
+from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
     from edgedec.assemble.prepare import Load
@@ -69,13 +70,18 @@ def _export(
     backend: str | None,
     progress: progress.Reporter,
 ) -> Manifest:
-    from edgedec.export import export_gguf, export_huggingface
+    from edgedec.export import ModelCard, export_gguf, export_huggingface
+    from edgedec.models.known_file import preset_by_name, same_file
 
     if source.is_dir():
         return export_huggingface(
             source, out, name=name, quant=quant, calibration=calibration, progress=progress
         )
-    return export_gguf(source, out, name=name, backend=backend, progress=progress)
+    recipe = same_file(source)
+    preset = recipe.preset if recipe and recipe.preset != OFF else preset_by_name(source)
+    name = name or (recipe.name if recipe else None)
+    card = ModelCard(preset=preset)
+    return export_gguf(source, out, name=name, card=card, backend=backend, progress=progress)
 
 
 def _kernels() -> Kernels:

@@ -16,6 +16,7 @@ from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.hub_origin import HubOrigin, read_hub_origin
+from edgedec.models.known_file import preset_by_name
 from edgedec.models.layout import Layout
 from edgedec.models.names import Job
 from edgedec.models.sources import DownloadSource
@@ -149,12 +150,13 @@ class Pull:
             replace(manifest, source=known, preset=preset or manifest.preset).save(target)
             self._notice(f"{name} got {QUANTS[0]} weights; an export of its own can choose others")
             return
+        preset = preset or preset_by_name(path)
         export_gguf(path, target, name=name, card=ModelCard(provenance, preset), progress=self._progress)
         if (target / GGUF).is_file():
             self._notice(f"note: {name} is run by llama.cpp, not by EdgeDec's kernels")
 
     def _preset(self) -> Preset | None:
-        """Return the preset of the recipe; None leaves it to the file."""
+        """Return the preset of the recipe, if it has one."""
         recipe = self._job.recipe
         return recipe.preset if recipe and recipe.preset != OFF else None
 

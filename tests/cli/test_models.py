@@ -11,8 +11,9 @@ import pytest
 from edgedec.cli.opening import BUDGETS, first_words
 from edgedec.cli.services import Services
 from edgedec.core.manifest import Manifest
+from edgedec.core.preset import Preset
 from edgedec.export import ModelCard, export_gguf
-from edgedec.models import CATALOGUE, Store
+from edgedec.models import CATALOGUE, Licence, Recipe, Store
 from edgedec.models.catalogue import recommended
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
@@ -98,6 +99,40 @@ def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
         "architecture": "qwen3, 28 layers, vocabulary of 151936",
         "tested": "a small copy with random weights, not this model itself: tell us what goes wrong",
     }
+
+
+def test_an_export_keeps_the_preset_and_the_name_of_a_known_file(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same file drew its replies by its name, and took the most probable tokens as an export."""
+    gguf = write_tiny(tmp_path / "download (1).gguf")
+    preset = Preset(temperature=1.3, top_k=40, stops=("zz",))
+    digest = hashlib.sha256(gguf.read_bytes()).hexdigest()
+    licence = Licence("Toy", "https://example.org")
+    recipe = Recipe("tiny", "Tiny, Q8_0", "tiny.gguf", gguf.stat().st_size, digest, licence, preset=preset)
+    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
+    store = Store(home.path)
+    store.pull("tiny", source=gguf)
+    out = tmp_path / "out"
+    assert run(Services(), "export", str(gguf), "-o", str(out)).stdout.startswith("tiny: ")
+    assert Manifest.load(out).preset == Manifest.load(store.path("tiny")).preset == preset
+    real = Services(store=lambda: Store(home.path), interactive=lambda: False)
+    given = ("--max-tokens", "20", "--draft", "off", "-p", "Once", "-m")
+    replies = [run(real, "generate", *given, model).stdout for model in ("tiny", str(out))]
+    assert replies[0] == replies[1] != ""
+    assert run(real, "generate", "--greedy", *given, "tiny").stdout != replies[0]
+
+
+def test_an_export_keeps_the_preset_of_the_model_that_the_metadata_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = Preset(temperature=0.5)
+    licence = Licence("Toy", "https://example.org")
+    recipe = Recipe("tiny", "TINY-Llama, Q4_K_M", None, 1, None, licence, preset=preset)
+    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
+    gguf, out = write_tiny(tmp_path / "tiny.gguf"), tmp_path / "out"
+    assert run(Services(), "export", str(gguf), "-o", str(out)).stdout.startswith("Tiny llama: ")
+    assert Manifest.load(out).preset == preset
 
 
 def test_show_counts_the_packages_that_a_model_came_in(home: Home, tmp_path: Path) -> None:
