@@ -122,7 +122,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.cli.bench.drafts_tables import show
-    from edgedec.cli.bench.energy_tables import show_energies
+    from edgedec.cli.bench.tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
 

@@ -13,8 +13,8 @@ from edgedec.bench.harness.runtimes import EDGEDEC, OTHERS, OwnRun
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.energy_tables import show_energies
 from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, peer_options
+from edgedec.cli.bench.tables import show_energies
 from edgedec.cli.command import Command
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.units import size

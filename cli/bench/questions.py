@@ -45,16 +45,8 @@ def reply_study(
     bundle: Path, manifest: Manifest, questions: Sequence[Question], max_tokens: int
 ) -> tuple[ReplyStudy, int]:
     """Return the study, and the tokens that the longest conversation can have."""
-    from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
     from edgedec.bench.harness.replies import ReplyStudy
 
-    tokenizer, template = inputs.load_text_parts(bundle, manifest)
-    ends = tuple(manifest.spec.eos_ids)
-
-    def script() -> ChatPrompts:
-        return ChatPrompts(tokenizer, template, ends)
-
-    longest = max(longest_prompt(one.turns, script(), max_tokens) for one in questions)
-    context = longest + max_tokens
+    study, context = ReplyStudy.of(bundle, manifest, questions, max_tokens)
     inputs.check_context(manifest, context)
-    return ReplyStudy(tuple(questions), script, max_tokens, ends), context
+    return study, context

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgedec.bench.harness.runtimes import EDGEDEC
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
     from rich.table import Table
 
+    from edgedec.bench.harness.energy import Energies
     from edgedec.bench.harness.pairing import Spread
 
 _WIDTH = 1000
@@ -48,3 +51,17 @@ def percent(value: float | None) -> str:
 def megabytes(count: float) -> str:
     """Format bytes in one unit, so that figures below each other can be compared."""
     return f"{count / 1e6:.1f} MB"
+
+
+def show_energies(found: Energies, base: str = EDGEDEC, unit: str = "mJ/token") -> None:
+    """Print joules a token of each side, beside those of the side ``base`` where there are others."""
+    plain = found.by_side.get(base)
+    compared = (f"of {base}",) if plain and len(found.by_side) > 1 else ()
+    table = new_table(("", unit, *compared))
+    for side, one in found.by_side.items():
+        ratio = (number(one.joules / plain.joules, 2),) if plain and compared else ()
+        table.add_row(side, one.words(), *ratio)
+    console = wide_console()
+    console.print(f"\n{found.heading(unit)}", soft_wrap=True)
+    if found.by_side:
+        console.print(table)

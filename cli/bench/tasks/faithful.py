@@ -29,7 +29,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import reference_side
     from edgedec.bench.studies.faithful import compare_logits
-    from edgedec.cli.bench.energy_tables import show_energies
+    from edgedec.cli.bench.tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.memory import kv_bytes
 

@@ -27,7 +27,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.needle import FULL, REPLY_TOKENS, find_needles, prompt_of, trials_of
-    from edgedec.cli.bench.energy_tables import show_energies
+    from edgedec.cli.bench.tables import show_energies
     from edgedec.core.manifest import Manifest
     from edgedec.text.codec import Codec
 

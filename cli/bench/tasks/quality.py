@@ -56,7 +56,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.quality import answered, compared, read_problems
-    from edgedec.cli.bench.energy_tables import show_energies
+    from edgedec.cli.bench.tables import show_energies
     from edgedec.core.manifest import Manifest
 
     if len(options.files) > 1:
@@ -123,18 +123,14 @@ def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:
 
 def _study(bundle: Path, manifest: Manifest, problems: Sequence[MathProblem]) -> tuple[ReplyStudy, int, int]:
     """Return the study, the tokens of the longest question and reply, and those before a question."""
-    from edgedec.bench.harness.chat_prompts import ChatPrompts
+    from edgedec.bench.harness.chat_prompts import prompts_of
     from edgedec.bench.harness.questions import Question
     from edgedec.bench.harness.replies import ReplyStudy
     from edgedec.session.prompt import Message, Prompts
 
-    tokenizer, template = inputs.load_text_parts(bundle, manifest)
-    ends = tuple(manifest.spec.eos_ids)
-
-    def script() -> ChatPrompts:
-        return ChatPrompts(tokenizer, template, ends)
-
-    builder, first = Prompts(tokenizer, template), [Message("user", problems[0].text)]
+    script, ends = prompts_of(bundle, manifest), tuple(manifest.spec.eos_ids)
+    builder = Prompts(*inputs.load_text_parts(bundle, manifest))
+    first = [Message("user", problems[0].text)]
     sinks = builder.preamble(first, builder.build(first))
     questions = tuple(Question(one.key, "gsm8k", (one.text,)) for one in problems)
     prompt = max(len(script().prompt(one.text)) for one in problems)

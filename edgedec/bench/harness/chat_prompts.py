@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.session.fit import fit
 from edgedec.session.prompt import Message, Prompt, Prompts
 
 if TYPE_CHECKING:
+    from edgedec.core.manifest import Manifest
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
@@ -22,17 +24,11 @@ class ChatPrompts:
     ``dropped`` counts the turns that no longer fitted a context.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        template: ChatTemplate | None,
-        end_ids: Sequence[int],
-        system: str | None = None,
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None, end_ids: Sequence[int]) -> None:
         self._tokenizer = tokenizer
         self._end_ids = frozenset(end_ids)
         self._prompts = Prompts(tokenizer, template)
-        self._messages = [Message("system", system)] if system else []
+        self._messages: list[Message] = []
         self.dropped = 0
         self._latest = Prompt("", [])
 
@@ -54,6 +50,16 @@ class ChatPrompts:
         text = self._tokenizer.decode(said)
         self._messages.append(Message("assistant", text))
         self._prompts.remember(self._latest.text + text, [*self._latest.ids, *said])
+
+
+def prompts_of(bundle: Path, manifest: Manifest) -> Callable[[], ChatPrompts]:
+    """Return what makes the prompts of one conversation with the model of a bundle."""
+    from edgedec.loaded_model import load_template
+    from edgedec.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
+    template, ends = load_template(bundle, tokenizer, manifest), tuple(manifest.spec.eos_ids)
+    return lambda: ChatPrompts(tokenizer, template, ends)
 
 
 def longest_prompt(turns: Sequence[str], conversation: ChatPrompts, reply: int) -> int:

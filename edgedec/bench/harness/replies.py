@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
-from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS
+from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS, longest_prompt, prompts_of
 from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import settle as wait_until_idle
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.study import OFF, PLAIN, Case, OpenSide, Study, StudySide, run_study
 from edgedec.core.errors import BackendError
+from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
 
 _WARM_UP_TOKENS = 4
@@ -43,6 +45,15 @@ class ReplyStudy:
     stop: tuple[int, ...]
     settle: Callable[[], None] = wait_until_idle
     energy: EnergyProbe | None = None
+
+    @classmethod
+    def of(
+        cls, bundle: Path, manifest: Manifest, questions: Sequence[Question], max_tokens: int
+    ) -> tuple[ReplyStudy, int]:
+        """Return a study of a bundle's model, and the tokens that the longest conversation can have."""
+        script, ends = prompts_of(bundle, manifest), tuple(manifest.spec.eos_ids)
+        longest = max(longest_prompt(one.turns, script(), max_tokens) for one in questions)
+        return cls(tuple(questions), script, max_tokens, ends), longest + max_tokens
 
     @property
     def turns(self) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgedec.bench.harness.chat_prompts import ChatPrompts, longest_prompt
 from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.questions import Question
@@ -22,19 +21,8 @@ _ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(DrawParams())}
 
 def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) -> tuple[ReplyStudy, OwnRun]:
     """Return a study of these questions, and a run of the model with a context that they fit in."""
-    from edgedec.loaded_model import load_template
-    from edgedec.text.tokenizer import Tokenizer
-
-    manifest = subject.manifest
-    tokenizer = Tokenizer.load(subject.bundle, manifest.tokenizer)
-    template, ends = load_template(subject.bundle, tokenizer, manifest), tuple(manifest.spec.eos_ids)
-
-    def script() -> ChatPrompts:
-        return ChatPrompts(tokenizer, template, ends)
-
-    longest = max(longest_prompt(one.turns, script(), most_tokens) for one in questions)
-    run = OwnRun(subject.threads, str(subject.home), longest + most_tokens, max_tokens=most_tokens)
-    return ReplyStudy(tuple(questions), script, most_tokens, ends), run
+    study, context = ReplyStudy.of(subject.bundle, subject.manifest, questions, most_tokens)
+    return study, OwnRun(subject.threads, str(subject.home), context, max_tokens=most_tokens)
 
 
 def plain_side(subject: Subject, run: OwnRun) -> StudySide:
