@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from edgedec.core.errors import EdgeDecError
 from edgedec.core.files import sha256_of
 from edgedec.core.preset import OFF, Preset
 from edgedec.models import names
@@ -22,12 +23,15 @@ def same_file(path: Path) -> Recipe | None:
 def preset_by_name(path: Path) -> Preset | None:
     """Return the preset of the recipe whose model the metadata names, in any quantisation; None without one.
 
-    Raises BadFileError or UnsupportedError for a file whose header cannot be read.
+    None, too, for a file whose header cannot be read: the export says why.
     """
     from edgedec.export.gguf_source import open_gguf
 
-    with open_gguf(path) as gguf:
-        named = str(gguf.metadata.get("general.name", ""))
+    try:
+        with open_gguf(path) as gguf:
+            named = str(gguf.metadata.get("general.name", ""))
+    except EdgeDecError:
+        return None
     for one in names.RECIPES.values():
         if named and _bare(one.title.partition(",")[0]) == _bare(named) and one.preset != OFF:
             return one.preset
