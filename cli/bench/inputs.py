@@ -83,7 +83,7 @@ def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
 
     path = options.gguf_file
     if path is None:
-        raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE")
+        raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE, or as -m")
     size = path.stat().st_size if path.is_file() else 0
     done = 0
     with reporter() as report:

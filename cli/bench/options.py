@@ -55,15 +55,19 @@ class PeerOptions(StudyOptions):
     @property
     def pythons(self) -> dict[str, str]:
         """Interpreters by runtime, of those that have one of their own."""
-        split = (given.split("=", 1) for given in self.peers if "=" in given)
-        return {name.strip(): path for name, path in split}
+        return {name: path for name, path in self._named if path}
+
+    @property
+    def _named(self) -> list[tuple[str, str]]:
+        """Runtimes and their interpreters; "" for the one that runs this."""
+        parts = (part.strip().partition("=") for given in self.peers for part in given.split(","))
+        return [(name, path) for name, _, path in parts]
 
     def peer_names(self, able: tuple[str, ...], lack: str) -> list[str]:
         """Return the peers named. Raises UsageError for one that is not among those ``able``."""
         from edgedec.bench.harness.runtimes import check_peers
 
-        known = (given.partition("=") for given in self.peers)
-        names = [name.strip() for some, own, _ in known for name in ([some] if own else some.split(","))]
+        names = [name for name, _ in self._named]
         check_peers(names, able, lack)
         return names
 

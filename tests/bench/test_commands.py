@@ -249,7 +249,7 @@ def test_too_little_text_is_one_line(folder: Path) -> None:
 
 
 def test_interpreters_of_peers() -> None:
-    peers = ("llama.cpp, openvino-genai", "transformers=/a=b/python")
+    peers = ("llama.cpp, openvino-genai,transformers=/a=b/python",)
     options = PeerOptions(model="m", threads=None, as_json=False, peers=peers, gguf=None)
     run = runtimes.PeerRun(Path("m.gguf"), 1, 1, Path("cache"), options.pythons)
     names = options.peer_names(runtimes.OTHERS, "cannot")
