@@ -11,6 +11,7 @@ from edgedec.backends.backend import PassRequest
 from edgedec.backends.checks import checked_capacity
 from edgedec.control import BatchCosts
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.ledger import Ledger
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import known_costs
 from edgedec.decode.engine import LONGEST_PASS, Engine
@@ -20,7 +21,6 @@ from edgedec.drafters.registry import in_order
 from edgedec.drafters.tables import restore_prepared
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import MemoryChoice, longest_pass
-from edgedec.memory.ledger import Ledger
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.traffic import Work
 from edgedec.telemetry.energy import Reading

@@ -13,6 +13,7 @@ from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import RunConfig
 from edgedec.backends.checks import checked_capacity
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
@@ -21,7 +22,6 @@ from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
-from edgedec.memory.ledger import Lease, Ledger
 from edgedec.memory.plan import MemoryPlan, planned, with_drawing
 from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams, drawing_bytes

@@ -9,6 +9,7 @@ from edgedec.assemble.budget import Budget
 from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.home import DRAFTS
+from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import PassCosts, known_costs
@@ -21,7 +22,6 @@ from edgedec.drafters.registry import Drafting, in_order
 from edgedec.drafters.tables import restore_prepared
 from edgedec.eviction.policies import policy_for
 from edgedec.loaded_model import LoadedModel
-from edgedec.memory.ledger import Ledger
 from edgedec.metrics.measures import traffic_of
 from edgedec.sampling import DrawParams
 

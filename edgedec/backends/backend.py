@@ -11,7 +11,7 @@ from edgedec.backends.checks import check_threads, checked_capacity, checked_kv
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.forward import Capabilities, Forward
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.telemetry.cores import physical_cores
@@ -89,7 +89,7 @@ class Backend(Protocol):
         """Compute threads."""
         ...
 
-    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> Forward:
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> Forward:
         """Make an empty KV cache, once, and the forward over it; its memory is leased from ``ledger``.
 
         Raises UsageError for a capacity beyond the model's context, UnsupportedError for a format that is not
@@ -103,7 +103,7 @@ class Backend(Protocol):
         cache: CacheConfig = DEFAULT_CACHE,
         *,
         batch_tokens: int,
-        ledger: LedgerLike | None = None,
+        ledger: Ledger | None = None,
         observe: Observe = unobserved,
     ) -> SequenceBatch:
         """Make a KV cache for ``count`` sequences, each with the capacity and pass length of ``cache``.
@@ -152,7 +152,7 @@ class BackendBase:
         cache: CacheConfig = DEFAULT_CACHE,
         *,
         batch_tokens: int,
-        ledger: LedgerLike | None = None,
+        ledger: Ledger | None = None,
         observe: Observe = unobserved,
     ) -> SequenceBatch:
         """See ``Backend.sequences``."""

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from edgedec.backends.checks import check_keep
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities, Sink, Source
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook
-from edgedec.memory.ledger import Ledger
 
 
 class CacheForward:
@@ -26,12 +25,12 @@ class CacheForward:
     """
 
     def __init__(
-        self, spec: ModelSpec, caps: Capabilities, book: CacheBook, ledger: LedgerLike | None = None
+        self, spec: ModelSpec, caps: Capabilities, book: CacheBook, ledger: Ledger | None = None
     ) -> None:
         self._spec = spec
         self._caps = caps
         self._book = book
-        self._ledger: LedgerLike = Ledger() if ledger is None else ledger
+        self._ledger: Ledger = Ledger() if ledger is None else ledger
         self._kept: Keep | None = None
 
     @property
@@ -43,7 +42,7 @@ class CacheForward:
         return self._caps
 
     @property
-    def ledger(self) -> LedgerLike:
+    def ledger(self) -> Ledger:
         """See ``Forward.ledger``."""
         return self._ledger
 

@@ -23,7 +23,7 @@ from edgedec.backends.onnx.session import one_line_errors, open_standard_session
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Capabilities
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.memory import CacheBook
@@ -59,7 +59,7 @@ class DecoderModel(BackendBase):
         """See ``BackendClass.runtime_name``."""
         return "onnxruntime"
 
-    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> DecoderForward:
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> DecoderForward:
         """See ``Backend.forward``."""
         capacity, _, caps = self._limits(cache)
         book = CacheBook(capacity)
@@ -96,7 +96,7 @@ class DecoderForward(CacheForward):
         inputs: set[str],
         caps: Capabilities,
         book: CacheBook,
-        ledger: LedgerLike | None,
+        ledger: Ledger | None,
     ) -> None:
         super().__init__(model.spec, caps, book, ledger)
         self._weight_bytes = model.weight_bytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from edgedec.core.calibration import Calibration
 from edgedec.core.tree import ROOT, DraftTree
 
 _STEPS = 10
@@ -32,33 +33,26 @@ class _Source:
 
     def __init__(self, pretrained: bool) -> None:
         trust = _PRETRAINED_TRUST if pretrained else _TRUST
-        self.right = [_PRIOR * trust * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
-        self.seen = [_PRIOR] * (_STEPS + 1)
+        guesses = [trust * (step + 0.5) / _STEPS for step in range(_STEPS + 1)]
+        self.calibration = Calibration(guesses, prior=_PRIOR, memory=_MEMORY)
         self.counts = [[0, 0] for _ in range(_STEPS + 1)]
         self.recently_right = self.recently_expected = 0.0
         self.claimed = self.proved = _PRIOR / 2.0
         self.judged = _PRIOR
         self.form = 1.0
 
-    def usual(self, prob: float) -> float:
-        """Share of tokens of about this probability that were right."""
-        step = int(prob * _STEPS)
-        return self.right[step] / self.seen[step]
-
     def count(self, prob: float, right: bool) -> None:
-        self.recently_expected = _RECENT * self.recently_expected + self.usual(prob)
+        self.recently_expected = _RECENT * self.recently_expected + self.calibration.of(prob)
         self.recently_right = _RECENT * self.recently_right + right
         # How many of the latest tokens were right, of those that should have been; a little leniently.
         right_at_best = self.recently_right + 0.3 * math.sqrt(self.recently_expected)
         self.form = min((right_at_best + 1.0) / (self.recently_expected + 1.0), 1.0)
         self.claimed, self.proved = 0.99 * self.claimed + prob, 0.99 * self.proved + right
         self.judged = 0.99 * self.judged + 1.0
-        step = int(prob * _STEPS)
+        step = self.calibration.step(prob)
         self.counts[step][0] += 1
         self.counts[step][1] += right
-        fade = 0.5 if self.seen[step] >= _MEMORY else 1.0
-        self.seen[step] = fade * self.seen[step] + 1.0
-        self.right[step] = fade * self.right[step] + right
+        self.calibration.count(prob, right)
 
 
 class Acceptance:
@@ -78,7 +72,7 @@ class Acceptance:
         of the text shows first.
         """
         known = self._of(source)
-        return known.usual(prob) * known.form
+        return known.calibration.of(prob) * known.form
 
     def in_its_words(self, source: str, prob: float) -> float:
         """The probability that ``source`` states where ``prob`` is true, if it understates; else ``prob``."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.cache_config import KvType
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 
@@ -76,7 +76,7 @@ class Forward(Protocol):
     def caps(self) -> Capabilities: ...
 
     @property
-    def ledger(self) -> LedgerLike:
+    def ledger(self) -> Ledger:
         """The ledger that this forward leases its memory from."""
         ...
 

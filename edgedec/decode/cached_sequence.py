@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgedec.core.forward import Forward, Source
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.decode.checks import common_prefix
 from edgedec.decode.speculation import Speculation
@@ -49,7 +49,7 @@ class CachedSequence:
         return self._forward.spec
 
     @property
-    def ledger(self) -> LedgerLike:
+    def ledger(self) -> Ledger:
         """The ledger that the model and its callers lease memory from."""
         return self._forward.ledger
 

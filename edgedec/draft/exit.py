@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.calibration import Calibration
 from edgedec.core.forward import Forward
 from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
@@ -110,7 +111,7 @@ class ExitDrafter(Drafter):
         self._occurred = Occurred()
         """Ids of the committed tokens, if a repetition penalty needs them."""
         whole = exit == last
-        self._sure = _Sureness(_LAST_IS_RIGHT if whole else None)
+        self._sure = _calibration(_LAST_IS_RIGHT if whole else None)
         self._unsure_nats = math.inf if whole else _UNSURE_NATS
         """After all layers the head's doubts are the target's own."""
         self._stated: _Stated | None = None
@@ -211,26 +212,14 @@ class ExitDrafter(Drafter):
                 return
 
 
-class _Sureness:
-    """How often an exit was right, by the probability that its head gave a token."""
+def _calibration(first: float | None) -> Calibration:
+    """How often an exit was right, by the probability that its head gave a token.
 
-    def __init__(self, first: float | None) -> None:
-        """``first``: the guess before any token; None: the head's own probability."""
-        guesses = ((step + 0.5) / (_STEPS + 1) if first is None else first for step in range(_STEPS + 1))
-        self._right = [_PRIOR * guess for guess in guesses]
-        self._seen = [_PRIOR] * (_STEPS + 1)
-
-    def of(self, prob: float) -> float:
-        """The share of tokens of about this probability that were right."""
-        step = int(prob * _STEPS)
-        return self._right[step] / self._seen[step]
-
-    def count(self, prob: float, right: bool) -> None:
-        """Note whether a token was right to which the head gave ``prob``."""
-        step = int(prob * _STEPS)
-        fade = 0.5 if self._seen[step] >= _MEMORY else 1.0
-        self._seen[step] = fade * self._seen[step] + 1.0
-        self._right[step] = fade * self._right[step] + right
+    ``first``: the guess before any token; None: the head's own probability.
+    """
+    steps = range(_STEPS + 1)
+    guesses = [(step + 0.5) / (_STEPS + 1) if first is None else first for step in steps]
+    return Calibration(guesses, prior=_PRIOR, memory=_MEMORY)
 
 
 def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import StorageError
 from edgedec.core.home import HISTORY_LOCK
+from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.locks import Share
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.history import read_history, write_history
 from edgedec.drafters.tables import restore_prepared
-from edgedec.memory.ledger import SLACK, Ledger
 
 if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel

@@ -15,12 +15,12 @@ from typing import ClassVar
 
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory
-from edgedec.memory.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

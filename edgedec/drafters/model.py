@@ -13,6 +13,7 @@ from pathlib import Path
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.exits import exits_of, taps_of
 from edgedec.core.forward import Forward
+from edgedec.core.ledger import SLACK
 from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
 from edgedec.draft import Drafter, ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
@@ -37,7 +38,6 @@ from edgedec.memory.footprint import (
     longest_pass,
     model_scratch_bytes,
 )
-from edgedec.memory.ledger import SLACK
 
 _PROMPT_TOKENS = 128
 """The longest pass of a draft model; it reads no more of a text."""

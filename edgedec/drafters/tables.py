@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.drafters.artifacts import artifact
 from edgedec.drafters.interface import BuildContext, DrafterKind, OpenContext, OpenDrafter
-from edgedec.memory.ledger import SLACK, Ledger
 from edgedec.memory.release import release_freed
 
 if TYPE_CHECKING:

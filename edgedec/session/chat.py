@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
+from edgedec.core.ledger import SLACK
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
-from edgedec.memory.ledger import SLACK
 from edgedec.metrics.stats import Clock, ReplyStats
 from edgedec.session import fit
 from edgedec.session.prompt import Message, Prompt, Prompts, Unfinished

@@ -14,13 +14,13 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
+from edgedec.core.ledger import Ledger
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.interface import BuildContext
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import load_model
 from edgedec.memory.footprint import MemoryChoice, rows_bytes
-from edgedec.memory.ledger import Ledger
 from edgedec.memory.plan import least, milestones, peak
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat

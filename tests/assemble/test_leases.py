@@ -15,9 +15,9 @@ from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.core.ledger import Ledger
 from edgedec.core.when_full import SPECKV
 from edgedec.decode import reply_plan
-from edgedec.memory.ledger import Ledger
 from edgedec.memory.sizes import PAGE
 from edgedec.sampling import DrawParams, draw, drawing_bytes
 from edgedec.session.chat import Chat

@@ -16,10 +16,10 @@ from edgedec.backends.open import open_backend
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.exits import exits_of, taps_of
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.memory.footprint import ModelMemory, hidden_bytes, scratch_bytes
-from edgedec.memory.ledger import Ledger
 from tests.fixtures.opened import shared_cache
 
 Bundles = Callable[[str], Path]

@@ -14,6 +14,7 @@ from edgedec.backends.onnx.head_forward import HeadForward, HeadModel, HeadPass
 from edgedec.core.drafter_manifest import DrafterManifest
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
 from edgedec.core.head_facts import GRAPH, HeadFacts
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray
 from edgedec.export.draft_head import reference
@@ -21,7 +22,6 @@ from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.target import embedding_table, head_rows
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.kernels.packing.layout import dequantise
-from edgedec.memory.ledger import Ledger
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_models import tiny_bundle
 

@@ -12,9 +12,9 @@ import pytest
 from edgedec.backends.open import BACKENDS, open_backend, runtime_of
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
-from edgedec.memory.ledger import Ledger
 from edgedec.sampling import DrawParams
 
 Bundles = Callable[[str], Path]

@@ -12,7 +12,7 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Capabilities
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.memory import CacheBook
@@ -31,7 +31,7 @@ class ToyModel(BackendBase):
     def runtime_name() -> str:
         return "toy"
 
-    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> ToyForward:
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> ToyForward:
         capacity, _, caps = self._limits(cache)
         return ToyForward(self.spec, caps, CacheBook(capacity), ledger)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from edgedec.backends.fake import MarkovForward
 from edgedec.backends.onnx.head_forward import HeadPass
 from edgedec.core.forward import Capabilities
+from edgedec.core.ledger import Ledger
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.head import MOST_WAITING, HeadDrafter
-from edgedec.memory.ledger import Ledger
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 

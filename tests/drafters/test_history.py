@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.core.ledger import Ledger
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.history import with_history
-from edgedec.memory.ledger import Ledger
 from tests.fixtures.ready import Ready
 from tests.session.parrot import load_parrot
 

@@ -15,11 +15,11 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.home import DRAFTS
+from edgedec.core.ledger import Ledger
 from edgedec.core.listed_files import sealed
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import MOST_BYTES, read_table, restore_prepared, write_table
-from edgedec.memory.ledger import Ledger
 from edgedec.sampling import DrawParams
 from edgedec.training.rollouts import Rollout, key_of
 from edgedec.training.tables import contexts_of, recycling_table

@@ -12,7 +12,7 @@ from edgedec.backends.head_rows import head_rows
 from edgedec.backends.llama_cpp.branches import branches, sequences_of
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
 from edgedec.memory import CacheBook
@@ -70,7 +70,7 @@ class LlamaCppForward(CacheForward):
     """
 
     def __init__(
-        self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: LedgerLike | None = None
+        self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: Ledger | None = None
     ) -> None:
         caps = Capabilities(
             max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, full_rows=True, exact=False

@@ -11,7 +11,7 @@ from edgedec.backends.llama_cpp.probe import probe
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import GGUF, Manifest
 
 
@@ -46,9 +46,7 @@ class LlamaCppModel(BackendBase):
         """Bytes of the weights as llama.cpp reports them."""
         return self._model.weight_bytes
 
-    def forward(
-        self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None
-    ) -> LlamaCppForward:
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> LlamaCppForward:
         """See ``Backend.forward``."""
         from edgedec.backends.llama_cpp.binding import LlamaCpp
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.exits import Exits
 from edgedec.core import exits as names
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows, Keep
-from edgedec.memory.ledger import SLACK
 
 _WITH_RESULTS = 2
 """Head results are handed out as copies of the buffers that a pass keeps."""
@@ -100,7 +99,7 @@ class BoundPass:
         spec: ModelSpec,
         shape: PassShape,
         exits: Exits,
-        ledger: LedgerLike,
+        ledger: Ledger,
     ) -> None:
         self._session, self._shape, self._ledger = session, shape, ledger
         self._binding = session.io_binding()

@@ -18,11 +18,10 @@ from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
 from edgedec.core.head_facts import GRAPH, LONGEST_PASS, TAPS, HeadFacts
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.memory.footprint import scratch_bytes
-from edgedec.memory.ledger import Ledger
 from edgedec.telemetry.cores import physical_cores
 
 _MOST_KEPT = 64
@@ -57,7 +56,7 @@ class HeadModel:
         self.weight_bytes = (folder / WEIGHTS).stat().st_size
         _check_shapes(self._session, facts)
 
-    def forward(self, capacity: int, ledger: LedgerLike | None = None) -> HeadForward:
+    def forward(self, capacity: int, ledger: Ledger | None = None) -> HeadForward:
         """Make an empty cache of ``capacity`` positions; its memory is leased from ``ledger``.
 
         Raises MemoryBudgetError, and BackendError when the memory cannot be had.
@@ -76,7 +75,7 @@ class HeadForward(KvForward):
         kv: KvMemory,
         table: NDArray[np.uint8],
         model: HeadModel,
-        ledger: LedgerLike,
+        ledger: Ledger,
     ) -> None:
         facts, spec = model.facts, model.facts.spec(kv.capacity)
         longest = min(LONGEST_PASS, kv.capacity)

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.core.errors import BackendError, BadFileError, Remedy
 from edgedec.core.forward import Sink, Source
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
-from edgedec.memory.ledger import SLACK, Ledger
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
@@ -38,7 +37,7 @@ class KvMemory:
         capacity: int,
         kv: KvType = "fp16",
         ring: int = 0,
-        ledger: LedgerLike | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         row = kv_row_bytes(spec.head_dim, kv) // 2
         rest = (2, spec.n_kv_heads)
@@ -56,7 +55,7 @@ class KvMemory:
         self._kv = kv
         self._kept = ring_kept(spec)
         self._parts = [part for part in (self._whole, self._rings) if part is not None]
-        self.ledger: LedgerLike = ledger or Ledger()
+        self.ledger: Ledger = ledger or Ledger()
         self._lease = self.ledger.lease("kv_cache", self.reserved)
 
     def use(self) -> None:

@@ -16,13 +16,12 @@ from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Capabilities
-from edgedec.core.leasing import LeaseLike, LedgerLike
+from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa
 from edgedec.memory import ring_slots
 from edgedec.memory.footprint import scratch_bytes
-from edgedec.memory.ledger import Ledger
 from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS_TOKENS = 512
@@ -63,7 +62,7 @@ class OnnxModel(BackendBase):
         else:
             self._exits = NO_EXITS
             check_shapes(self._session, self._spec)
-        self._scratch: dict[LedgerLike, LeaseLike] = {}
+        self._scratch: dict[Ledger, Lease] = {}
 
     @property
     def weight_bytes(self) -> int:
@@ -75,7 +74,7 @@ class OnnxModel(BackendBase):
         """The kernel row that this machine runs. Raises UsageError for an EDGEDEC_ISA that it cannot run."""
         return isa()
 
-    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: LedgerLike | None = None) -> OnnxForward:
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> OnnxForward:
         """See ``Backend.forward``. ``max_pass`` also sizes the rings of layers with a window."""
         capacity, kv, caps = self._limits(cache)
         ledger = ledger or Ledger()
@@ -89,7 +88,7 @@ class OnnxModel(BackendBase):
         cache: CacheConfig = DEFAULT_CACHE,
         *,
         batch_tokens: int,
-        ledger: LedgerLike | None = None,
+        ledger: Ledger | None = None,
         observe: Observe = unobserved,
     ) -> Batcher:
         """See ``Backend.sequences``."""
@@ -102,7 +101,7 @@ class OnnxModel(BackendBase):
         count: int,
         cache: CacheConfig,
         batch_tokens: int,
-        ledger: LedgerLike | None = None,
+        ledger: Ledger | None = None,
         submit: Submit | None = None,
     ) -> Sequences:
         """Make the cache of ``sequences``, without the thread in which their passes meet.
@@ -119,14 +118,12 @@ class OnnxModel(BackendBase):
         shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
-    def _memory(
-        self, capacity: int, kv: KvType | None, longest: int, count: int, ledger: LedgerLike
-    ) -> KvMemory:
+    def _memory(self, capacity: int, kv: KvType | None, longest: int, count: int, ledger: Ledger) -> KvMemory:
         assert kv is not None, "kv_kinds is not empty"
         ring = ring_slots(self._spec, capacity, longest, kv)
         return KvMemory(self._spec, count * capacity, kv, count * ring, ledger)
 
-    def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: LedgerLike) -> OnnxPasses:
+    def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: Ledger) -> OnnxPasses:
         """Lease the memory of ONNX Runtime for passes over at most ``longest`` tokens.
 
         All forwards share the session and so its memory: each ledger has one lease, of the most that any

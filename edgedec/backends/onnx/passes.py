@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx.bound_pass import BoundPass, Fed, PassShape, States
 from edgedec.backends.onnx.exits import NO_EXITS, Exits
 from edgedec.backends.onnx.session import one_line_errors
-from edgedec.core.leasing import LedgerLike
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows
 
@@ -35,7 +35,7 @@ class OnnxPasses:
         session: ort.InferenceSession,
         spec: ModelSpec,
         caches: Mapping[str, NDArray[np.float16]],
-        ledger: LedgerLike,
+        ledger: Ledger,
         exits: Exits = NO_EXITS,
     ) -> None:
         self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from edgedec.core.errors import MemoryBudgetError
-from edgedec.memory.ledger import Ledger
+from edgedec.core.ledger import Ledger
 
 
 class Owner:
