@@ -77,7 +77,7 @@ EXAMPLES = (
     Example(README, "edgedec pull hf:", hub=True),
     Example(README, "import edgedec", prints=r"\w+ \w+"),
     Example(README, "edgedec export model.gguf", stdin="Hello\n", files=("model.gguf",)),
-    Example(README, "--peer llama.cpp", models=QWEN, needs="llama_cpp", prints="llama.cpp"),
+    Example(README, "--peer llama.cpp", files=("model.gguf",), needs="llama_cpp", prints="llama.cpp"),
     Example(README, "edgedec clean", prints="smollm2-135m"),
     Example(
         guide("accuracy"),
