@@ -15,7 +15,7 @@ from edgedec.cli import progress
 from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
-    from edgedec.assemble.prepare import Load
+    from edgedec.assemble.opener import Load
     from edgedec.core.manifest import Manifest
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock

@@ -1,6 +1,6 @@
 """The public API: open a model, chat with it, complete texts.
 
-``open`` is the one assembly. Commands and benchmarks use it too.
+Commands and benchmarks use it too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from weakref import WeakSet
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.budget import Budget
 from edgedec.assemble.config import RunConfig, config_of
-from edgedec.assemble.prepare import Bundles, Load, Prepared, prepare
+from edgedec.assemble.opener import Load
+from edgedec.assemble.prepare import Bundles, Prepared, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.control.switching import beside_itself
@@ -118,11 +119,11 @@ class Model:
         self.runner: Runner | Batch = Runner(prepared) if config.conversations is None else Batch(prepared)
         engine = None if isinstance(self.runner, Batch) else self.runner.engine
         self._engine: ReplyEngine | None = engine
-        self._around = prepared.context
+        self._context = prepared.context
         if config.switch is not None:
             from edgedec.switch.assembly import switched
 
-            self._engine = switched(self.single, self._around)
+            self._engine = switched(self.single, self._context)
 
     @property
     def name(self) -> str:
@@ -371,7 +372,7 @@ class Model:
         from edgedec.switch.assembly import with_side
 
         rule = rule or self.config.switch_rule or DEFAULT_RULE
-        self._engine = with_side(self.single, side, rule, self._around)
+        self._engine = with_side(self.single, side, rule, self._context)
 
     @property
     def single(self) -> Runner:

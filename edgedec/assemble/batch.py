@@ -36,7 +36,7 @@ class Batch:
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.config = prepared, prepared.config
         config = self.config
-        self._around = prepared.context
+        self._context = prepared.context
         self.budget = prepared.budget
         self.ledger = self.budget.ledger if self.budget else Ledger()
         self.drafting = prepared.drafting
@@ -48,7 +48,7 @@ class Batch:
             config.sequences, cache, batch_tokens=batch_tokens, ledger=self.ledger, observe=self._passed
         )
         self.kv = cache.kv
-        self.measures = self._around.measures(self.model, self.kv)
+        self.measures = self._context.measures(self.model, self.kv)
         speculations = self._speculations() if drafts else [None] * config.sequences
         self.engines = tuple(
             Engine(forward, speculation=one, clock=time.thread_time if one else None)
@@ -97,14 +97,14 @@ class Batch:
 
         Drafting is charged by the time of the conversation's own thread.
         """
-        count, around = self.config.sequences, self._around
-        file = CostFile.of(self.model, self.kv, around.costs) if around.costs else None
+        count, context = self.config.sequences, self._context
+        file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
         with self.sequences.reply(0):
             costs = known_costs(
                 self.sequences.forwards[0],
                 file,
                 clock=time.perf_counter,
-                notice=around.notice,
+                notice=context.notice,
                 longest=count * (1 + self.drafting.tokens),
             )
         self._costs = BatchCosts(costs.curve, count)
@@ -113,13 +113,13 @@ class Batch:
         setting = BuildContext(self.model, None, self.ledger, share, self._draft_cache)
         drafters = [[made for one in opened for made in one.build(setting)] for _ in self._costs.views]
         every = [one for some in drafters for one in some]
-        restore_prepared(self.model, every, around.home, self.ledger, around.notice)
+        restore_prepared(self.model, every, context.home, self.ledger, context.notice)
         return [
             Speculation(
                 some,
                 view,
                 limit=self.drafting.tokens,
-                notice=around.notice,
+                notice=context.notice,
                 clock=time.thread_time,
                 keep=costs.keep,
             )

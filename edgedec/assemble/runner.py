@@ -37,16 +37,16 @@ class Runner:
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.config = prepared, prepared.config
-        self._around = prepared.context
+        self._context = prepared.context
         self.budget: Budget | None = prepared.budget
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
         self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
         traffic = self._traffic(prepared.small) if prepared.small else None
-        self.measures = self._around.measures(self.model, self.kv, traffic)
+        self.measures = self._context.measures(self.model, self.kv, traffic)
         self._costs: PassCosts | None = None
         self.pass_energy: PassEnergy | None = None
         """The power of passes, where drafts aim at energy."""
-        self.engine = self.engine_for(prepared.drafting, self._around.observe)
+        self.engine = self.engine_for(prepared.drafting, self._context.observe)
         self._save = self._history()
 
     @property
@@ -76,7 +76,7 @@ class Runner:
             self.forward,
             speculation=speculation,
             observe=observe,
-            clock=self._around.clock if timed else None,
+            clock=self._context.clock if timed else None,
             policy=policy_for(self.config.when_full, self.forward, ahead),
             meter=self.measures.meter,
         )
@@ -91,7 +91,7 @@ class Runner:
         at_one = logprobs or self.config.switch is not None
         before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
-            self._around.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
+            self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.engine.speculation:
             self.engine.speculation.draft_at_most(self.budget.choice.drafted)
 
@@ -124,8 +124,8 @@ class Runner:
             drafters,
             self._priced(costs) if costs else None,
             limit=drafting.tokens,
-            notice=self._around.notice,
-            clock=self._around.clock,
+            notice=self._context.notice,
+            clock=self._context.clock,
             keep=costs.keep if costs else None,
         )
 
@@ -142,7 +142,7 @@ class Runner:
                 found.setdefault(drafter.name, drafter)
         drafters = [*found.values()]
         if drafting.prepared and not self._keeps_history(drafting):
-            restore_prepared(self.model, drafters, self._around.home, self.ledger, self._around.notice)
+            restore_prepared(self.model, drafters, self._context.home, self.ledger, self._context.notice)
         return drafters
 
     def _priced(self, costs: PassCosts) -> Costs:
@@ -152,7 +152,7 @@ class Runner:
         if self.pass_energy is None:
             from edgedec.costs.pass_energy import pass_energy
 
-            notice = self._around.notice
+            notice = self._context.notice
             self.pass_energy = pass_energy(self.forward, costs.curve, self.measures, costs.file, notice)
             notice(self.pass_energy.notice())
         return self.pass_energy.costs(costs.curve)
@@ -165,20 +165,20 @@ class Runner:
 
     def _known_costs(self) -> PassCosts:
         if self._costs is None:
-            around = self._around
-            file = CostFile.of(self.model, self.kv, around.costs) if around.costs else None
-            self._costs = known_costs(self.forward, file, clock=around.clock, notice=around.notice)
+            context = self._context
+            file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
+            self._costs = known_costs(self.forward, file, clock=context.clock, notice=context.notice)
         return self._costs
 
     def _keeps_history(self, drafting: Drafting) -> bool:
         """Return whether drafters begin with what the history has; else with what was prepared."""
-        return drafting.history and self._around.home is not None
+        return drafting.history and self._context.home is not None
 
     def _history(self) -> Callable[[], None]:
-        home, speculation = self._around.home, self.engine.speculation
+        home, speculation = self._context.home, self.engine.speculation
         if not self._keeps_history(self.drafting) or home is None or speculation is None:
             return _nothing_to_save
-        return with_history(self.model, self.ledger, speculation, home / DRAFTS, self._around.notice)
+        return with_history(self.model, self.ledger, speculation, home / DRAFTS, self._context.notice)
 
 
 def _nothing_to_save() -> None:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 
-def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
+def switched(runner: Runner, context: RunContext) -> SwitchedEngine:
     """Let the target of ``runner`` take turns with the small model that its config names.
 
-    The rule is the config's, or else the default. A line to ``around.notice`` announces it. Raises the errors
-    of ``Runner``, and UsageError for two models of the same content.
+    The rule is the config's, or else the default. A line to ``context.notice`` announces it. Raises the
+    errors of ``Runner``, and UsageError for two models of the same content.
     """
     name = runner.config.switch
     assert name is not None, "no small model was named"
@@ -39,19 +39,19 @@ def switched(runner: Runner, around: RunContext) -> SwitchedEngine:
     beside = Runner(runner.prepared.for_small(runner.forward.capacity))
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
-    generators = _generators(runner, beside, called, around.notice)
-    around.notice(
+    generators = _generators(runner, beside, called, context.notice)
+    context.notice(
         f"note: {called} writes where it is sure, {runner.model.name} the rest; that is lossy "
         f"(thresholds {rule.low_bits:g} and {rule.high_bits:g} bits)"
     )
     decide = partial(EntropySwitching, rule)
-    return SwitchedEngine(runner.engine, *generators, decide, clock=around.clock, beside=beside.engine)
+    return SwitchedEngine(runner.engine, *generators, decide, clock=context.clock, beside=beside.engine)
 
 
-def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunContext) -> SwitchedEngine:
+def with_side(runner: Runner, side: TextSide, rule: SwitchRule, context: RunContext) -> SwitchedEngine:
     """Let the target of ``runner`` be the small model, and take turns with a large one elsewhere.
 
-    A lost side costs a line to ``around.notice``; the reply goes on without it.
+    A lost side costs a line to ``context.notice``; the reply goes on without it.
     """
     tokenizer = runner.model.tokenizer
 
@@ -61,17 +61,17 @@ def with_side(runner: Runner, side: TextSide, rule: SwitchRule, around: RunConte
     def text_of(tokens: Sequence[int]) -> str:
         return spelled_out(tokenizer, tokens[1:] if list(tokens[:1]) == first else tokens)
 
-    large = RemoteGenerator(side, tokenizer, text_of, rule.least_run, around.notice)
+    large = RemoteGenerator(side, tokenizer, text_of, rule.least_run, context.notice)
 
     def whole(committed: Sequence[int]) -> bool:
         return ends_whole(raw_text(tokenizer, committed))
 
     small = HomeGenerator(runner.model.name, runner.engine, agrees=whole)
-    around.notice(
+    context.notice(
         f"note: {small.name} writes where it is sure, {side.name} the rest; that is lossy, and the "
         "conversation is sent there"
     )
-    return SwitchedEngine(runner.engine, small, large, partial(EntropySwitching, rule), clock=around.clock)
+    return SwitchedEngine(runner.engine, small, large, partial(EntropySwitching, rule), clock=context.clock)
 
 
 def spelled_out(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:

@@ -1,0 +1,157 @@
+"""Opens what a run drafts with, within its memory budget.
+
+A drafter with weights that the plan has no room for is not opened, or closed again: it takes no memory.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, plan_memory, wanted_choice
+from edgedec.assemble.run_context import RunContext
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import Manifest
+from edgedec.core.units import size, size_up
+from edgedec.drafters.interface import DrafterSpec, Estimate, OpenContext, OpenDrafter, SearchContext
+from edgedec.drafters.registry import kind_of
+from edgedec.drafters.trim import is_trimmed
+from edgedec.loaded_model import LoadedModel
+from edgedec.memory.footprint import DrafterMemory
+from edgedec.memory.plan import USUAL_CONTEXT, peak
+
+
+class Load(Protocol):
+    """Opens one bundle; see ``load_model``."""
+
+    def __call__(self, bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel: ...
+
+
+class ModelLoader:
+    """Models that are opened by the names that were given to them, each once."""
+
+    def __init__(
+        self, paths: Mapping[str, Path], search: SearchContext | None, target: LoadedModel, load: Load
+    ) -> None:
+        self._paths = dict(paths)
+        if search and search.known:
+            self._paths.setdefault(search.known.name, search.known)
+        self._home = search.home if search else None
+        self._target, self._load = target, load
+        self._found: dict[str, LoadedModel] = {}
+
+    def unloaded(self, name: str) -> Path | None:
+        """Return the folder of a model that is not opened; None for any other name."""
+        return None if name in self._found else self._paths.get(name)
+
+    def named(self, name: str | None) -> LoadedModel | None:
+        """Open the model of this name, if one is given."""
+        return self.load(name) if name is not None else None
+
+    def load(self, name: str) -> LoadedModel:
+        """Open a model on the target's threads; with its graph for drafting if its head is trimmed."""
+        if name not in self._found:
+            path = self._paths[name]
+            manifest = manifest_of(path)
+            trimmed = manifest is not None and is_trimmed(manifest, self._home)
+            self._found[name] = self._load(path, threads=self._target.threads, drafting=trimmed)
+        return self._found[name]
+
+    def close(self, name: str) -> None:
+        """Forget a model; its memory is free once nothing refers to it."""
+        self._found.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens drafters: those that take next to nothing to open first, the others as far as memory allows."""
+
+    parts: Parts
+    """The run, without drafters."""
+    context: RunContext
+    models: ModelLoader
+    search: SearchContext | None
+
+    def opened(
+        self, wanted: Sequence[DrafterSpec], unnamed: Collection[DrafterSpec]
+    ) -> tuple[dict[DrafterSpec, OpenDrafter], Budget | None]:
+        """Open the drafters ``wanted``, and plan for all of them where there is a budget.
+
+        ``unnamed``: those that nobody named. They take only memory that nothing else needs.
+        """
+        estimates = {spec: found for spec in wanted if (found := self._estimate(spec))}
+        opened = self._open(spec for spec in wanted if spec not in estimates)
+        unopened: list[DrafterMemory] = []
+        for spec, estimate in estimates.items():
+            if spec in unnamed and not self._spare(self._with(opened), spec, estimate):
+                continue
+            if self._keeps(self._with(opened, [estimate.memory])):
+                opened |= self._open([spec])
+            else:
+                unopened.append(estimate.memory)
+        if self.parts.config.memory is None:
+            return opened, None
+        closing = [spec for spec in estimates if spec in opened]
+        if closing and not self._keeps(self._with(opened, unopened)):
+            unopened += self._close(opened, closing)
+        budget = plan_memory(self._with(opened, unopened))
+        for line in budget.plan.given_up:
+            self.context.notice(f"memory budget {size(budget.plan.budget)}, {line}")
+        return opened, budget
+
+    def _with(
+        self, opened: Mapping[DrafterSpec, OpenDrafter], unopened: Sequence[DrafterMemory] = ()
+    ) -> Parts:
+        return replace(self.parts, drafters=[*opened.values()], unopened=tuple(unopened))
+
+    def _open(self, specs: Iterable[DrafterSpec]) -> dict[DrafterSpec, OpenDrafter]:
+        context = OpenContext(self.parts.target, self.context.home, self.context.notice, self.models.load)
+        found = {spec: kind_of(spec).open(spec.name, context) for spec in specs}
+        return {spec: one for spec, one in found.items() if one is not None}
+
+    def _close(
+        self, opened: dict[DrafterSpec, OpenDrafter], specs: Iterable[DrafterSpec]
+    ) -> list[DrafterMemory]:
+        """Close drafters, and return the memory that they would take."""
+        found = [opened.pop(spec).memory for spec in specs]
+        for spec in specs:
+            self.models.close(spec.name)
+        gc.collect()
+        return [one for one in found if one]
+
+    def _estimate(self, spec: DrafterSpec) -> Estimate | None:
+        """Return the memory of a drafter whose opening depends on a budget; None for all others."""
+        bundle = self.models.unloaded(spec.name)
+        if self.parts.config.memory is None or self.search is None or bundle is None:
+            return None
+        return kind_of(spec).estimated(self.search, bundle, self.parts.target.threads)
+
+    def _keeps(self, parts: Parts) -> bool:
+        """Return whether the plan for these parts keeps drafters with weights of their own."""
+        return memory_plan(parts)[2].choice.model_drafts
+
+    def _spare(self, parts: Parts, spec: DrafterSpec, estimate: Estimate) -> bool:
+        """Return whether a drafter fits into memory that these parts do not need; a line says if not.
+
+        Only a context beyond the usual one may be shorter for it.
+        """
+        budget = memory_plan(parts)[2].budget
+        beside = replace(parts, unopened=(estimate.memory,), opening=estimate.opening)
+        wanted = wanted_choice(beside)
+        context = wanted.context if parts.config.context else min(USUAL_CONTEXT, wanted.context)
+        needed = peak(memory_facts(beside), replace(wanted, context=context))
+        if needed > budget:
+            line = f"drafter: no {spec.name}, which would need {size_up(needed)} in all"
+            self.context.notice(f"memory budget {size(budget)}, {line}")
+        return needed <= budget
+
+
+def manifest_of(bundle: Path) -> Manifest | None:
+    """Return the manifest of a bundle; None for one that cannot be read: loading it says why."""
+    try:
+        return Manifest.load(bundle)
+    except EdgeDecError:
+        return None
