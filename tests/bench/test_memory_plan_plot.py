@@ -11,6 +11,7 @@ from edgedec.bench.plots import memory_plan
 from edgedec.bench.plots.memory_plan import plans
 from edgedec.control import CostCurve
 from edgedec.costs.speeds import PredictedSpeeds
+from edgedec.memory.footprint import DrafterMemory
 from tests.bench.test_budgets import KNOWN, WANTED
 
 
@@ -39,7 +40,8 @@ def test_no_label_of_the_picture_touches_another(tmp_path: Path, monkeypatch: py
     pytest.importorskip("matplotlib")
     drawn = []
     monkeypatch.setattr(memory_plan, "save_figure", lambda figure, path: drawn.append(figure))
-    found = plans(replace(KNOWN, drafter=KNOWN.target), replace(WANTED, model_drafts=True), elastic=True)
+    draft = DrafterMemory("drafter", "the draft model", KNOWN.target.weights, lambda choice: 0)
+    found = plans(replace(KNOWN, drafters=(draft,)), replace(WANTED, model_drafts=True), elastic=True)
     speeds = [PredictedSpeeds(10.0, 20.0) for _ in found]
     memory_plan.draw_plans(found, speeds, None, tmp_path / "plan.png", title="model")
     drawn[0].draw_without_rendering()
