@@ -17,6 +17,7 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
+from edgedec.cli.window import keys, view
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY, STOP, WhenFull
 from edgedec.telemetry import process
@@ -114,9 +115,9 @@ def command(
     \f
 
     The prompt is one user turn through the model's chat template. With --raw, or for a model without a
-    template, it is text to be continued. The answer is streamed to standard output. It may fill the context,
-    unless it goes round in circles; where that, the context or --max-tokens cuts it, a line on standard error
-    says so.
+    template, it is text to be continued. The answer is streamed to standard output: on a terminal as a chat
+    shows it, in a pipe as it is. It may fill the context, unless it goes round in circles; where that, the
+    context or --max-tokens cuts it, a line on standard error says so.
 
     With --json nothing is streamed. One object follows, with text, tokens (ids, the end token included),
     finish_reason (stop, length, context or loop) and stats. There, time_to_first_token_s counts from the
@@ -158,16 +159,23 @@ def command(
         opened.hand_over_to(side)
     raw, system = without_template(opened, raw=reply.raw, system=reply.system)
     chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops)
-    opened.single.make_room_for(chat.settings.params, logprobs=bool(report.logprobs))
+    opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs))
     text = text_input.read_prompt(given, chat.prompts, after_input=bool(words))
     begun_s, logprobs = process.age_s(), report.logprobs
     said = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
-    _answer(opened, chat, said, begun_s, report)
+    rendered = not (raw or report.as_json or report.trace)
+    _answer(opened, chat, said, begun_s, report, rendered=rendered)
 
 
-def _answer(model: Model, chat: Chat, reply: Reply, begun_s: float, options: ReportOptions) -> None:
+def _answer(
+    model: Model, chat: Chat, reply: Reply, begun_s: float, options: ReportOptions, *, rendered: bool
+) -> None:
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
-    _stream(chat, reply, silent=options.as_json, palette=palette)
+    with interrupts_to(chat):
+        if rendered and view.can_draw():
+            _draw(chat, reply)
+        else:
+            _write(reply, silent=options.as_json, palette=palette)
     if options.as_json:
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
@@ -200,13 +208,20 @@ def without_template(
     return raw, system
 
 
-def _stream(chat: Chat, reply: Reply, *, silent: bool, palette: tracing.Palette | None) -> None:
-    ends_line = True
-    with interrupts_to(chat):
+def _draw(chat: Chat, reply: Reply) -> None:
+    """Show the reply on a terminal as a chat does: its markdown as it streams, its thinking in one line."""
+    begun = view.begins_thinking(chat.tokenizer, reply.prompt)
+    with keys.unseen(), view.ReplyView(view.Look(), begun=begun) as shown:
         for piece in reply:
-            if not silent:
-                tracing.show(piece, reply, palette)
-                ends_line = piece.endswith("\n")
+            shown.push(piece, len(reply.tokens))
+
+
+def _write(reply: Reply, *, silent: bool, palette: tracing.Palette | None) -> None:
+    ends_line = True
+    for piece in reply:
+        if not silent:
+            tracing.show(piece, reply, palette)
+            ends_line = piece.endswith("\n")
     if not ends_line:
         click.echo()
 
@@ -221,38 +236,18 @@ def _details(reply: Reply, options: ReportOptions) -> dict[str, object]:
     return found
 
 
-def _elsewhere(chat: Chat) -> bool:
-    """Whether a model elsewhere wrote with this one: the marks of a reply lack its passes."""
-    return bool(chat.engine.switched and chat.engine.switched.elsewhere)
-
-
 def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dict[str, object]:
-    loaded, runner, speculation = model.loaded, model.single, chat.speculation
-    evicted = chat.policy.tokens if chat.policy else 0
+    found, evicted = model.stats(reply), chat.policy.tokens if chat.policy else 0
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "sampling": asdict(reply.params),
-        "draft": list(speculation.drafters) if speculation else [],
-        **(speculation.tally.as_json() if speculation else {}),
-        "draft_bytes": speculation.nbytes() if speculation else {},
-        "objective": runner.config.objective,
-        "pass_energy": runner.pass_energy and runner.pass_energy.source,
-        **runner.measures.as_json(reply.marks, reply.stats, alone=not _elsewhere(chat)),
-        "load_s": round(loaded.load_s, 6),
+        **found.as_json(),
         "time_to_first_token_s": round(first_token_s, 3),
-        "peak_rss_bytes": process.peak_rss_bytes(),
-        "context": model.context,
-        "kv": runner.kv,
-        "lossy": "switch" if chat.engine.switched else chat.policy.lossy if chat.policy and evicted else None,
+        "lossy": "switch" if found.switch else chat.policy.lossy if chat.policy and evicted else None,
         "evicted_tokens": evicted,
-        **({"memory": model.budget.as_json()} if model.budget else {}),
-        **({"switch": chat.engine.switched.as_json()} if chat.engine.switched else {}),
-        "kv_cache_bytes": runner.forward.nbytes()["kv_cache"],
-        "threads": loaded.threads,
-        "isa": loaded.isa,
     }
     return {
-        "model": loaded.name,
+        "model": model.name,
         "text": reply.text,
         "tokens": reply.tokens,
         "finish_reason": reply.finish_reason,

@@ -127,7 +127,7 @@ def no_system(model: Model) -> UsageError:
 
 def say_overrun(model: Model) -> None:
     """Say in one line that more memory was taken than promised, if so."""
-    budget = model.budget
-    if budget and (above := budget.overrun()):
-        promised = size(budget.plan.budget)
+    plan = model.plan()
+    if plan and (above := plan.overrun):
+        promised = size(plan.budget)
         progress.notice(f"memory: {size(above)} more than the budget of {promised} were in use")

@@ -8,14 +8,14 @@ from pathlib import Path
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.files import sha256_of
 from edgedec.core.preset import OFF, Preset
-from edgedec.models import names
+from edgedec.models.catalogue import RECIPES
 from edgedec.models.recipes import Recipe
 
 
 def same_file(path: Path) -> Recipe | None:
     """Return the recipe of this very file; None if there is none. It is read where its size is a recipe's."""
     nbytes = path.stat().st_size
-    alike = [one for one in names.RECIPES.values() if one.sha256 and one.bytes == nbytes]
+    alike = [one for one in RECIPES.values() if one.sha256 and one.bytes == nbytes]
     digest = sha256_of(path) if alike else None
     return next((one for one in alike if one.sha256 == digest), None)
 
@@ -32,7 +32,7 @@ def preset_by_name(path: Path) -> Preset | None:
             named = str(gguf.metadata.get("general.name", ""))
     except EdgeDecError:
         return None
-    for one in names.RECIPES.values():
+    for one in RECIPES.values():
         if named and _bare(one.title.partition(",")[0]) == _bare(named) and one.preset != OFF:
             return one.preset
     return None

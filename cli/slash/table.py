@@ -65,7 +65,7 @@ def _load(context: Context, argument: str) -> None:
         hint = f"start another chat with --session {path}"
         raise UsageError(f"this chat is kept in {context.window.kept_in}, and would replace it", hint=hint)
     context.chat.restore(path)
-    context.model.single.make_room_for(context.chat.settings.params)
+    context.model.make_room_for(context.chat.settings.params)
     params = context.chat.settings.params
     drawn = f"temperature {params.temperature:g}, seed {params.seed}"
     context.say(f"Loaded {turns_of(context.chat)} from {path} ({drawn}).")

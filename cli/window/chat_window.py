@@ -20,18 +20,14 @@ from edgedec.cli.slash import table
 from edgedec.cli.slash.context import Context, turns
 from edgedec.cli.slash.turns import AddedFile
 from edgedec.cli.window import keys, status
-from edgedec.cli.window.view import Look, ReplyView, Thought, can_draw
+from edgedec.cli.window.view import Look, ReplyView, Thought, begins_thinking, can_draw
 from edgedec.core.errors import EdgeDecError
-from edgedec.text.thinking import BEGIN
 
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
-
-_TAIL_TOKENS = 8
-"""More than ``<think>`` and the line end behind it can be."""
 
 Prepare = Callable[[str], "Callable[[], tuple[Model, Chat]]"]
 """Fetches a model by name, and returns the function that opens it and begins a chat with it."""
@@ -73,7 +69,7 @@ class ChatWindow:
         """Continue the conversation in a file, if there is one, and keep it there; see ``SessionFile``."""
         self.kept = SessionFile(path, self.chat)
         self.kept.restore(named)
-        self.model.single.make_room_for(self.chat.settings.params)
+        self.model.make_room_for(self.chat.settings.params)
 
     def saved_at_the_end(self) -> AbstractContextManager[None]:
         """Inside, a chat that is kept is saved once more when it ends."""
@@ -104,7 +100,7 @@ class ChatWindow:
     def draw_with(self, changes: dict[str, float]) -> None:
         """Draw replies with other sampling parameters from now on. Raises UsageError, MemoryBudgetError."""
         params = replace(self.chat.settings.params, **changes)  # type: ignore[arg-type]
-        self.model.single.make_room_for(params)
+        self.model.make_room_for(params)
         self.chat.adjust(params=params)
         self._chosen |= changes
 
@@ -149,8 +145,7 @@ class ChatWindow:
 
     def _draw(self, reply: Reply, before: str) -> None:
         if not before:
-            opening = self.chat.tokenizer.decode(reply.prompt[-_TAIL_TOKENS:])
-            self._begun = opening.rstrip().endswith(BEGIN)
+            self._begun = begins_thinking(self.chat.tokenizer, reply.prompt)
         view = ReplyView(self.look, begun=self._begun, before=before)
         try:
             with keys.unseen(), view:

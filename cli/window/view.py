@@ -11,13 +11,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.metrics.stats import Clock
-from edgedec.text.thinking import ThinkingSplitter
+from edgedec.text.thinking import BEGIN, ThinkingSplitter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from edgedec.cli.window.drawing import ReplyDrawing
+    from edgedec.text.tokenizer import Tokenizer
 
+_TAIL_TOKENS = 8
+"""More than ``<think>`` and the line end behind it can be."""
 _LEAST_WAIT_S = 1 / 18
 """Least time between two drawings."""
 _MOST_SHARE = 0.08
@@ -40,6 +44,11 @@ class Thought:
     text: str = ""
     seconds: float = 0.0
     tokens: int = 0
+
+
+def begins_thinking(tokenizer: Tokenizer, prompt: Sequence[int]) -> bool:
+    """Return whether a prompt ends inside a thinking part, with which the reply goes on."""
+    return tokenizer.decode(prompt[-_TAIL_TOKENS:]).rstrip().endswith(BEGIN)
 
 
 def can_draw() -> bool:

@@ -110,7 +110,8 @@ def test_an_export_keeps_the_preset_and_the_name_of_a_known_file(
     digest = hashlib.sha256(gguf.read_bytes()).hexdigest()
     licence = Licence("Toy", "https://example.org")
     recipe = Recipe("tiny", "Tiny, Q8_0", "tiny.gguf", gguf.stat().st_size, digest, licence, preset=preset)
-    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
+    for module in ("names", "known_file"):
+        monkeypatch.setattr(f"edgedec.models.{module}.RECIPES", {"tiny": recipe})
     store = Store(home.path)
     store.pull("tiny", source=gguf)
     out = tmp_path / "out"
@@ -129,7 +130,8 @@ def test_an_export_keeps_the_preset_of_the_model_that_the_metadata_names(
     preset = Preset(temperature=0.5)
     licence = Licence("Toy", "https://example.org")
     recipe = Recipe("tiny", "TINY-Llama, Q4_K_M", None, 1, None, licence, preset=preset)
-    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
+    for module in ("names", "known_file"):
+        monkeypatch.setattr(f"edgedec.models.{module}.RECIPES", {"tiny": recipe})
     gguf, out = write_tiny(tmp_path / "tiny.gguf"), tmp_path / "out"
     assert run(Services(), "export", str(gguf), "-o", str(out)).stdout.startswith("Tiny llama: ")
     assert Manifest.load(out).preset == preset

@@ -40,13 +40,32 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "bundle"
 
 
+PARROT = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, ROOT)
+from edgedec.cli.app import app
+from tests.cli.support import Home
+
+home = Home(Path(HOME) / "home")
+bundle = home.path / "models" / "smollm2-135m"
+if not bundle.exists():
+    home.install()
+services = home.services(home.parrot("Some **strong words** here."))
+app.main(obj=services)
+"""
+"""A program that answers with markdown."""
+
+
 class Terminal:
     """``edgedec`` with a terminal of its own; ``seen`` is all it has written, without escape sequences."""
 
-    def __init__(self, home: Path, *args: str, **variables: str) -> None:
+    def __init__(self, home: Path, *args: str, program: Path | None = None, **variables: str) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 250))
-        line = shlex.join([sys.executable, "-m", "edgedec.cli.main", *args])
+        start = [str(program)] if program else ["-m", "edgedec.cli.main"]
+        line = shlex.join([sys.executable, *start, *args])
         tty = os.ttyname(slave)
         environment = {**os.environ, "EDGEDEC_HOME": str(home), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
         environment.update(variables)
@@ -256,6 +275,22 @@ def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[T
         chat.type(f"{typed}\r")
         chat.wait_for(answer)
     assert chat.status() == 0
+
+
+def test_generate_shows_markdown_on_a_terminal_and_its_text_in_a_pipe(tmp_path: Path) -> None:
+    """It wrote the asterisks to a terminal, where a chat with the same model renders them."""
+    program = tmp_path / "program.py"
+    places = {"HOME": tmp_path, "ROOT": Path(__file__).parents[2]}
+    program.write_text("".join(f"{name} = {str(path)!r}\n" for name, path in places.items()) + PARROT)
+    shown = Terminal(tmp_path, "generate", "-p", "Hi", program=program)
+    assert shown.status() == 0
+    assert "strong words" in shown.seen
+    assert "**" not in shown.seen
+    command = [sys.executable, str(program), "generate", "-p", "Hi"]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert piped.stdout == "Some **strong words** here.\n"
+    raw = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(raw.stdout)["text"] == "Some **strong words** here."
 
 
 def test_ctrl_c_ends_generate_with_130(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
