@@ -16,26 +16,18 @@ BACKENDS = {
     "gguf": "edgedec.backends.llama_cpp.model:LlamaCppModel",
 }
 """Manifest kind -> module and class of its backend, imported only when a bundle needs it."""
-_HAS_EXITS = "edgedec"
-"""The kind of bundle that may have a ``drafting.onnx``."""
 
 
 class BackendClass(Protocol):
-    """The class of a backend."""
-
-    def __call__(self, bundle: Path, manifest: Manifest, *, threads: int | None) -> Backend: ...
-
-    def runtime_name(self) -> str:
-        """A static method: ``Backend.runtime``, known without a model. Raises UsageError."""
-        ...
-
-
-class DraftingBackendClass(Protocol):
-    """The class of a backend whose bundles may have a ``drafting.onnx``."""
+    """The class of a backend. ``drafting`` is without effect where a bundle has no ``drafting.onnx``."""
 
     def __call__(
         self, bundle: Path, manifest: Manifest, *, threads: int | None, drafting: bool
     ) -> Backend: ...
+
+    def runtime_name(self) -> str:
+        """A static method: ``Backend.runtime``, known without a model. Raises UsageError."""
+        ...
 
 
 def open_backend(
@@ -48,10 +40,7 @@ def open_backend(
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
     no backend knows its kind.
     """
-    backend = _class_for(manifest.kind)
-    if drafting and manifest.kind == _HAS_EXITS:
-        return cast("DraftingBackendClass", backend)(bundle, manifest, threads=threads, drafting=True)
-    return backend(bundle, manifest, threads=threads)
+    return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 
 def runtime_of(manifest: Manifest) -> str:

@@ -46,7 +46,13 @@ class DecoderModel(BackendBase):
     """
 
     def __init__(
-        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, spin: bool = True
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        *,
+        threads: int | None = None,
+        spin: bool = True,
+        drafting: bool = False,
     ) -> None:
         caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=False, full_rows=True, exact=False)
         super().__init__(manifest.spec, caps, threads)

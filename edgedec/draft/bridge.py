@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.tree import ROOT
 from edgedec.draft.tree_builder import TreeBuilder
+
+if TYPE_CHECKING:
+    from edgedec.text.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]
 
@@ -27,22 +30,6 @@ _LONGEST = 64
 _TRIFLE = 0.02
 """Paths less probable than this are not worth tokenising."""
 _UNSEEN, _NONE = -2, -1
-
-
-class Vocabulary(Protocol):
-    """The functions of a tokenizer that a bridge uses."""
-
-    def token_bytes(self, token: int) -> bytes:
-        """Bytes that a token adds to a text; b'' for control tokens."""
-        ...
-
-    def id_of(self, piece: bytes) -> int | None:
-        """The token that adds exactly these bytes."""
-        ...
-
-    def encode_inside(self, text: str) -> list[int]:
-        """Ids of text that stands in the middle of a text."""
-        ...
 
 
 class Bridge(Protocol):
@@ -126,8 +113,8 @@ class TextBridge:
 
     def __init__(
         self,
-        target: Vocabulary,
-        draft: Vocabulary,
+        target: Tokenizer,
+        draft: Tokenizer,
         controls: Mapping[int, int],
         *,
         draft_size: int,

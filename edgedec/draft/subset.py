@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.rows import Keep
+
+if TYPE_CHECKING:
+    from edgedec.text.tokenizer import Tokenizer
 
 Counts = NDArray[np.int64]
 Frequencies = NDArray[np.float64] | Counts
@@ -36,17 +39,6 @@ _PRIOR_FLAT_IDS = 1_000
 _UNUSED = re.compile(r"unused|reserved|extra_id", re.IGNORECASE)
 
 
-class Spelling(Protocol):
-    """The functions of a tokenizer that say which ids are always kept."""
-
-    @property
-    def size(self) -> int: ...
-
-    def id_of(self, piece: bytes) -> int | None: ...
-
-    def control_ids(self) -> dict[str, int]: ...
-
-
 def counted(replies: Iterable[Sequence[int]], vocab_size: int) -> Counts:
     """Count how often each id occurs in ``replies``: i64[vocab_size]."""
     counts = np.zeros(vocab_size, dtype=np.int64)
@@ -55,7 +47,7 @@ def counted(replies: Iterable[Sequence[int]], vocab_size: int) -> Counts:
     return counts
 
 
-def always_kept(tokenizer: Spelling, ends: Iterable[int]) -> Keep:
+def always_kept(tokenizer: Tokenizer, ends: Iterable[int]) -> Keep:
     """Return the ids that are kept however rare they are, ascending.
 
     ``ends``: tokens that begin and end a text. Beside them: control tokens except unused ones, the 256 single

@@ -12,10 +12,10 @@ from edgedec.core.passage import Passage, Turns
 from edgedec.core.progress import Notice, Steps
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step, StepDetails
-from edgedec.draft.bridge import Vocabulary
 from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
 from edgedec.switch.spelling import ForeignReading, HomeReading, StreamingDecoder
+from edgedec.text.tokenizer import Tokenizer
 
 _ENTROPY = StepDetails(entropy=True)
 
@@ -230,7 +230,7 @@ class RemoteGenerator(TurnGenerator):
     def __init__(
         self,
         side: TextSide,
-        home: Vocabulary,
+        home: Tokenizer,
         text_of: Callable[[Sequence[int]], str],
         least_run: int,
         notice: Notice,

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from edgedec.decode.checks import common_prefix
-from edgedec.draft.bridge import TextBridge, Vocabulary
+from edgedec.draft.bridge import TextBridge
 from edgedec.switch.own_prompt import OwnPrompt
+from edgedec.text.tokenizer import Tokenizer
 
 _INVALID = re.compile("([\udc80-\udcff]+)")
 """Bytes that are no UTF-8, as the error handler "surrogateescape" shows them."""
@@ -15,7 +16,7 @@ _LONGEST_BYTES = 256
 """Bytes without a boundary after which any end of a character will do."""
 
 
-def spelled(vocabulary: Vocabulary, raw: bytes) -> list[int]:
+def spelled(vocabulary: Tokenizer, raw: bytes) -> list[int]:
     """Return tokens that add exactly ``raw`` in the middle of a text; without the bytes it has no token for.
 
     Bytes that are no UTF-8, and text that the tokenizer would change, become a token for each byte.
@@ -39,7 +40,7 @@ class StreamingDecoder:
     are those of one and of the other. Tokens are handed out up to the last boundary.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Tokenizer) -> None:
         self._vocabulary = vocabulary
         self._pieces = 0
         self._held = b""
@@ -82,7 +83,7 @@ class ForeignReading(HomeReading):
     """The same of a model of another vocabulary, ``mine``; ``theirs`` is that of the reply."""
 
     def __init__(
-        self, bridge: TextBridge, theirs: Vocabulary, mine: Vocabulary, own: OwnPrompt | None = None
+        self, bridge: TextBridge, theirs: Tokenizer, mine: Tokenizer, own: OwnPrompt | None = None
     ) -> None:
         super().__init__(own)
         self._bridge = bridge

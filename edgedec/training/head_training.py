@@ -17,7 +17,8 @@ from edgedec.core.home import ARTIFACTS, TRAINING
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
-from edgedec.draft.subset import Spelling, counted, coverage
+from edgedec.draft.subset import counted, coverage
+from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.batch import KeptIds
 from edgedec.training.data import TrainingData
 from edgedec.training.features import FeatureCache, Teacher, trained_length
@@ -92,7 +93,7 @@ class HeadTraining:
         """Return the replies that there are. Raises NotFoundError for too few."""
         return Replies.of(self.store, self.manifest.name)
 
-    def kept_ids(self, replies: Replies, tokenizer: Spelling) -> NDArray[np.int64]:
+    def kept_ids(self, replies: Replies, tokenizer: Tokenizer) -> NDArray[np.int64]:
         """Return the ids that the head predicts: the most frequent, and those that must not lack.
 
         The first training chooses them, and later ones keep them.

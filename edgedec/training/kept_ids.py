@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from edgedec.core.errors import BadFileError
 from edgedec.core.files import atomic_path
 from edgedec.core.model_spec import ModelSpec
-from edgedec.draft.subset import Spelling, always_kept, best_ids, counted
+from edgedec.draft.subset import always_kept, best_ids, counted
+from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.rollouts import Rollout
 
 KEEP = "keep.npy"
 
 
 def kept_ids(
-    folder: Path, replies: Iterable[Rollout], tokenizer: Spelling, spec: ModelSpec, most: int
+    folder: Path, replies: Iterable[Rollout], tokenizer: Tokenizer, spec: ModelSpec, most: int
 ) -> NDArray[np.int64]:
     """Return the ids in the file in ``folder``, or choose them and write it. Raises BadFileError.
 

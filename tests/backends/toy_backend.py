@@ -23,7 +23,9 @@ class ToyModel(BackendBase):
 
     weight_bytes = 0
 
-    def __init__(self, bundle: Path, manifest: Manifest, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
+    ) -> None:
         caps = Capabilities(max_pass=64, trees=True, full_rows=True, exact=True)
         super().__init__(manifest.spec, caps, threads)
 

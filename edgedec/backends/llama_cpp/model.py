@@ -22,7 +22,9 @@ class LlamaCppModel(BackendBase):
     ``probe``.
     """
 
-    def __init__(self, bundle: Path, manifest: Manifest, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
+    ) -> None:
         caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=True, full_rows=True, exact=False)
         super().__init__(manifest.spec, caps, threads)
         facts = probe(bundle / GGUF, manifest.files[GGUF].sha256)

@@ -11,27 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol
 
 from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
+from edgedec.backends.onnx.sequences import Sequences
 from edgedec.core.errors import BackendError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
 _CLOSED = "the batch was closed"
-
-
-class Combined(Protocol):
-    """The computation: see ``Sequences``."""
-
-    most: int
-
-    @property
-    def forwards(self) -> tuple[Forward, ...]: ...
-
-    def check(self, request: PassRequest) -> None: ...
-
-    def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]: ...
 
 
 class _Waiting:
@@ -54,7 +41,7 @@ class Batcher:
 
     def __init__(
         self,
-        make: Callable[[Submit], Combined],
+        make: Callable[[Submit], Sequences],
         *,
         observe: Observe = unobserved,
         clock: Callable[[], float] = time.perf_counter,
