@@ -57,7 +57,8 @@ def block(
     """Return a table with its conditions and its commands."""
     dates = sorted({str(one["date"]) for one in found.values()})
     results = {model: one["result"] for model, one in found.items()}
-    where = runs.place.words(" and ".join(dates))
+    others = max((one.get("others") or 0.0 for one in found.values()), default=0.0)
+    where = runs.place.words(" and ".join(dates), others)
     shown = dict.fromkeys(_general(model, command) for model, command in commands.items())
     calls = "\n".join(f"`{one}`" for one in shown)
     return f"{where} {table.sentence}\n\n{markdown(table.head, table.rows(results))}\n\n{calls}"

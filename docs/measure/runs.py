@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgedec.bench.harness.other_load import OtherLoad
 from edgedec.core.files import atomic_path
 
 ROOT = Path(__file__).parents[2]
 _COSTS = "costs"
+_QUIET = 0.05
 _CODE = ("cli", "edgedec", "export", "kernels", "models")
 
 
@@ -42,11 +44,12 @@ class Place:
     row: str
     cores: int
 
-    def words(self, date: str) -> str:
-        """Return the line above a table."""
+    def words(self, date: str, others: float) -> str:
+        """Return the line above a table. ``others``: the share of the cores that other programs took."""
         plural = "s" if self.cores != 1 else ""
         machine = f"{self.processor} ({self.row} kernels), {self.cores} core{plural}"
-        return f"Commit `{self.commit}`, {date}, {machine}."
+        load = f" Other programs took up to {others:.0%} of the cores." if others > _QUIET else ""
+        return f"Commit `{self.commit}`, {date}, {machine}.{load}"
 
 
 class CommandError(Exception):
@@ -120,6 +123,7 @@ class Runs:
     run: Run
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], str] = lambda: datetime.now(UTC).strftime("%Y-%m-%d")
+    others: Callable[[], OtherLoad] = OtherLoad
     _began: float = field(init=False)
     _paces: list[float] = field(init=False, default_factory=list)
     """Time taken by time expected, of the commands that ran."""
@@ -142,7 +146,7 @@ class Runs:
 
     def measure(self, command: Command) -> Mapping[str, Any]:
         """Run the command, and keep its result. Raises CommandError."""
-        began = self.clock()
+        began, others = self.clock(), self.others()
         more = ["--save", str(self._file(command, ".jsonl"))] if command.saves else []
         limit = max(2 * self._likely_minutes(command), self._left()) * 60
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +157,12 @@ class Runs:
             raise CommandError("it printed no JSON") from None
         taken = (self.clock() - began) / 60
         self._paces.append(taken / command.minutes)
-        found = {"date": self.today(), "minutes": round(taken, 2), "result": result}
+        found = {
+            "date": self.today(),
+            "minutes": round(taken, 2),
+            "others": others.share(self.place.cores),
+            "result": result,
+        }
         with atomic_path(self._file(command, ".json")) as temporary:
             temporary.write_text(json.dumps(found), encoding="utf-8")
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from docs.measure.__main__ import PAGE, measure
 from docs.measure.page import excess_words, with_table
 from docs.measure.runs import Command, CommandError, Place, Runs, linked_home
 from docs.measure.tables import GEMMA, MODELS, QWEN, SMOLLM, TABLES, Given, Results, Table
+from edgedec.bench.harness.other_load import OtherLoad
 from edgedec.cli.app import app
 
 PLACE = Place("abc1234", "Some CPU", "avx2", 2)
@@ -70,7 +72,9 @@ def page(tmp_path: Path) -> Path:
 
 
 def runs(tmp_path: Path, fake: Fake, minutes: float = 60.0, place: Place = PLACE) -> Runs:
-    return Runs(tmp_path / "kept", place, minutes, fake.run, lambda: fake.now, lambda: "2026-11-23")
+    quiet = partial(OtherLoad, tmp_path / "no stat")
+    clock = {"clock": lambda: fake.now, "today": lambda: "2026-11-23"}
+    return Runs(tmp_path / "kept", place, minutes, fake.run, **clock, others=quiet)  # type: ignore[arg-type]
 
 
 def measured(page: Path, found: Runs, *tables: Table) -> dict[str, str]:
@@ -88,6 +92,20 @@ def test_a_table_is_written_with_its_conditions_and_commands(page: Path, tmp_pat
     assert "| model | figure |\n| --- | --- |\n| a | 1 |\n| b | 2 |" in block
     assert "`edgedec bench a -m MODEL`" in block
     assert text.endswith("End.\n")
+
+
+def test_other_programs_that_took_the_cores_are_said(page: Path, tmp_path: Path) -> None:
+    fake = Fake()
+    found = runs(tmp_path, fake)
+
+    class Busy(OtherLoad):
+        def share(self, cores: int) -> float:
+            return 0.3
+
+    found.others = Busy
+    measured(page, found, table("one", "a"))
+    said = "2 cores. Other programs took up to 30% of the cores. Some figures."
+    assert said in page.read_text(encoding="utf-8")
 
 
 def test_no_command_begins_that_would_not_end_in_time(page: Path, tmp_path: Path) -> None:
