@@ -76,7 +76,7 @@ class Budget:
         plan = with_drawing(self.plan, self.facts, drawing)
         if plan is self.plan:
             return self
-        self.ledger.shares = plan.parts
+        self.ledger.reshare(plan.parts)
         return replace(self, plan=plan, facts=replace(self.facts, drawing=drawing))
 
     def as_json(self) -> dict[str, object]:

@@ -112,6 +112,10 @@ class Ledger:
         """See ``Lease.release``."""
         self._returned.append((name, nbytes))
 
+    def reshare(self, shares: Mapping[str, int]) -> None:
+        """Replace the shares; what is leased stays leased."""
+        self.shares = shares
+
     def by_name(self) -> dict[str, int]:
         """Bytes leased now."""
         with self._lock:

@@ -41,8 +41,8 @@ from edgedec.memory.footprint import (
 
 _PROMPT_TOKENS = 128
 """The longest pass of a draft model; it reads no more of a text."""
-_LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 5_000_000, 10
-"""Most memory that opening a small model has taken beyond its weights: session, tokenizer and template."""
+_LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 4_000_000, 7
+"""Bytes that opening a small model takes beyond its weights: twice those of SmolLM2 beside another model."""
 
 
 class ModelKind(DrafterKind):
