@@ -17,7 +17,7 @@ from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.memory import KvType
+    from edgedec.core.cache_config import KvType
 
 MODEL, REPLY, COST, OUTPUT = "Model", "Reply", "Memory and speed", "Output"
 """Headings of options."""

@@ -120,24 +120,15 @@ def command(
     costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     if as_json:
         report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
+        stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:
             del report["budget_bytes"]
-        screen.show_json({"model": run.target.name, **report, "milestones": _milestones(budget)})
+        screen.show_json({"model": run.target.name, **report, "milestones": stones})
         return
     _show(run.target.name, budget, size.memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
-
-
-def _milestones(budget: Budget) -> list[dict[str, object]]:
-    from edgedec.memory.plan import least, milestones
-
-    facts, wanted = budget.facts, budget.wanted
-    return [
-        {"bytes": least(facts, wanted), "below": "nothing fits"},
-        *({"bytes": nbytes, "below": what} for nbytes, what in milestones(facts, wanted)),
-    ]
 
 
 def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path) -> CostsNow:
@@ -166,12 +157,9 @@ def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:
-    from edgedec.memory.footprint import longest_pass
-
     plan, count = budget.plan, budget.facts.sequences
-    longest = longest_pass(plan.choice, count)
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
-    words = {"context": context, "kv": plan.choice.kv, "longest": longest}
+    words = {"context": context, "kv": plan.choice.kv, "longest": budget.longest_pass}
     promised = f" of {in_mb(memory)}" if memory else ""
     why_of = WHY | {one.part: one.why for one in budget.facts.drafters}
     click.echo(f"{name}: {in_mb(plan.peak)}{promised}\n")
@@ -198,15 +186,14 @@ def in_mb(count: int) -> str:
 
 def _thresholds(budget: Budget) -> Iterator[tuple[int, str]]:
     """Yield budgets from the largest down, each with what is lost below it; steps of one kind are one."""
-    from edgedec.memory.plan import least, milestones
-
+    (nothing, _), *others = budget.milestones()
     said = set()
-    for nbytes, line in reversed(milestones(budget.facts, budget.wanted)):
+    for nbytes, line in reversed(others):
         text = LOST.get(line.partition(":")[0], line)
         if text not in said:
             said.add(text)
             yield nbytes, text
-    yield least(budget.facts, budget.wanted), "all: the model does not fit"
+    yield nothing, "all: the model does not fit"
 
 
 def _row(head: str, text: str) -> str:

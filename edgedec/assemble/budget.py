@@ -22,7 +22,7 @@ from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
-from edgedec.memory.plan import MemoryPlan, planned, with_drawing
+from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
 from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
@@ -78,6 +78,16 @@ class Budget:
             return self
         self.ledger.reshare(plan.parts)
         return replace(self, plan=plan, facts=replace(self.facts, drawing=drawing))
+
+    def milestones(self) -> list[tuple[int, str]]:
+        """Return budgets from the smallest up, each with a line about what is given up below it."""
+        least_of_all = least(self.facts, self.wanted), "nothing fits"
+        return [least_of_all, *milestones(self.facts, self.wanted)]
+
+    @property
+    def longest_pass(self) -> int:
+        """Tokens of the longest pass."""
+        return longest_pass(self.choice, self.facts.sequences)
 
     def as_json(self) -> dict[str, object]:
         """The plan for machines."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,3 +93,21 @@ def test_lint_refuses_the_bare_folder_and_says_what_to_write(folder: str, tmp_pa
     result = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"import edgedec.{folder}." in result.stdout, result.stdout
+
+
+REACHES = re.compile(r"\w\.(single|runner)\b|\w\.forward\.\w")
+"""Parts of a model by which its insides can be reached."""
+STUDIES = ("cli/bench/", "cli/slash/stats.py")
+"""Studies measure parts by themselves."""
+
+
+def test_commands_read_values_of_a_model_and_never_reach_through_it() -> None:
+    """``Model.stats`` and ``Model.plan`` have them."""
+    found = [
+        f"{place}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "cli").rglob("*.py"))
+        if not (place := str(path.relative_to(ROOT))).startswith(STUDIES)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if REACHES.search(line)
+    ]
+    assert found == []
