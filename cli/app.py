@@ -39,10 +39,10 @@ ALIASES = {"run": "chat", "ls": "list"}
 """Other names of commands."""
 OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
-    "download": "pull", "info": "show", "install": "pull", "measure": "bench", "models": "list",
-    "remove": "rm", "search": "list", "uninstall": "rm",
+    "download": "pull", "info": "show", "install": "pull", "measure": "bench report",
+    "models": "list", "remove": "rm", "search": "list", "switch": "bench switch", "uninstall": "rm",
 }  # fmt: skip
-"""Commands of other programs, and those here that do the same."""
+"""Commands of other programs and of before, and those here that do the same."""
 NOWHERE = {
     "ps": ("no model stays in memory when its command has ended", ""),
     "serve": ("there is no server", "scripts use `edgedec generate`, Python uses `edgedec.open`; "),

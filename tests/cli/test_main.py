@@ -59,6 +59,8 @@ def test_an_unknown_command_is_one_line() -> None:
         ("gen", "did you mean generate"),
         ("lsit", "did you mean list"),
         ("install", "did you mean pull"),
+        ("measure", "did you mean bench report"),
+        ("switch", "did you mean bench switch"),
         ("serve", "there is no server (scripts use `edgedec generate`, Python uses `edgedec.open`"),
         ("ps", "no model stays in memory"),
         ("c", "did you mean chat or check"),
