@@ -60,13 +60,13 @@ def always_kept(tokenizer: Tokenizer, ends: Iterable[int]) -> Keep:
 
 
 def expected(counts: Counts) -> Frequencies:
-    """Return how frequent each id is probably: as counted, with a little of a general law.
+    """Return how frequent each id is probably: as counted, with a little of a general distribution.
 
-    Vocabularies list their tokens from frequent to rare, about as 1 / rank. A few thousand tokens of that law
+    Vocabularies list their tokens from frequent to rare, about as 1 / rank. A few thousand tokens of that one
     rank the ids that the counted replies lack.
     """
-    law = 1.0 / (_PRIOR_FLAT_IDS + np.arange(counts.size))
-    return counts.astype(np.float64) + _PRIOR_TOKENS / float(law.sum()) * law
+    general = 1.0 / (_PRIOR_FLAT_IDS + np.arange(counts.size))
+    return counts.astype(np.float64) + _PRIOR_TOKENS / float(general.sum()) * general
 
 
 def best_ids(frequencies: Frequencies, always: Keep, size: int) -> Keep:
