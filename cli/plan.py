@@ -114,9 +114,13 @@ def command(
         when_full=when_full,
         conversations=batch if batch > 1 else None,
     )
-    context = context_of(services(ctx).store(), notice)
+    heard: list[str] = []
+    context = context_of(services(ctx).store(), heard.append)
     run = prepare(config, fetch_bundles(ctx, model, config), context, services(ctx).load)
     budget = run.plan()
+    for line in heard:
+        if not line.endswith(budget.plan.given_up):  # those are rows of the plan
+            notice(line)
     costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     if as_json:
         report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def test_everything_that_a_budget_can_cost_has_its_words() -> None:
     kinds = {line.partition(":")[0] for _, line in milestones(KNOWN, replace(WANTED, model_drafts=True))}
     assert kinds - {"context"} <= LOST.keys()
     assert set(LOST) <= set(memory_plan._KINDS)
+
+
+def test_what_is_given_up_is_said_once(home: Home, tmp_path: Path) -> None:
+    home.path.mkdir()
+    given = ("plan", "-m", str(write_tiny(tmp_path / "tiny.gguf")), "--json")
+    stones = json.loads(run(real(home), *given).stdout)["milestones"]
+    done = run(real(home), *given[:-1], "--memory", str(stones[-1]["bytes"] - 1))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("Given up to fit:\n") == 1
+    assert done.stderr == ""
 
 
 def test_thresholds_above_a_gigabyte_differ_and_each_loss_is_said_once(home: Home, tmp_path: Path) -> None:
