@@ -64,7 +64,7 @@ def long_reply(bundle: Path) -> list[str]:
     return ["-m", str(bundle), "--threads", "1", "--draft", "off", "--max-tokens", "100000"]
 
 
-CONSOLE_SCRIPT = """
+INTERRUPTED_AT_IMPORT = """
 import os, signal, sys
 before = set(sys.modules)
 real = os._exit
@@ -79,16 +79,17 @@ def interrupted(event, names):
 
 os._exit = told
 sys.addaudithook(interrupted)
-from edgedec.cli.main import main
-main()
 """
-"""As pip's script starts the command, with a Ctrl-C at the first import behind that of the entry point."""
+"""Sends a Ctrl-C at the first import behind that of the entry point, and tells what was imported before."""
 
 
-def test_ctrl_c_at_the_first_import_of_the_command_is_quiet() -> None:
-    done = subprocess.run([sys.executable, "-c", CONSOLE_SCRIPT], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("name", ["edgedec.cli.main", "edgedec.__main__"])
+def test_ctrl_c_at_the_first_import_of_the_command_is_quiet(name: str) -> None:
+    """As pip's script starts the command, and as ``python -m edgedec`` does once runpy has found it."""
+    program = f"{INTERRUPTED_AT_IMPORT}from {name} import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (errors.INTERRUPTED, "")
-    assert done.stdout.split() == ["edgedec", "edgedec.cli", "edgedec.cli.main"]
+    assert done.stdout.split() == sorted({"edgedec", "edgedec.cli", "edgedec.cli.main", name})
 
 
 @pytest.mark.parametrize("delay_s", every(6, (0.005 * step for step in range(60))))
