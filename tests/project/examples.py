@@ -122,6 +122,7 @@ EXAMPLES = (
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),
     Example(guide("installing"), "pip install edgedec-runtime\n", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
+    Example(guide("installing"), "_EDGEDEC_COMPLETE=bash_source", left_out="changes files of the shell"),
     Example(guide("installing"), "edgedec-runtime[plot]", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
