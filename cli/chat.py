@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
 from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
+from edgedec.cli.window import keys
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
@@ -152,7 +154,7 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
 
     window.greet()
     home = services(ctx).store().home if window.model.config.history else None
-    try:
+    with keys.unseen(), suppress(Quit):
         for text in typed_turns(home, window.take_draft):
             try:
                 window.turn(text)
@@ -163,8 +165,6 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
                 screen.dim("stopped at once; the next reply reads the conversation again")
             if terminated():
                 break
-    except Quit:
-        return
 
 
 def _answer(window: ChatWindow, turns: Iterable[str]) -> None:

@@ -8,13 +8,14 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import click
 
 _WINDOW = 80, 24
 """Columns and rows of a window that does not say."""
+_LEAST_CELLS = 24
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -55,12 +56,33 @@ def dim(line: str) -> None:
     click.secho(line, dim=True, err=True, color=colours())
 
 
-def aside(text: str) -> None:
-    """Show text beside the conversation, its words wrapped at the window."""
+def aside(text: str, *, indent: int = 2) -> None:
+    """Show text beside the conversation, on a terminal with its words wrapped and later rows indented."""
     if sys.stderr.isatty():
         most = max(window(sys.stderr)[0] - 1, 20)
-        text = textwrap.fill(text, most, replace_whitespace=False, subsequent_indent=" " * 2)
+        text = textwrap.fill(
+            text,
+            most,
+            replace_whitespace=False,
+            break_on_hyphens=False,
+            break_long_words=False,
+            subsequent_indent=" " * indent,
+        )
     dim(text)
+
+
+def pairs(lines: Sequence[tuple[str, str]], *, least: int = _LEAST_CELLS) -> None:
+    """Show names, each with its text, in two columns.
+
+    Where the window leaves fewer than ``least`` cells for texts, each follows its name instead.
+    """
+    widest = max(len(name) for name, _ in lines) + 2
+    columns = not sys.stderr.isatty() or window(sys.stderr)[0] - 1 - widest >= least
+    for name, text in lines:
+        if columns:
+            aside(f"{name:<{widest}}{text}", indent=widest)
+        else:
+            aside(f"{name}  {text}" if name else f"    {text}", indent=4)
 
 
 def printable(text: str) -> str:

@@ -14,6 +14,7 @@ from edgedec.core.locks import Share
 
 PROMPT = "> "
 QUOTES = '"""'
+NO_HISTORY = "nothing was typed yet; `edgedec chat --history` keeps what you type for the next chat"
 
 
 def typed_turns(home: Path | None, draft: Callable[[], str] = str) -> Iterator[str]:
@@ -69,6 +70,7 @@ def _open(text: str) -> bool:
 class _Editor:
     def __init__(self, history: Path | None, draft: Callable[[], str]) -> None:
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.application import run_in_terminal
         from prompt_toolkit.filters import Condition, is_searching
         from prompt_toolkit.history import FileHistory, InMemoryHistory
         from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -89,6 +91,14 @@ class _Editor:
         @keys.add("c-c", filter=typed & ~is_searching)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.reset()
+
+        nothing_typed = Condition(
+            lambda: history is None and not (typed() or self._session.history.get_strings())
+        )
+
+        @keys.add("up", filter=nothing_typed & ~is_searching)
+        def _(event: KeyPressEvent) -> None:
+            run_in_terminal(lambda: screen.aside(NO_HISTORY, indent=0))
 
         typed_before = FileHistory(str(history)) if history else InMemoryHistory()
         self._draft = draft

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from edgedec.cli import screen
 from edgedec.cli.opening import no_system
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import UsageError
 
 _OFF = ("off", "none")
+_LEAST_CELLS = 16
+"""Most values are short."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,7 @@ def command(context: Context, argument: str) -> None:
     name, _, value = argument.partition(" ")
     name, value = name.lower().replace("_", "-"), value.strip()
     if not name:
-        width = max(map(len, SETTINGS))
-        for one, setting in SETTINGS.items():
-            context.say(f"{one:<{width}}  {setting.show(context)}")
+        screen.pairs([(one, setting.show(context)) for one, setting in SETTINGS.items()], least=_LEAST_CELLS)
         return
     if (found := SETTINGS.get(name)) is None:
         raise UsageError(f"there is no setting {name}", hint=f"/set knows {', '.join(SETTINGS)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgedec.cli import screen
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -12,61 +13,85 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from edgedec.control.tally import Tally
-    from edgedec.decode.speculation import Speculation
     from edgedec.metrics.measures import Energy
-    from edgedec.session.reply import Reply
+    from edgedec.session.chat import Totals
+    from edgedec.session.model_stats import DraftStats, ReplyFigures
+
+
+ALL = "all"
+
+Line = tuple[str, str]
+"""A name and the words beside it; no name where they belong to the line above."""
 
 
 def stats(context: Context, argument: str) -> None:
-    chat, totals = context.chat, context.chat.totals
+    """Show the chat in five lines, or with "all" everything that is counted."""
+    if argument not in ("", ALL):
+        raise UsageError(f"/stats does not know {argument!r:.40}", hint="/stats all shows more")
+    screen.pairs([*_every_line(context)] if argument else [*_five_lines(context)])
+
+
+def _five_lines(context: Context) -> Iterator[Line]:
+    chat, found = context.chat, context.model.stats()
+    yield "sampling", chat.settings.params.summary()
+    yield "replies", _replies(chat.totals)
+    yield "context", _context(context)
+    yield (
+        "memory",
+        ", ".join(f"{name.replace('_', ' ')} {size(count)}" for name, count in found.nbytes.items()),
+    )
+    yield ("switch", found.switch.summary()) if found.switch else ("drafts", _drafts(found.drafts))
+
+
+def _every_line(context: Context) -> Iterator[Line]:
+    chat, totals, found = context.chat, context.chat.totals, context.model.stats(context.chat.last)
     fed = totals.prompt_tokens - totals.reused_tokens
     rate = f" at {fed / totals.prefill_s:.0f} tok/s" if totals.prefill_s else ""
-    context.say(f"sampling  {chat.settings.params.summary()}")
-    context.say(f"replies   {totals.replies}, {totals.completion_tokens} tokens in {totals.decode_s:.1f} s")
-    context.say(f"prompts   {totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}")
-    policy = chat.policy
-    resident = len(chat.engine.committed) - (policy.missing if policy else 0)
-    context.say(f"context   {resident} of {context.model.context} tokens")
-    if policy:
-        context.say(f"lossy     {policy.lossy}: {policy.tokens} tokens have left the cache")
-    for name, count in context.model.single.forward.nbytes().items():
-        kept = f" ({context.model.single.kv})" if name == "kv_cache" and context.model.single.kv else ""
-        context.say(f"{name:<9} {count / 1e6:.1f} MB{kept}")
-    context.say(f"kernels   {context.model.loaded.isa}")
-    context.say(f"drafts    {_drafts(chat.speculation)}")
-    if power := context.model.single.pass_energy:
-        context.say(f"{'':<9} {power.notice()}")
-    if chat.speculation and chat.speculation.tally.by_drafter:
-        tally = chat.speculation.tally
-        for line in (*_drafters(tally), *depth_words(tally), *_prediction(context)):
-            context.say(f"{'':<9} {line}")
-    if chat.engine.switched:
-        context.say(f"switch    {chat.engine.switched.summary()}")
+    yield "sampling", chat.settings.params.summary()
+    yield "replies", _replies(totals)
+    yield "prompts", f"{totals.prompt_tokens} tokens, {totals.reused_tokens} reused, {fed} fed{rate}"
+    yield "context", _context(context)
+    for name, count in found.nbytes.items():
+        yield name, size(count) + (f" ({found.kv})" if name == "kv_cache" and found.kv else "")
+    yield "kernels", found.isa
+    yield "drafts", _drafts(found.drafts)
+    if found.power_notice:
+        yield "", found.power_notice
+    if found.drafts and found.drafts.tally.by_drafter:
+        tally = found.drafts.tally
+        for line in (*_drafters(tally), *depth_words(tally), *_prediction(tally, totals)):
+            yield "", line
+    if found.switch:
+        yield "switch", found.switch.summary()
     if chat.last is not None:
-        context.say(f"last      {chat.last.stats.summary(context.model.context)}")
-        for line in _measured(context, chat.last):
-            context.say(f"{'':<9} {line}")
+        yield "last", chat.last.stats.summary(found.context)
+    for line in _measured(found.reply) if found.reply else ():
+        yield "", line
 
 
-def _measured(context: Context, reply: Reply) -> Iterator[str]:
-    """Yield lines about the last reply: speed-up, the distance from the roofline, and energy.
+def _replies(totals: Totals) -> str:
+    rate = f" at {totals.completion_tokens / totals.decode_s:.1f} tok/s" if totals.decode_s else ""
+    return f"{totals.replies}, {totals.completion_tokens} tokens{rate}"
 
-    Only energy, where two models took turns.
-    """
-    measures = context.model.single.measures
-    if reply.marks is None:
-        return
-    record = context.chat.engine.switched
-    alone = not (record and record.elsewhere)
-    if alone and (gain := measures.mbsu(reply.marks, reply.stats)):
+
+def _context(context: Context) -> str:
+    policy = context.chat.policy
+    resident = len(context.chat.engine.committed) - (policy.missing if policy else 0)
+    lossy = f"; {policy.lossy}: {policy.tokens} tokens have left the cache" if policy else ""
+    return f"{resident} of {context.model.context} tokens{lossy}"
+
+
+def _measured(found: ReplyFigures) -> Iterator[str]:
+    """Yield lines about the last reply: speed-up, the distance from the roofline, and energy."""
+    if gain := found.mbsu:
         yield f"memory-bound speed-up {gain.streamed:.2f} (embedding counted: {gain.parameters:.2f})"
-    if alone and (limit := measures.roofline(reply.marks, reply.stats)):
+    if limit := found.roof:
         yield (
             f"{size(round(limit.bytes_per_token))} read a token: {limit.gb_per_s:.1f} of"
             f" {limit.bandwidth_gb_per_s:.1f} GB/s, {limit.share:.0%} of the roofline"
             f" of {limit.roof_tokens_per_s:.1f} tok/s"
         )
-    yield energy_words(measures.energy(reply.marks, reply.stats))
+    yield energy_words(found.energy)
 
 
 def energy_words(found: Energy) -> str:
@@ -85,16 +110,14 @@ def joules(value: float) -> str:
     return f"{value:.2f} J" if value >= 1.0 else f"{1e3 * value:.1f} mJ"
 
 
-def _drafts(speculation: Speculation | None) -> str:
-    if speculation is None:
+def _drafts(found: DraftStats | None) -> str:
+    if found is None:
         return "off"
-    names, tally = ", ".join(speculation.drafters) or "none left", speculation.tally
+    names, tally = ", ".join(found.names) or "none left", found.tally
     if not tally.rounds:
         return names
-    return (
-        f"{names}: {tally.accepted} of {tally.drafted} tokens drafted were right,"
-        f" {tally.block_efficiency:.2f} tokens a pass"
-    )
+    right = f"{tally.accepted} of {tally.drafted} drafted tokens right"
+    return f"{names}: {right}, {tally.block_efficiency:.2f} tokens a pass"
 
 
 def _drafters(tally: Tally) -> Iterator[str]:
@@ -115,10 +138,8 @@ def depth_words(tally: Tally) -> Iterator[str]:
         yield f"right by depth: {', '.join(rates)}"
 
 
-def _prediction(context: Context) -> Iterator[str]:
+def _prediction(tally: Tally, totals: Totals) -> Iterator[str]:
     """Yield a line with the speed that costs and acceptance predict, beside the measured one."""
-    assert context.chat.speculation is not None
-    tally, totals = context.chat.speculation.tally, context.chat.totals
     rate, speed_up = tally.predicted_tokens_per_s, tally.predicted_speed_up
     if rate is None or speed_up is None or not totals.decode_s:
         return

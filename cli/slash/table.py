@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import textwrap
 from pathlib import Path
 
 from edgedec.cli import screen
@@ -12,7 +10,6 @@ from edgedec.cli.slash.context import FILE, Context, Quit, SlashCommand
 from edgedec.cli.slash.context import turns as turns_of
 from edgedec.core.errors import UsageError
 
-_PLAIN_COLUMNS = 100
 _KEYS = (
     'Enter sends, Alt-Enter begins a new line; text between """ and """ may have many lines. '
     "Tab completes commands and names. Ctrl-C stops a reply, Ctrl-D quits."
@@ -39,13 +36,8 @@ def find(name: str) -> SlashCommand | None:
 
 
 def _help(context: Context, argument: str) -> None:
-    columns = screen.window(sys.stderr)[0] - 1 if sys.stderr.isatty() else _PLAIN_COLUMNS
-    width = max(len(f"/{name} {command.argument}") for name, command in COMMANDS.items()) + 2
-    for name, command in COMMANDS.items():
-        indent = " " * width
-        first = f"{f'/{name} {command.argument}':<{width}}"
-        screen.dim(textwrap.fill(first + command.help, max(columns, width + 20), subsequent_indent=indent))
-    screen.dim(textwrap.fill(_KEYS, max(columns, 20)))
+    screen.pairs([(f"/{name} {one.argument}".rstrip(), one.help) for name, one in COMMANDS.items()])
+    screen.aside(_KEYS, indent=0)
 
 
 def _reset(context: Context, argument: str) -> None:
@@ -96,7 +88,12 @@ COMMANDS = {
     "save": SlashCommand(FILE, "save the conversation and its cache", _save),
     "load": SlashCommand(FILE, "continue a saved conversation", _load),
     "reset": SlashCommand("", "forget the conversation, keep the system message; also /clear", _reset),
-    "stats": SlashCommand("", "show tokens, times and memory of this chat so far", stats.stats),
+    "stats": SlashCommand(
+        "[all]",
+        "show tokens, speed and memory of this chat so far; all: every figure",
+        stats.stats,
+        lambda words: (stats.ALL,),
+    ),
     "trace": SlashCommand(
         "on|off", "show which tokens were drafted, and by whom", stats.trace, lambda words: ("on", "off")
     ),

@@ -81,9 +81,9 @@ class ChatWindow:
         return text
 
     def greet(self) -> None:
-        screen.dim(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
+        screen.aside(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
         if self.chat.messages and self.kept:
-            screen.dim(f"continuing {self.kept.path}: {turns(self.chat)}")
+            screen.aside(f"continuing {self.kept.path}: {turns(self.chat)}")
 
     def turn(self, text: str) -> None:
         """Carry out a command, or stream the answer. Raises EdgeDecError, and Quit to leave."""
@@ -93,7 +93,7 @@ class ChatWindow:
             self.show(lambda: self._reply(text))
         say_overrun(self.model)
         if self.chat.policy and (news := self.chat.policy.news()):
-            screen.dim(news)
+            screen.aside(news)
         if self.kept:
             self.kept.try_to_save()
 
@@ -133,7 +133,7 @@ class ChatWindow:
     def show(self, begin: Callable[[], Reply], *, before: str = "") -> None:
         """Stream the reply that ``begin`` begins, and the line under it. It may continue ``before``."""
         palette = tracing.Palette() if self.traced and tracing.coloured() else None
-        with interrupts_to(self.chat):
+        with keys.unseen(), interrupts_to(self.chat):
             reply = begin()
             if can_draw() and self.look.markdown and not self.traced:
                 self._draw(reply, before)
@@ -148,7 +148,7 @@ class ChatWindow:
             self._begun = begins_thinking(self.chat.tokenizer, reply.prompt)
         view = ReplyView(self.look, begun=self._begun, before=before)
         try:
-            with keys.unseen(), view:
+            with view:
                 for piece in reply:
                     view.push(piece, len(reply.tokens))
         finally:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
-from rich import box
-from rich.console import Console
-from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from edgedec.cli import screen
@@ -15,6 +9,7 @@ from edgedec.cli.window.code import highlighted
 from edgedec.cli.window.inline import closed, styled
 from edgedec.cli.window.leaves import Leaf, decided, leaves, parser
 from edgedec.cli.window.styles import Styles
+from edgedec.cli.window.tables import CellTable, drawn
 from edgedec.cli.window.wrap import wrapped
 
 _RULE_CELLS = 40
@@ -51,6 +46,7 @@ class Flow:
         source = self._source if final else decided(self._source)
         found = leaves(source, self._styles)
         lines: list[Text] = []
+        live: list[Text] = []
         for at in range(self._leaf, len(found)):
             leaf = found[at]
             if at > self._leaf:
@@ -61,9 +57,8 @@ class Flow:
             last = at == len(found) - 1 and not final
             ready, live = self._lines(leaf, width, source if last else None)
             lines += ready
-        if not found:
-            return lines, []
-        self._cut(found)
+        if found:
+            self._cut(found)
         return lines, live
 
     def skip(self, width: int) -> None:
@@ -141,36 +136,18 @@ class Flow:
         return Text(self._styles.dash * min(width, _RULE_CELLS), self._styles.dim)
 
     def _table(self, leaf: Leaf, width: int) -> list[Text]:
-        style = box.SIMPLE_HEAD if self._styles.unicode else box.ASCII2
-        table = Table(box=style, show_edge=False, pad_edge=False, header_style=self._styles.bold)
-        row: list[Text] = []
+        table, row = CellTable([], []), list[Text]()
         for token in leaf.tokens:
-            if token.type == "inline":
+            if token.type == "th_open":
+                table.right.append("right" in str(token.attrs.get("style", "")))
+            elif token.type == "inline":
                 row.append(styled(token.children or [], self._styles))
             elif token.type == "tr_close":
-                row = self._add_row(table, row, leaf)
-        console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-        return [_joined(line) for line in console.render_lines(table, pad=False)]
-
-    def _add_row(self, table: Table, row: list[Text], leaf: Leaf) -> list[Text]:
-        if table.columns:
-            table.add_row(*row)
-            return []
-        aligned = [str(token.attrs.get("style", "")) for token in leaf.tokens if token.type == "th_open"]
-        for cell, style in zip(row, aligned, strict=True):
-            justify = style.removeprefix("text-align:")
-            table.add_column(cell, justify="right" if justify == "right" else "left", overflow="fold")
-        return []
+                table.rows.append(row)
+                row = []
+        return drawn(table, width, self._styles)
 
     def _indented(self, leaf: Leaf, line: Text, *, first: bool) -> Text:
         indent = leaf.first if first else leaf.rest
         style = self._styles.dim if leaf.rest.strip() else ""
         return Text.assemble((indent, style), line) if indent else line
-
-
-def _joined(line: list[Segment]) -> Text:
-    text = Text()
-    for segment in line:
-        text.append(segment.text, segment.style)
-    text.rstrip()
-    return text

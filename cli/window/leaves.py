@@ -12,8 +12,8 @@ from markdown_it.token import Token
 
 from edgedec.cli.window.styles import Styles
 
-_UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?)?")
-"""A line that may yet become a heading, an item, a rule or a fence."""
+_UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?|(?:`{3}|~{3})[^`]*)?")
+"""A line that may yet become a heading, an item, a rule or a fence, or a fence of another language."""
 _UNDECIDED_CHARS = 300
 """A longer line is shown, whatever it may become."""
 
@@ -60,8 +60,24 @@ class _Container:
 
 
 def leaves(source: str, styles: Styles) -> list[Leaf]:
-    """Return the blocks of ``source`` in order."""
-    return list(_walk(parser().parse(source), styles))
+    """Return the blocks of ``source`` in order.
+
+    Many models put a whole reply into a fence of Markdown. Its blocks stand in the place of such a fence.
+    """
+    return list(_walk(list(_unwrapped(parser().parse(source))), styles))
+
+
+def _unwrapped(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        if token.type != "fence" or token.info.strip().lower() not in _MARKDOWN:
+            yield token
+            continue
+        yield Token("markdown", "", 0, map=token.map, level=token.level)
+        start = token.map[0] + 1 if token.map else 0
+        for inner in parser().parse(token.content):
+            inner.level += token.level + 1
+            inner.map = inner.map and [start + line for line in inner.map]
+            yield inner
 
 
 def decided(source: str) -> str:
@@ -92,6 +108,7 @@ def _walk(tokens: Sequence[Token], styles: Styles) -> Iterator[Leaf]:
         at += 1
 
 
+_MARKDOWN = ("markdown", "md")
 _KINDS = {
     "paragraph_open": "text",
     "heading_open": "heading",

@@ -37,14 +37,14 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
 
 def test_reset_system_stats_help_and_quit(home: Home) -> None:
     home.install()
-    lines = "/system|/system Be brief.|/system|Hi|/reset|Hi|/stats|/help|/quit|Lost".replace("|", "\n")
-    result = run(home.services(home.parrot("Hello.")), "chat", stdin=lines)
+    lines = "/system|/system Be brief.|/system|Hi|/reset|Hi|/stats|/stats all|/help|/quit|Lost"
+    result = run(home.services(home.parrot("Hello.")), "chat", stdin=lines.replace("|", "\n"))
     assert (result.exit_code, result.stdout) == (0, "Hello.\nHello.\n")
     said = result.stderr
     assert "System message: none\n" in said
     assert "System message set; the conversation starts over.\nSystem message: Be brief.\n" in said
     assert "replies   2," in said
-    assert re.search(r"^kv_cache .* MB$", said, re.MULTILINE)
+    assert re.search(r"^kv_cache .* [kM]B$", said, re.MULTILINE)
     assert "drafts    off\n" in said
     assert "/load FILE" in said
     removed = run(home.services(home.parrot()), "chat", "--system", "Hm", stdin="/system -\n/system")

@@ -222,6 +222,6 @@ def test_a_model_takes_up_its_cache(home: Home, tmp_path: Path) -> None:
     run(home.services(opened(bundle)[0]), *arguments, stdin="Hi\n")
     cached = len(document(talk)["cache"]["tokens"])
     assert talk.stat().st_size > cached * 2 * 2 * 2 * 16 * 2
-    again = run(home.services(opened(bundle)[0]), *arguments, stdin="More\n/stats\n")
+    again = run(home.services(opened(bundle)[0]), *arguments, stdin="More\n/stats all\n")
     assert whole.stdout.endswith(again.stdout)
     assert f"{cached} reused" in again.stderr

@@ -87,7 +87,7 @@ def test_stats_have_a_line_for_each_drafter_and_the_predicted_speed(home: Home) 
     home.install()
     parrot = home.parrot()
     model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400), parrot.codec)
-    lines = "Hi\nWhy?\n/stats"
+    lines = "Hi\nWhy?\n/stats all"
     shown = run(home.services(model), "chat", "--greedy", "--max-tokens", "60", stdin=lines).stderr
     lookup = re.search(r"^ {10}lookup: (\d+) queries, [\d.]+ ms \([\d.]+% of the time\)", shown, re.M)
     assert lookup

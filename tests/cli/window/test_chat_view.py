@@ -171,7 +171,7 @@ def test_tab_completes_and_three_quotes_hold_many_lines(tmp_path: Path) -> None:
     chat = Emulator(chat_of(tmp_path, "One.", "Two."))
     ready(chat, 1)
     chat.type("/sta\t\r")
-    chat.wait_for("kernels")
+    chat.wait_for("memory ")
     ready(chat, 2)
     chat.type("/set temp\t 0\r")
     chat.wait_for("temperature 0")
@@ -188,3 +188,53 @@ def test_tab_completes_and_three_quotes_hold_many_lines(tmp_path: Path) -> None:
     assert any("first" in line for line in lines[-8:])
     chat.type(CTRL_C + CTRL_D)
     chat.finish()
+
+
+@pytest.mark.parametrize("setting", ["/set markdown off", "/trace on"])
+def test_keys_are_not_shown_in_plain_replies_either(tmp_path: Path, setting: str) -> None:
+    chat = Emulator(chat_of(tmp_path, "word " * 60, wait_s=0.005))
+    ready(chat, 1)
+    chat.type(setting + "\r")
+    ready(chat, 2)
+    chat.type("Hi\r")
+    chat.wait_for("word word")
+    chat.type("zzz")
+    ready(chat, 3)
+    chat.wait_for("> zzz")
+    assert "zzz" not in "\n".join(line for line in chat.lines() if not line.startswith("> "))
+    chat.type(CTRL_C + CTRL_D)
+    chat.finish()
+
+
+def test_the_arrow_key_of_an_empty_history_says_what_keeps_one(tmp_path: Path) -> None:
+    chat = Emulator(chat_of(tmp_path, "One."))
+    ready(chat, 1)
+    chat.type("\x1b[A")
+    chat.wait_for("`edgedec chat --history` keeps what you type")
+    chat.type("Hi\r")
+    ready(chat, 2)
+    chat.type("\x1b[A")
+    chat.wait_for("> Hi")
+    assert sum("--history" in line for line in chat.lines()) == 1
+    chat.type(CTRL_C + CTRL_D)
+    chat.finish()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_no_word_is_broken_at_any_width(tmp_path: Path, columns: int) -> None:
+    reply = (
+        "| River | Length in kilometres | Countries that it flows through | Sea |\n|:--|--:|---|---|\n"
+        "| Danube | 2850 | Germany, Austria, Hungary, Serbia, Romania | Black Sea |\n"
+    )
+    chat = Emulator(chat_of(tmp_path, reply), columns, 60)
+    lines = said(chat, "Hi", "/stats", "/stats all", "/help", "/set")
+    words = set(" ".join(lines).split())
+    expected = "Countries Germany, Hungary, helps sampling greedy replies context memory top-n-sigma,"
+    assert set(f"{expected} repetition-penalty, temperature kv_cache speed-up".split()) <= words
+    assert {"kilometres", "kilometres:"} & words
+    assert max(map(len, lines)) <= columns
+    at = lines.index("> /stats")
+    five = lines[at + 1 : lines.index("> /stats all")]
+    names = ["sampling", "replies", "context", "memory", "drafts"]
+    assert [line.split()[0] for line in five if line[0] != " "] == names
+    assert len(five) == 5 or columns == 40
