@@ -346,8 +346,8 @@ class Model:
         return f"<Model {self.name}: {runs}, {self.context} tokens of context{closed}>"
 
     __dir__ = shown(
-        "chat", "close", "complete", "config", "context", "conversations", "count_tokens", "name", "preset",
-        "restore", "sampling",
+        "chat", "close", "complete", "config", "context", "conversations", "count_tokens", "name", "plan",
+        "preset", "restore", "sampling", "stats",
     )  # fmt: skip
 
     def __enter__(self) -> Model:
