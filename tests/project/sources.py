@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -45,16 +44,6 @@ def libraries() -> tuple[Path, ...]:
 @cache
 def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
-
-
-def docstrings(file: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of every docstring, those of attributes and constants included."""
-    for node in ast.walk(tree(file)):
-        for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                text = statement.value.value
-                if isinstance(text, str):
-                    yield statement.lineno, text
 
 
 def documents() -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Docstrings begin with a verb or a noun, and documents use one word for one concept."""
+"""Documents use one word for one concept, and README stays short."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.project.sources import docstrings, documents, modules, relative
+from tests.project.sources import documents, relative
 
-OPENING = re.compile(r"(?:^|[.;:]\s+)(Of|What|Who|So many)\b")
-"""Openings of sentences that a reader has to turn round."""
 README_LINES = 150
 FORBIDDEN = {
     r"--at-once|--lines\b|--runs\b": "--batch, --input, --repeat",
@@ -21,21 +19,6 @@ FORBIDDEN = {
     r"\b[Ww]hat (?:passes|drafts|leaves|stays|goes) (?:cost|costs|is|are|has|have)\b": "name the thing",
 }
 """Pattern to the word of the glossary in CONTRIBUTING.md, or to the reason."""
-
-
-ROOMS = sorted({parent for file in modules() if (parent := file.parent.relative_to(ROOT)) != ROOT})
-
-
-@pytest.mark.parametrize("room", ROOMS, ids=str)
-def test_no_sentence_of_a_docstring_begins_with_of_what_or_who(room: Path) -> None:
-    found = [
-        f"{relative(file)}:{line}: {match.group(1)}: {text.strip().splitlines()[0][:70]}"
-        for file in modules()
-        if file.parent == ROOT / room
-        for line, text in docstrings(file)
-        if (match := OPENING.search(" ".join(text.split())))
-    ]
-    assert found == []
 
 
 @pytest.mark.parametrize("document", documents(), ids=relative)
