@@ -95,7 +95,7 @@ EXAMPLES = (
     Example(
         guide("drafting"),
         "draft tables",
-        left_out="takes minutes to hours; tests/cli/test_draft.py and test_draft_trim.py run it with a tiny model",
+        left_out="takes minutes to hours; tests/cli/test_draft.py, test_draft_trim.py have tiny models",
     ),
     Example(guide("drafting"), "--draft auto,exit", models=("gemma3-270m",)),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
