@@ -27,6 +27,7 @@ from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.loaded_model import LoadedModel, load_model
+from edgedec.memory.release import release_code
 from edgedec.models import Store
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
@@ -71,7 +72,9 @@ def open(
     config, store = config_of(config, settings), store or Store(notice=notice, in_subprocess=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_model, home=store.home, progress=progress)
-    return Model(prepare(config, bundles, context_of(store, notice), load))
+    opened = Model(prepare(config, bundles, context_of(store, notice), load))
+    release_code()  # after the memory plan, which counts it
+    return opened
 
 
 def context_of(store: Store, notice: Notice = ignore) -> RunContext:

@@ -174,7 +174,10 @@ def memory_facts(parts: Parts) -> MemoryFacts:
     template = 0 if target.template is None else target.template.process_bytes
     return MemoryFacts(
         model_memory(target),
-        process=max(resident - mapped_rss_bytes(WEIGHTS), 0) + template + parts.opening,
+        process=max(resident - mapped_rss_bytes(WEIGHTS), 0)
+        + template
+        + parts.opening
+        + target.tokenizer.mapped_bytes,
         drawing=drawing_bytes(
             config.sampling_for(target.manifest.preset), logprobs=config.switch is not None
         ),

@@ -15,7 +15,6 @@ A text without such places, and a tokenizer of another kind, is encoded whole.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from edgedec.text.word_patterns import GPT2, WORD_PATTERNS
 
 if TYPE_CHECKING:
-    from tokenizers import AddedToken
-    from tokenizers import Tokenizer as Backend
+    from edgedec.text.encoder import AddedToken, Encoder
 
 SPACE = "▁"
 """SentencePiece's space."""
@@ -80,31 +78,20 @@ class PieceRule:
         return None
 
 
-def piece_rule(backend: Backend, *, adds_space: bool) -> PieceRule | None:
+def piece_rule(encoder: Encoder, *, adds_space: bool) -> PieceRule | None:
     """Find the rule for a tokenizer; None if it is of a kind that is always encoded whole."""
-    added = list(backend.get_added_tokens_decoder().values())
+    added = list(encoder.added.values())
     if any(token.lstrip or token.rstrip or token.single_word for token in added):
         return None
-    if type(backend.model).__name__ != "BPE" or backend.model.dropout:
+    facts = encoder.facts
+    if facts.model != "BPE" or facts.dropout:
         return None
-    normalizer, splits = _state(backend.normalizer), _state(backend.pre_tokenizer)
+    normalizer, splits = facts.normalizer, facts.pre_tokenizer
     if _cuts_words(normalizer, splits):
         return PieceRule(re.compile(_word_cuts([token.content for token in added])), _WORDS_CHARS)
     if _replaces_spaces(normalizer) and (not splits or splits["type"] == "Metaspace"):
-        return _sentencepiece_rule(backend, added, adds_space)
+        return _sentencepiece_rule(encoder, added, adds_space)
     return None
-
-
-def spellings(backend: Backend) -> Iterator[str]:
-    """Yield every token as the vocabulary spells it, if possible without a copy of the vocabulary."""
-    left = size = backend.get_vocab_size(with_added_tokens=True)
-    for token in range(2 * size):
-        text = backend.id_to_token(token)
-        if text is not None:
-            yield text
-            left -= 1
-    if left:  # some ids are far above the number of tokens
-        yield from backend.get_vocab(with_added_tokens=True)
 
 
 def _word_cuts(added: list[str]) -> str:
@@ -119,13 +106,13 @@ def _word_cuts(added: list[str]) -> str:
     )
 
 
-def _sentencepiece_rule(backend: Backend, added: list[AddedToken], adds_space: bool) -> PieceRule | None:
+def _sentencepiece_rule(encoder: Encoder, added: list[AddedToken], adds_space: bool) -> PieceRule | None:
     """Make the rule for SentencePiece: before words, and after newlines where those are added tokens."""
-    model, contents = backend.model, [token.content for token in added if token.content]
-    if backend.token_to_id(SPACE) is None or (model.unk_token is None and not model.byte_fallback):
+    facts, contents = encoder.facts, [token.content for token in added if token.content]
+    if encoder.id_of(SPACE) is None or (facts.unk_token is None and not facts.byte_fallback):
         return None
     joined = {SPACE} | {pair[0] for pair in _pairs(contents) if pair[1] in (SPACE, " ")}
-    for text in spellings(backend):
+    for text in encoder.spellings():
         if SPACE in text[1:]:
             joined |= {pair[0] for pair in _pairs([text]) if pair[1] == SPACE}
     if not adds_space:
@@ -175,13 +162,6 @@ def _steps(state: dict[str, Any], key: str) -> list[dict[str, Any]]:
     if state["type"] != "Sequence":
         return [state]
     return [step for part in state[key] for step in _steps(part, key)]
-
-
-def _state(part: Any) -> dict[str, Any] | None:
-    if part is None:
-        return None
-    state: dict[str, Any] = json.loads(part.__getstate__())
-    return state
 
 
 def _pairs(texts: Iterable[str]) -> Iterator[str]:

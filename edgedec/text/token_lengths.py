@@ -7,20 +7,20 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from edgedec.text.pieces import SPACE, spellings
+from edgedec.text.pieces import SPACE
 from edgedec.text.tokenizer_guard import most_shrinking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenizers import Tokenizer as Backend
+    from edgedec.text.encoder import Encoder
 
 
 class TokenLengths:
     """Lengths of a tokenizer's tokens in bytes. They are read from the vocabulary when first needed."""
 
-    def __init__(self, backend: Backend, kind: Literal["bpe", "spm"]) -> None:
-        self._backend = backend
+    def __init__(self, encoder: Encoder, kind: Literal["bpe", "spm"]) -> None:
+        self._encoder = encoder
         self._byte_level = kind == "bpe"
 
     def most_bytes(self, tokens: int) -> int:
@@ -41,17 +41,17 @@ class TokenLengths:
 
     @cached_property
     def _shrinking(self) -> int:
-        return most_shrinking(self._backend)
+        return most_shrinking(self._encoder.facts)
 
     @cached_property
     def _longest(self) -> int:
-        added = (len(token.content.encode()) for token in self._backend.get_added_tokens_decoder().values())
+        added = (len(token.content.encode()) for token in self._encoder.added.values())
         lengths: Iterable[int]
         if self._byte_level:  # a character stands for a byte
-            lengths = map(len, spellings(self._backend))
+            lengths = map(len, self._encoder.spellings())
         else:
             extra = len(SPACE.encode()) - 1
-            lengths = (len(text.encode()) - extra * text.count(SPACE) for text in spellings(self._backend))
+            lengths = (len(text.encode()) - extra * text.count(SPACE) for text in self._encoder.spellings())
         return max(max(added, default=1), max(lengths, default=1))
 
     @cached_property
@@ -67,17 +67,17 @@ class TokenLengths:
 
     def _kept_bytes(self) -> set[int]:
         """Find the bytes that neither are dropped nor become part of one unknown token with others."""
-        known = self._backend.token_to_id
+        known = self._encoder.id_of
         if self._byte_level:
             return {byte for byte, char in CHAR_OF.items() if known(char) is not None}
         all_known = all(known(f"<0x{byte:02X}>") is not None for byte in range(256))
-        return set(range(256)) if self._backend.model.byte_fallback and all_known else set()
+        return set(range(256)) if self._encoder.facts.byte_fallback and all_known else set()
 
     def _texts(self) -> Iterator[bytes]:
         """Yield the bytes that every token may stand for."""
-        for token in self._backend.get_added_tokens_decoder().values():
+        for token in self._encoder.added.values():
             yield token.content.encode()
-        for text in spellings(self._backend):
+        for text in self._encoder.spellings():
             if not self._byte_level:
                 yield text.replace(SPACE, " ").encode()
                 continue

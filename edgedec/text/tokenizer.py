@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import codecs
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import guard_messages, split_special
 from edgedec.text.limits import TextLimits
 from edgedec.text.pieces import SPACE, PieceRule, piece_rule
+from edgedec.text.table_encoder import open_encoder
 from edgedec.text.token_lengths import BYTE_OF, CHAR_OF, TokenLengths
-from edgedec.text.tokenizer_guard import check_steps
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Backend
-
+    from edgedec.text.encoder import Encoder
     from edgedec.text.template import ChatTemplate
 
-FILE_NAME = "tokenizer.json"
 _AGAIN = "export or pull the model again"
 
 _SHORT_CHARS = 8_192
@@ -41,20 +38,13 @@ def valid_text(text: str) -> str:
 
 
 class Tokenizer:
-    """A bundle's tokenizer. Get one with ``Tokenizer.load``. Several threads may use it; they take turns."""
+    """A bundle's tokenizer. Get one with ``Tokenizer.load``. Several threads may use it."""
 
-    def __init__(self, backend: Backend, info: TokenizerInfo) -> None:
+    def __init__(self, encoder: Encoder, info: TokenizerInfo) -> None:
         self.info = info
-        self._backend = backend
-        self._turn = threading.Lock()
-        """Held while the library encodes: to find control tokens or not is a setting of the whole object."""
-        # id -> (text, is special) of the tokens that are found in a text before anything else is.
-        self._added = {
-            i: (token.content, token.special) for i, token in backend.get_added_tokens_decoder().items()
-        }
-        self._special_ids = {text: i for i, (text, special) in self._added.items() if special}
-        self._adds_space = _adds_space(backend)
-        self._lengths = TokenLengths(backend, info.kind)
+        self._encoder = encoder
+        self._adds_space = "".join(encoder.rewritten("a")) == f"{SPACE}a"  # normaliser or pre-tokeniser
+        self._lengths = TokenLengths(encoder, info.kind)
         self._pieces: dict[int, bytes] = {}
 
     @classmethod
@@ -63,19 +53,7 @@ class Tokenizer:
 
         Raises BadFileError when it is missing or broken, UnsupportedError when its steps could multiply text.
         """
-        from tokenizers import Tokenizer as Backend  # slow import, needed only here
-
-        path = bundle_dir / FILE_NAME
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise BadFileError(f"cannot read {path}: {error}", hint=_AGAIN) from error
-        try:
-            backend = Backend.from_buffer(content)  # a str of 262,144 pieces would take 50 MB more
-        except Exception as error:  # the library raises bare Exception
-            raise BadFileError(f"{path} is not a valid tokenizer: {error}", hint=_AGAIN) from error
-        check_steps(backend)
-        return cls(backend, info)
+        return cls(open_encoder(bundle_dir), info)
 
     def encode(
         self,
@@ -143,9 +121,7 @@ class Tokenizer:
 
     def token_text(self, token: int) -> str:
         """Return a token as the vocabulary spells it, ``<|im_end|>`` or ``Ġthe``; '' for no token."""
-        if token in self._added:
-            return self._added[token][0]
-        return self._backend.id_to_token(token) or ""
+        return self._encoder.spelling(token) or ""
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes that a token adds to the text; b'' for control tokens and ids without a token."""
@@ -163,7 +139,7 @@ class Tokenizer:
             if len(piece) == 1:
                 spellings.append(f"<0x{piece[0]:02X}>")
         spellings.append(piece.decode("utf-8", "replace"))  # added tokens are written as they are
-        found = (self._backend.token_to_id(text) for text in spellings)
+        found = (self._encoder.id_of(text) for text in spellings)
         return next(
             (token for token in found if token is not None and self.token_bytes(token) == piece), None
         )
@@ -184,7 +160,7 @@ class Tokenizer:
 
     def vocabulary(self) -> dict[str, int]:
         """Return the id of every token, by its spelling in the vocabulary."""
-        return self._backend.get_vocab(with_added_tokens=True)
+        return self._encoder.vocabulary()
 
     def control_ids(self) -> dict[str, int]:
         """Return the id of every control token, by its text."""
@@ -198,7 +174,12 @@ class Tokenizer:
     @property
     def size(self) -> int:
         """Number of tokens. A model may have more, as padding without meaning."""
-        return self._backend.get_vocab_size()
+        return self._encoder.size
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of a mapped file, of which encoding makes pages resident."""
+        return self._encoder.mapped_bytes
 
     @property
     def adds_space(self) -> bool:
@@ -222,17 +203,16 @@ class Tokenizer:
 
     def _encode_piece(self, piece: str, parse_special: bool) -> list[int]:
         try:
-            with self._turn:
-                self._backend.encode_special_tokens = not parse_special
-                try:
-                    encoding = self._backend.encode(piece, add_special_tokens=False)
-                except (UnicodeEncodeError, TypeError):
-                    encoding = self._backend.encode(valid_text(piece), add_special_tokens=False)
+            try:
+                return self._encoder.encode(piece, parse_special=parse_special)
+            except UnicodeEncodeError:
+                return self._encoder.encode(valid_text(piece), parse_special=parse_special)
+        except EdgeDecError:
+            raise
         except Exception as error:  # the library raises bare Exception, and finds some faults only now
             raise BadFileError(
                 f"the model's tokenizer cannot encode this text: {error}", hint=_AGAIN
             ) from error
-        return list(encoding.ids)
 
     def _cut(self, text: str) -> Iterator[str]:
         if len(text) <= _SHORT_CHARS or self._piece_rule is None:
@@ -251,16 +231,20 @@ class Tokenizer:
 
     @cached_property
     def _piece_rule(self) -> PieceRule | None:
-        return piece_rule(self._backend, adds_space=self._adds_space)
+        return piece_rule(self._encoder, adds_space=self._adds_space)
+
+    @cached_property
+    def _special_ids(self) -> dict[str, int]:
+        return {token.content: id for id, token in self._encoder.added.items() if token.special}
 
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self.info.bos_id
         return ids if bos is None or ids[:1] == [bos] else [bos, *ids]
 
     def _spell(self, token: int) -> bytes:
-        if token in self._added:
-            text, special = self._added[token]
-            return b"" if special else text.encode()
+        added = self._encoder.added_token(token)
+        if added is not None:
+            return b"" if added.special else added.content.encode()
         text = self.token_text(token)
         if self.info.kind == "bpe":
             return b"".join(BYTE_OF.get(char, b"") or char.encode() for char in text)
@@ -291,13 +275,3 @@ class StreamDecoder:
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         return rest
-
-
-def _adds_space(backend: Backend) -> bool:
-    """Tell whether a text gets a space in front, by the normaliser or, in newer files, the pre-tokenizer."""
-    text, cutter = "a", backend.pre_tokenizer
-    if backend.normalizer is not None:
-        text = backend.normalizer.normalize_str(text)
-    if cutter is not None:
-        text = "".join(piece for piece, _ in cutter.pre_tokenize_str(text))
-    return text == f"{SPACE}a"

@@ -6,14 +6,13 @@ character keep a computer busy for ever and fill its memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Backend
+    from edgedec.text.encoder import TokenizerFacts
 
 _MOST_STEPS = 32
 _MOST_REWRITES = 4
@@ -21,12 +20,10 @@ _MOST_CONTENT = 4
 """Most characters that a step may write for one; SentencePiece's space is one."""
 
 
-def check_steps(backend: Backend) -> None:
+def check_steps(facts: TokenizerFacts) -> None:
     """Raise UnsupportedError for a normaliser or pre-tokeniser that could multiply a text without end."""
-    for part in (backend.normalizer, backend.pre_tokenizer):
-        if part is None:
-            continue
-        steps = list(_steps(json.loads(part.__getstate__())))
+    for part in (facts.normalizer, facts.pre_tokenizer):
+        steps = list(_steps(part))
         kinds = [step["type"] for step in steps]
         written = [str(step.get("content", step.get("prepend", ""))) for step in steps]
         if (
@@ -41,15 +38,13 @@ def check_steps(backend: Backend) -> None:
             )
 
 
-def most_shrinking(backend: Backend) -> int:
+def most_shrinking(facts: TokenizerFacts) -> int:
     """Return how many times shorter, in bytes, a text may be after the normaliser.
 
     NFC joins at most three bytes into one: three Hangul letters of three bytes are a syllable of three. The
     factor for other steps is generous; a step that deletes characters has no bound.
     """
-    if backend.normalizer is None:
-        return 1
-    kinds = {step["type"] for step in _steps(json.loads(backend.normalizer.__getstate__()))}
+    kinds = {step["type"] for step in _steps(facts.normalizer)}
     kinds -= {"Sequence", "Replace", "Prepend"}
     return 1 if not kinds else 4 if kinds == {"NFC"} else 16
 

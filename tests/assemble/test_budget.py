@@ -194,8 +194,9 @@ def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Pat
     template = ChatTemplate("unknown", bos="", eos="")
     unknown = replace(known, codec=replace(known.codec, template=template))
     config = RunConfig(threads=1, memory=PLENTY)
-    assert prepared_of(known, config).plan().plan.parts["process"] == RESIDENT
-    assert prepared_of(unknown, config).plan().plan.parts["process"] == RESIDENT + PROCESS_BYTES
+    held = RESIDENT + known.tokenizer.mapped_bytes
+    assert prepared_of(known, config).plan().plan.parts["process"] == held
+    assert prepared_of(unknown, config).plan().plan.parts["process"] == held + PROCESS_BYTES
 
 
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:

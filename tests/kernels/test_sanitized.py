@@ -20,6 +20,7 @@ PARTS = (
     "tests/draft/test_native.py",
     "tests/draft/test_lookup.py",
     "tests/draft/test_recycling.py",
+    "tests/text/test_bpe_table.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",

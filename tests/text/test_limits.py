@@ -7,34 +7,35 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from edgedec.core.errors import ContextFullError, MemoryBudgetError
+from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.limits import TextLimits
 from edgedec.text.template import ChatTemplate
 from edgedec.text.token_lengths import TokenLengths
 from edgedec.text.tokenizer import Tokenizer
-from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
+from tests.fixtures.tiny_tokenizers import bpe_metadata, built, library_of, spm_metadata
 from tests.text.multilingual import hard_texts, mixtures
 
 WORDS = {"▁": -1.0, "a": -2.0, "▁a": -0.5, "é": -3.0}
 
 
 class Watched:
-    """The library's tokenizer, which records the texts it is given."""
+    """An encoder, or the library, which records the texts it is given."""
 
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
         self.texts: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
+        return getattr(self._inner, name)
 
     def encode(self, text: str, **options: Any) -> Any:
         self.texts.append(text)
-        return self._backend.encode(text, **options)
+        return self._inner.encode(text, **options)
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ def bpe(tmp_path: Path) -> Tokenizer:
 
 
 def watch(tokenizer: Tokenizer) -> Watched:
-    watched = Watched(tokenizer._backend)
-    tokenizer._backend = watched  # type: ignore[assignment]
+    watched = Watched(tokenizer._encoder)
+    tokenizer._encoder = watched  # type: ignore[assignment]
     return watched
 
 
@@ -126,7 +127,7 @@ def test_a_text_that_cannot_be_cut_is_not_encoded_if_its_letters_make_too_many_t
 def test_no_text_has_fewer_tokens_than_its_bytes_say(bpe: Tokenizer, tmp_path: Path) -> None:
     spm = built(tmp_path, spm_metadata(WORDS, add_space_prefix=True))
     for tokenizer in (bpe, spm):
-        lengths = TokenLengths(tokenizer._backend, tokenizer.info.kind)
+        lengths = TokenLengths(tokenizer._encoder, tokenizer.info.kind)
         every = [tokenizer.token_bytes(token).decode("utf-8", "ignore") for token in range(tokenizer.size)]
         for text in [*mixtures(300, seed=8), *hard_texts(), *(text * 50 for text in every)]:
             assert lengths.fewest(text) <= len(tokenizer.encode(text, add_bos=False)), text
@@ -136,24 +137,23 @@ def test_no_text_has_fewer_tokens_than_its_bytes_say(bpe: Tokenizer, tmp_path: P
 class Slow(Watched):
     """Gives another thread time between the setting and the encoding, as a busy machine would."""
 
-    def __init__(self, backend: Any) -> None:
-        super().__init__(backend)
+    def __init__(self, library: Any) -> None:
+        super().__init__(library)
         self.wait = threading.Event()
 
     @property
     def encode_special_tokens(self) -> bool:
-        return bool(self._backend.encode_special_tokens)
+        return bool(self._inner.encode_special_tokens)
 
     @encode_special_tokens.setter
     def encode_special_tokens(self, value: bool) -> None:
-        self._backend.encode_special_tokens = value
+        self._inner.encode_special_tokens = value
         self.wait.wait(0.002)
 
 
-def test_threads_do_not_get_the_control_tokens_of_others(bpe: Tokenizer) -> None:
+def test_threads_do_not_get_the_control_tokens_of_others(bpe: Tokenizer, tmp_path: Path) -> None:
     """A message must not end its turn because a template is encoded at the same time."""
-    slow = Slow(bpe._backend)
-    bpe._backend = slow  # type: ignore[assignment]
+    bpe = Tokenizer(LibraryEncoder(cast("Any", Slow(library_of(tmp_path)))), bpe.info)
     found: dict[bool, set[str]] = {False: set(), True: set()}
 
     def work(special: bool) -> None:

@@ -45,9 +45,8 @@ def short(rule: PieceRule | None) -> PieceRule:
 
 
 def whole(tokenizer: Tokenizer, text: str, special: bool = False) -> list[int]:
-    """The library's own encoding, in one go."""
-    tokenizer._backend.encode_special_tokens = not special
-    return list(tokenizer._backend.encode(text, add_special_tokens=False).ids)
+    """The encoding in one go."""
+    return tokenizer._encoder.encode(text, parse_special=special)
 
 
 def in_pieces(tokenizer: Tokenizer, rule: PieceRule, text: str, special: bool = False) -> list[int]:
@@ -61,15 +60,14 @@ def test_every_family_of_patterns_can_be_cut() -> None:
 @pytest.mark.parametrize("name", FIRST_OF_FAMILY.values())
 def test_words_are_the_same_in_pieces(name: str, tmp_path: Path) -> None:
     tokenizer = built(tmp_path, bpe_metadata(pre=name))
-    rule = short(piece_rule(tokenizer._backend, adds_space=False))
-    splitter = tokenizer._backend.pre_tokenizer
+    rule = short(piece_rule(tokenizer._encoder, adds_space=False))
+    words_of = tokenizer._encoder.rewritten
     cuts = 0
     for text in [*soups(250, seed=1), *mixtures(50, seed=2)]:
         parts = list(rule.pieces(text))
         assert "".join(parts) == text
         cuts += len(parts) - 1
-        words = [word for part in parts for word, _ in splitter.pre_tokenize_str(part)]
-        assert words == [word for word, _ in splitter.pre_tokenize_str(text)], (text, parts)
+        assert [word for part in parts for word in words_of(part)] == words_of(text), (text, parts)
         assert in_pieces(tokenizer, rule, text) == whole(tokenizer, text)
         assert in_pieces(tokenizer, rule, text, special=True) == whole(tokenizer, text, special=True)
     assert cuts > 100
@@ -85,7 +83,7 @@ def test_sentencepiece_is_the_same_in_pieces(prefix: bool, style: str, tmp_path:
         change(tmp_path, normalizer=None, pre_tokenizer={**metaspace, "split": style == "metaspace"})
         tokenizer = Tokenizer.load(tmp_path, tokenizer.info)
     assert tokenizer.adds_space == prefix
-    rule = short(piece_rule(tokenizer._backend, adds_space=prefix))
+    rule = short(piece_rule(tokenizer._encoder, adds_space=prefix))
     cuts = 0
     for text in [*soups(400, seed=3), "e a\n\n a", "an\n\nan an", "<eos> a a<eos> a", "a a \n\n a an"]:
         cuts += len(list(rule.pieces(text))) - 1
@@ -105,7 +103,7 @@ def test_an_added_token_is_never_cut(tmp_path: Path) -> None:
     metadata = bpe_metadata()
     metadata["tokenizer.ggml.tokens"][3] = "o w"
     tokenizer = built(tmp_path, metadata)
-    rule = short(piece_rule(tokenizer._backend, adds_space=False))
+    rule = short(piece_rule(tokenizer._encoder, adds_space=False))
     assert list(rule.pieces("hello world hello you")) == ["hello world", " hello you"]
     assert in_pieces(tokenizer, rule, "hello world") == whole(tokenizer, "hello world")
 
@@ -123,13 +121,13 @@ def test_an_unknown_kind_is_encoded_whole(tmp_path: Path) -> None:
     ):
         (tmp_path / "tokenizer.json").write_text(json.dumps(document | sections), encoding="utf-8")
         other = Tokenizer.load(tmp_path, tokenizer.info)
-        assert piece_rule(other._backend, adds_space=False) is None
+        assert piece_rule(other._encoder, adds_space=False) is None
         text = "two words " * 2000
         assert other.encode(text) == whole(other, text)
 
 
 def test_long_texts_have_pieces_of_bounded_length(tmp_path: Path) -> None:
-    rule = piece_rule(built(tmp_path, bpe_metadata())._backend, adds_space=False)
+    rule = piece_rule(built(tmp_path, bpe_metadata())._encoder, adds_space=False)
     assert rule is not None
     for text in ("some words " * 9000, "# a line\nand another;\n" * 5000, "一二三四\uff0c五六七。" * 9000):
         parts = list(rule.pieces(text))

@@ -1,0 +1,235 @@
+"""A tokenizer's vocabulary and merges in a mapped file: ``tokenizer.table`` beside ``tokenizer.json``.
+
+The library takes some 400 bytes of memory for each token; of the file only the pages in use are resident. It
+is made of ``tokenizer.json`` once, and again when that changed; ``kernels/text/bpe.h`` has its layout.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import IntEnum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgedec.core.errors import BadFileError
+from edgedec.kernels.library import library_path
+from edgedec.text.encoder import AddedToken, TokenizerFacts
+
+FILE_NAME = "tokenizer.table"
+MAGIC = b"EDGEBPE1"
+NONE = 0xFFFFFFFF
+IN_VOCABULARY, ADDED, SPECIAL, LEFT_STRIP, RIGHT_STRIP, NORMALIZED = 1, 2, 4, 8, 16, 32
+BYTE_FALLBACK, FUSE_UNKNOWN, WHOLE_FIRST = 1, 2, 4
+_MISSING, _NO_ROOM = -1, -3
+_AFTER_CHECKSUM = 12
+_POINTER, _SIZE, _BYTES, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
+_SIGNATURES = {
+    "check": (_POINTER, _SIZE),
+    "find": (_POINTER, _SIZE, _BYTES, _SIZE),
+    "split": (_POINTER, _SIZE, _INT, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
+    "encode": (_POINTER, _SIZE, _BYTES, *[_POINTER] * 2, _SIZE, _POINTER, _SIZE),
+}
+
+
+class TablePart(IntEnum):
+    """The parts of the file, in the order of the header."""
+
+    STEPS = 0
+    STARTS = 1
+    SPELLINGS = 2
+    KINDS = 3
+    SORTED = 4
+    CHARS = 5
+    BYTE_TOKENS = 6
+    ROWS = 7
+    MERGES = 8
+    PATTERNS = 9
+    PATTERN_TEXT = 10
+    FIRST = 11
+
+
+ELEMENT_BYTES = (1, 4, 1, 1, 4, 8, 4, 4, 12, 12, 1, 4)
+HEADER = struct.Struct(f"<8sIIII32s{2 * len(TablePart)}Q")
+
+
+class BpeTable:
+    """A mapped table. Its calls raise BadFileError where it contradicts itself."""
+
+    def __init__(self, path: Path) -> None:
+        """Map the file. Raises BadFileError for one that is no table or damaged, OSError."""
+        try:
+            self._bytes = np.memmap(path, np.uint8, "r")
+        except ValueError as error:  # an empty file
+            raise _damaged() from error
+        self._at = (self._bytes.ctypes.data, self._bytes.size)
+        if self._call("check") < 0:
+            raise _damaged()
+        _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes)
+        if _checksum(path) != checksum:
+            raise _damaged()
+        self._parts = dict(zip(TablePart, zip(parts[::2], parts[1::2], strict=True), strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+        return self._bytes.size
+
+    @cached_property
+    def facts(self) -> TokenizerFacts:
+        try:
+            return TokenizerFacts(**json.loads(self._part(TablePart.STEPS, np.uint8).tobytes()))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise _damaged() from error
+
+    @cached_property
+    def added(self) -> dict[int, AddedToken]:
+        found = ((id, self.added_token(id)) for id in np.flatnonzero(self._kinds & ADDED).tolist())
+        return {id: one for id, one in found if one is not None}
+
+    def added_token(self, token: int) -> AddedToken | None:
+        """Return the added token of an id; None for any other."""
+        kind = int(self._kinds[token]) if 0 <= token < self.ids else 0
+        if not kind & ADDED:
+            return None
+        flags = (bool(kind & flag) for flag in (SPECIAL, NORMALIZED, LEFT_STRIP, RIGHT_STRIP))
+        return AddedToken(self.spelling(token) or "", *flags)
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return int(self._parts[TablePart.SORTED][1])
+
+    @cached_property
+    def rewrites(self) -> bool:
+        """Whether added tokens are found after the normaliser."""
+        first = self._part(TablePart.FIRST, np.uint32)
+        return bool(first[257] != first[513])
+
+    def spelling(self, token: int) -> str | None:
+        """Return a token as the vocabulary spells it; None for no token."""
+        if not 0 <= token < self.ids or not self._kinds[token] & (IN_VOCABULARY | ADDED):
+            return None
+        start, end = int(self._starts[token]), int(self._starts[token + 1])
+        spelled = self._spelled[start:end].tobytes()
+        if not start <= end <= self._spelled.size:
+            raise _damaged()
+        return spelled.decode("utf-8", "replace")
+
+    def spellings(self) -> Iterator[str]:
+        """Yield every token as the vocabulary spells it."""
+        for token in range(self.ids):
+            text = self.spelling(token)
+            if text is not None:
+                yield text
+
+    def find(self, spelling: str) -> int | None:
+        """Return the id of the token that the vocabulary spells so."""
+        text = spelling.encode("utf-8", "surrogatepass")
+        found = self._call("find", text, len(text))
+        return None if found == _MISSING else self._checked(found)
+
+    def split(self, text: bytes, *, rewritten: bool, specials: bool) -> list[tuple[bytes, int]]:
+        """Cut ``text`` at added tokens: parts with NONE, tokens with their id.
+
+        ``rewritten``: at those that are found after the normaliser. Without ``specials`` control tokens stay
+        text.
+        """
+        room = 64
+        while True:
+            spans = np.empty((room, 3), np.uint32)
+            arguments = (rewritten, specials, text, len(text), spans.ctypes.data, room)
+            count = self._call("split", *arguments)
+            if count != _NO_ROOM:
+                break
+            room = 2 * len(text) + 1 if room < 2 * len(text) + 1 else 2 * room
+        found = spans[: self._checked(count)].tolist()
+        return [(text[start:end], token) for start, end, token in found]
+
+    def encode(self, pieces: list[bytes], tokens: list[int]) -> list[int]:
+        """Return the ids of pieces that are merged each by itself; one whose token is not NONE is that."""
+        text, room = b"".join(pieces), sum(map(len, pieces)) + len(pieces)
+        ends, given = np.cumsum([*map(len, pieces)], dtype=np.uint32), np.array(tokens, np.uint32)
+        ids = np.empty(room, np.uint32)
+        places = ends.ctypes.data, given.ctypes.data, len(pieces), ids.ctypes.data, room
+        count = self._call("encode", text, *places)
+        found: list[int] = ids[: self._checked(count)].tolist()
+        return found
+
+    @cached_property
+    def _kinds(self) -> Any:
+        return self._part(TablePart.KINDS, np.uint8)
+
+    @cached_property
+    def _starts(self) -> Any:
+        return self._part(TablePart.STARTS, np.uint32)
+
+    @cached_property
+    def _spelled(self) -> Any:
+        return self._part(TablePart.SPELLINGS, np.uint8)
+
+    def _part(self, part: TablePart, kind: Any) -> Any:
+        offset, count = self._parts[part]
+        return np.frombuffer(self._bytes, kind, count, offset)
+
+    def _call(self, name: str, *arguments: object) -> int:
+        return int(getattr(_library(), f"edgedec_text_{name}")(*self._at, *arguments))
+
+    def _checked(self, result: int) -> int:
+        if result < 0:
+            raise _damaged()
+        return result
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(library_path()))
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(library, f"edgedec_text_{name}")
+        function.restype, function.argtypes = ctypes.c_int64, arguments
+    return library
+
+
+def available() -> bool:
+    """Whether the kernel library can read tables; one of an earlier build cannot."""
+    try:
+        _library()
+    except AttributeError:
+        return False
+    return True
+
+
+def _damaged() -> BadFileError:
+    return BadFileError(f"{FILE_NAME} of the bundle is damaged", hint="remove that file: it is made again")
+
+
+def _checksum(path: Path) -> int:
+    """Return the checksum that the file should state. Reading it takes no memory, as its mapping would."""
+    found = 0
+    with path.open("rb") as stream:
+        stream.seek(_AFTER_CHECKSUM)
+        while chunk := stream.read(1 << 18):
+            found = zlib.crc32(chunk, found)
+    return found
+
+
+def table_bytes(
+    facts: TokenizerFacts, flags: int, unknown: int, ids: int, source: bytes, parts: dict[TablePart, bytes]
+) -> bytes:
+    """Return the content of a table."""
+    places: list[int] = []
+    body = bytearray()
+    for part in TablePart:
+        content = json.dumps(asdict(facts)).encode() if part is TablePart.STEPS else parts[part]
+        places += (HEADER.size + len(body), len(content) // ELEMENT_BYTES[part])
+        body += content + bytes(-len(content) % 8)
+    content = HEADER.pack(MAGIC, 0, flags, unknown, ids, source, *places) + body
+    checksum = zlib.crc32(content[_AFTER_CHECKSUM:])
+    return content[:8] + checksum.to_bytes(4, "little") + content[_AFTER_CHECKSUM:]

@@ -1,0 +1,236 @@
+#include "text/bpe.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace edgedec::text {
+namespace {
+
+constexpr size_t kShort = 48;  // up to so many symbols a scan for the best pair is quicker than a heap
+constexpr uint32_t kNoMerge = 0xFFFFFFFF;
+constexpr int kKnownBits = 11;
+
+struct Join {
+  uint32_t rank = kNoMerge;
+  uint32_t id = kNone;
+};
+
+struct Candidate {
+  uint32_t rank, position;
+  bool operator<(const Candidate& other) const {  // std::*_heap keep the largest in front: the next to join
+    return rank != other.rank ? rank > other.rank : position > other.position;
+  }
+};
+
+// The bytes of the character at the start of text, and its code point. Bytes that are not UTF-8 count alone.
+size_t character(const char* text, size_t length, uint32_t* code) {
+  const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
+  const uint8_t lead = byte(0);
+  const size_t wanted = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 0;
+  *code = lead;
+  if (wanted == 1) return 1;
+  *code = kNone;
+  if (!wanted || wanted > length) return 1;
+  uint32_t found = lead & (0x7Fu >> wanted);
+  for (size_t at = 1; at < wanted; ++at) {
+    if ((byte(at) & 0xC0) != 0x80) return 1;
+    found = found << 6 | (byte(at) & 0x3Fu);
+  }
+  *code = found;
+  return wanted;
+}
+
+class Merger {
+ public:
+  explicit Merger(const Table& table) : table_(table) {
+    for (uint32_t code = 0; code < 128; ++code) ascii_[code] = char_token(code);
+  }
+
+  // Appends the ids of a piece; false where the table is damaged.
+  bool append(const char* text, size_t length, std::vector<uint32_t>& out) {
+    if (table_.flags() & kWholeFirst) {
+      const int64_t whole = find(table_, text, length);
+      if (whole == kDamaged) return false;
+      if (whole >= 0 && table_.kind(static_cast<uint32_t>(whole)) & kInVocabulary) {
+        out.push_back(static_cast<uint32_t>(whole));
+        return true;
+      }
+    }
+    ids_.clear();
+    if (!symbols(text, length)) return false;
+    if (!(ids_.size() <= kShort ? scan() : heap())) return false;
+    out.insert(out.end(), ids_.begin(), ids_.end());
+    return true;
+  }
+
+ private:
+  // The token of one character, or kNone.
+  uint32_t char_token(uint32_t code) const {
+    const uint32_t* chars = table_.words(kChars);
+    uint64_t low = 0, high = table_.count(kChars);
+    while (low < high) {
+      const uint64_t middle = (low + high) / 2;
+      if (chars[2 * middle] < code) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < table_.count(kChars) && chars[2 * low] == code ? chars[2 * low + 1] : kNone;
+  }
+
+  // Writes the symbols that merging begins with: characters, bytes of unknown ones, or the unknown token.
+  bool symbols(const char* text, size_t length) {
+    bool pending = false;  // a fused unknown token
+    for (size_t at = 0; at < length;) {
+      uint32_t code;
+      const size_t step = character(text + at, length - at, &code);
+      const uint32_t id = code < 128 ? ascii_[code] : char_token(code);
+      if (id != kNone) {
+        pending = false;
+        ids_.push_back(id);
+      } else if (table_.flags() & kByteFallback) {
+        for (size_t i = 0; i < step; ++i) {
+          ids_.push_back(table_.words(kByteTokens)[static_cast<uint8_t>(text[at + i])]);
+        }
+      } else if (table_.unknown() != kNone) {
+        if (!pending || !(table_.flags() & kFuseUnknown)) ids_.push_back(table_.unknown());
+        pending = true;
+      }
+      at += step;
+    }
+    return std::all_of(ids_.begin(), ids_.end(), [&](uint32_t id) { return table_.known(id); });
+  }
+
+  // What two symbols become; false where the table is damaged. The pairs of a text recur, so some are remembered.
+  bool joined(uint32_t left, uint32_t right, Join* join) {
+    Known& known = known_[(left * 0x9E3779B1u ^ right * 0x85EBCA77u) >> (32 - kKnownBits)];
+    if (known.left != left || known.right != right) {
+      known.left = kNone;
+      if (!look_up(left, right, &known.join)) return false;
+      known.left = left;
+      known.right = right;
+    }
+    *join = known.join;
+    return true;
+  }
+
+  bool look_up(uint32_t left, uint32_t right, Join* join) const {
+    const uint32_t start = table_.words(kRows)[left], end = table_.words(kRows)[left + 1];
+    if (start > end || end > table_.count(kMerges)) return false;
+    const uint32_t* merges = table_.words(kMerges);
+    size_t low = start, high = end;
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      if (merges[3 * middle] < right) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    *join = {};
+    if (low < end && merges[3 * low] == right) *join = {merges[3 * low + 1], merges[3 * low + 2]};
+    return join->rank == kNoMerge || table_.known(join->id);
+  }
+
+  // Merges a short piece: looks through all pairs for the best one.
+  bool scan() {
+    joins_.resize(ids_.size());
+    for (size_t at = 0; at + 1 < ids_.size(); ++at) {
+      if (!joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
+    }
+    for (size_t left = ids_.size(); left > 1; --left) {
+      const auto last = joins_.begin() + static_cast<ptrdiff_t>(left - 1);
+      const auto best = std::min_element(joins_.begin(), last, [](Join a, Join b) { return a.rank < b.rank; });
+      if (best->rank == kNoMerge) break;
+      const size_t at = static_cast<size_t>(best - joins_.begin());
+      ids_[at] = best->id;
+      ids_.erase(ids_.begin() + static_cast<ptrdiff_t>(at + 1));
+      joins_.erase(best);
+      if (at > 0 && !joined(ids_[at - 1], ids_[at], &joins_[at - 1])) return false;
+      if (at + 1 < ids_.size() && !joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
+    }
+    return true;
+  }
+
+  // Merges a long piece: a heap has the pairs, and a list the symbols. Pairs that changed meanwhile are skipped.
+  bool heap() {
+    const uint32_t count = static_cast<uint32_t>(ids_.size());
+    joins_.assign(count, {});
+    next_.resize(count + 1);
+    before_.resize(count + 1);
+    heap_.clear();
+    for (uint32_t at = 0; at < count; ++at) {
+      next_[at] = at + 1;
+      before_[at + 1] = at;
+      if (at + 1 == count) break;
+      if (!joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
+      if (joins_[at].rank != kNoMerge) heap_.push_back({joins_[at].rank, at});
+    }
+    std::make_heap(heap_.begin(), heap_.end());
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      const Candidate top = heap_.back();
+      heap_.pop_back();
+      if (joins_[top.position].rank != top.rank) continue;
+      const uint32_t right = next_[top.position];
+      ids_[top.position] = joins_[top.position].id;
+      ids_[right] = kNone;
+      joins_[right] = {};
+      next_[top.position] = next_[right];
+      before_[next_[right]] = top.position;
+      if (top.position > 0 && !offer(before_[top.position], count)) return false;
+      if (!offer(top.position, count)) return false;
+    }
+    ids_.erase(std::remove(ids_.begin(), ids_.end(), kNone), ids_.end());
+    return true;
+  }
+
+  // Looks up the pair of a symbol and the next one, and puts it into the heap.
+  bool offer(uint32_t at, uint32_t count) {
+    joins_[at] = {};
+    if (next_[at] >= count) return true;
+    if (!joined(ids_[at], ids_[next_[at]], &joins_[at])) return false;
+    if (joins_[at].rank == kNoMerge) return true;
+    heap_.push_back({joins_[at].rank, at});
+    std::push_heap(heap_.begin(), heap_.end());
+    return true;
+  }
+
+  struct Known {
+    uint32_t left = kNone, right = kNone;
+    Join join;
+  };
+
+  const Table& table_;
+  uint32_t ascii_[128];
+  Known known_[1 << kKnownBits];
+  std::vector<uint32_t> ids_, next_, before_;
+  std::vector<Join> joins_;  // of each symbol with the next one
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace
+
+int64_t encode(const Table& table, const char* text, const uint32_t* ends, const uint32_t* tokens, size_t pieces,
+               uint32_t* ids, size_t room) {
+  Merger merger(table);
+  std::vector<uint32_t> found;
+  size_t start = 0, written = 0;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    if (ends[piece] < start) return kDamaged;
+    found.clear();
+    if (tokens[piece] != kNone) {
+      found.push_back(tokens[piece]);
+    } else if (!merger.append(text + start, ends[piece] - start, found)) {
+      return kDamaged;
+    }
+    if (found.size() > room - written) return kNoRoom;
+    std::copy(found.begin(), found.end(), ids + written);
+    written += found.size();
+    start = ends[piece];
+  }
+  return static_cast<int64_t>(written);
+}
+
+}  // namespace edgedec::text

@@ -1,0 +1,96 @@
+// Byte-pair encoding over a table in a mapped file: text to token ids, without Python and ONNX Runtime.
+//
+// A table holds the vocabulary and the merges of a tokenizer. Merging repeats: of all neighbouring symbols that a merge
+// joins, the pair of the lowest rank, and of those the leftmost, becomes one symbol. That takes O(n log n) for a piece of
+// n characters. Normaliser and pre-tokeniser are the caller's; they cut the text into the pieces that are merged.
+//
+// The file may be truncated or hostile: every number in it is checked before it is used, and nothing is written to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace edgedec::text {
+
+constexpr uint32_t kNone = 0xFFFFFFFF;  // no token
+
+enum Failure : int64_t {
+  kMissing = -1,   // no token is spelled so
+  kDamaged = -2,   // the table contradicts itself
+  kNoRoom = -3,    // the result is longer than the room for it
+  kNoMemory = -4,
+};
+
+// The parts of the file, each an offset and a number of elements in the header. Numbers are little-endian u32.
+enum Part {
+  kSteps,          // bytes: normaliser, pre-tokeniser and facts of the model, as JSON
+  kStarts,         // [ids + 1]: where the spelling of each id begins in kSpellings
+  kSpellings,      // bytes in UTF-8
+  kKinds,          // bytes [ids]: Kind
+  kSorted,         // ids that have a spelling, in the order of its bytes
+  kChars,          // {character, id}, ascending: tokens of the vocabulary that are one character
+  kByteTokens,     // [256]: ids of <0x00> to <0xFF>, or kNone
+  kRows,           // [ids + 1]: where the merges of each left id begin in kMerges
+  kMerges,         // {right id, rank, id of both}, ascending by right id
+  kPatterns,       // {start, length, id}: added tokens in the order of their bytes; first those that are found in the text,
+                   // then those that are found after the normaliser
+  kPatternText,    // bytes of the patterns
+  kFirst,          // [2][257]: where the patterns with each first byte begin in kPatterns, and where they end
+  kParts
+};
+
+enum Kind : uint8_t { kInVocabulary = 1, kAdded = 2, kSpecial = 4, kLeftStrip = 8, kRightStrip = 16, kNormalized = 32 };
+enum Flag : uint32_t { kByteFallback = 1, kFuseUnknown = 2, kWholeFirst = 4 };
+
+struct Header {
+  char magic[8];  // "EDGEBPE1"
+  uint32_t checksum;  // CRC-32 of all that follows this field
+  uint32_t flags;     // Flag
+  uint32_t unknown;   // the token for characters without one, or kNone
+  uint32_t ids;       // the highest id, plus 1
+  uint8_t source[32];  // SHA-256 of the tokenizer.json that the table was made of
+  struct {
+    uint64_t offset;
+    uint64_t count;
+  } parts[kParts];
+};
+
+// A view of a table; cheap to make, and valid as long as the file is mapped.
+class Table {
+ public:
+  // False if the sizes of the parts do not fit the file, or each other.
+  bool open(const uint8_t* data, size_t size);
+
+  uint32_t flags() const { return header_->flags; }
+  uint32_t unknown() const { return header_->unknown; }
+  bool known(uint32_t id) const { return id < header_->ids; }
+  uint8_t kind(uint32_t id) const { return known(id) ? data_[header_->parts[kKinds].offset + id] : 0; }
+  uint64_t count(Part part) const { return header_->parts[part].count; }
+  const uint32_t* words(Part part) const {
+    return reinterpret_cast<const uint32_t*>(data_ + header_->parts[part].offset);
+  }
+  const char* bytes(Part part) const { return reinterpret_cast<const char*>(data_ + header_->parts[part].offset); }
+
+  // The spelling of an id; false for an id outside the table, or a damaged place.
+  bool spelling(uint32_t id, const char** text, size_t* length) const;
+
+ private:
+  const uint8_t* data_ = nullptr;
+  const Header* header_ = nullptr;
+};
+
+// The id of a spelling, or kMissing or kDamaged.
+int64_t find(const Table& table, const char* text, size_t length);
+
+// Writes the ids of `pieces` pieces of text, of which number i ends at ends[i]; one whose tokens[i] is not kNone is that
+// token. Returns how many, or a Failure.
+int64_t encode(const Table& table, const char* text, const uint32_t* ends, const uint32_t* tokens, size_t pieces,
+               uint32_t* ids, size_t room);
+
+// Finds added tokens: leftmost, of those the longest. Writes {start, end, id} of each and of the text between them, whose
+// id is kNone. `rewritten`: those that are found after the normaliser. Without `specials` control tokens stay text.
+// Returns how many it wrote, or a Failure; `room` counts triples.
+int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, uint32_t* spans,
+              size_t room);
+
+}  // namespace edgedec::text
