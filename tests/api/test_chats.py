@@ -37,9 +37,9 @@ def model(bundle: Path, tmp_path: Path) -> Iterator[edgedec.Model]:
 
 
 def test_settings_of_a_run_are_keywords_of_open(bundle: Path, tmp_path: Path) -> None:
-    with opened(bundle, tmp_path, context=64, memory="300MB") as model:
+    with opened(bundle, tmp_path, context=64, memory="2GB") as model:
         assert model.context == 64
-        assert model.config == edgedec.RunConfig(threads=1, context=64, draft="off", memory="300MB")
+        assert model.config == edgedec.RunConfig(threads=1, context=64, draft="off", memory="2GB")
 
 
 def test_a_config_and_its_fields_contradict_each_other(bundle: Path) -> None:

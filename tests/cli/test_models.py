@@ -81,7 +81,7 @@ def test_more_about_installed_models(home: Home, tmp_path: Path) -> None:
 
 
 def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
-    lines = run(home.services(), "show", "Qwen3-1.7B").stdout.splitlines()
+    lines = run(home.services(), "show", "Qwen3-1.7B", env={"COLUMNS": "160"}).stdout.splitlines()
     assert lines[0] == "Qwen3 1.7B, Q4_K_M"
     facts = {line[2:14].strip(): line[16:] for line in lines[1:]}
     assert facts == {

@@ -89,7 +89,9 @@ def test_ctrl_c_at_the_first_import_of_the_command_is_quiet(name: str) -> None:
     program = f"{INTERRUPTED_AT_IMPORT}from {name} import main\nmain()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (errors.INTERRUPTED, "")
-    assert done.stdout.split() == sorted({"edgedec", "edgedec.cli", "edgedec.cli.main", name})
+    # An editable install imports more, of the standard library.
+    ours = [one for one in done.stdout.split() if one.partition(".")[0] == "edgedec"]
+    assert ours == sorted({"edgedec", "edgedec.cli", "edgedec.cli.main", name})
 
 
 @pytest.mark.parametrize("delay_s", every(6, (0.005 * step for step in range(60))))
