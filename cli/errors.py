@@ -74,9 +74,11 @@ def one_line_errors() -> Iterator[None]:
 
 
 def show(message: str, hint: str | None = None) -> None:
-    """Show one line on standard error, red on a terminal, with the hint in parentheses."""
-    line = click.style(f"error: {_one_line(message)}", fg="red")
-    click.echo(f"{line} ({_one_line(hint)})" if hint else line, err=True, color=screen.colours())
+    """Show one line on standard error, the hint in parentheses; a terminal gets it red, in whole words."""
+    line = f"error: {_one_line(message)}"
+    shown = screen.fitted(f"{line} ({_one_line(hint)})" if hint else line)
+    red = click.style(shown[: len(line)], fg="red")  # line ends take the places of spaces
+    click.echo(red + shown[len(line) :], err=True, color=screen.colours())
 
 
 def explain(error: Exception) -> tuple[str, str | None, int]:

@@ -106,7 +106,7 @@ context_option = option(
 draft_option = option(
     "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST,
     help="Drafters that make replies quicker, and change none: auto, off, or by comma lookup, recycling, "
-    "head, exit, skip and models by name or path.",
+    "head, exit, skip-A-B and models by name or path.",
 )  # fmt: skip
 
 draft_tokens_option = option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -57,7 +56,7 @@ def notice(line: str) -> None:
 
     A terminal gets it in whole words, and a percentage takes the place of the one before.
     """
-    if sys.stderr.isatty() and screen.colours() is None:
+    if sys.stderr.isatty():
         line = _shown.fitted(line)
     click.echo(line, err=True)
 
@@ -72,10 +71,9 @@ class _Shown:
         """Return ``line`` wrapped at spaces, after what removes the percentage that it replaces."""
         percentage = _PERCENTAGE.fullmatch(line)
         before, self._label = self._label, percentage[1] if percentage else ""
-        if before and before == self._label:
+        if before and before == self._label and screen.colours() is None:
             return f"{_LINE_UP}{line}"
-        columns, _ = screen.window(sys.stderr)
-        return textwrap.fill(line, columns, break_long_words=False, break_on_hyphens=False)
+        return screen.fitted(line)
 
 
 _shown = _Shown()

@@ -58,17 +58,21 @@ def dim(line: str) -> None:
 
 def aside(text: str, *, indent: int = 2) -> None:
     """Show text beside the conversation, on a terminal with its words wrapped and later rows indented."""
-    if sys.stderr.isatty():
-        most = max(window(sys.stderr)[0] - 1, 20)
-        text = textwrap.fill(
-            text,
-            most,
-            replace_whitespace=False,
-            break_on_hyphens=False,
-            break_long_words=False,
-            subsequent_indent=" " * indent,
-        )
-    dim(text)
+    dim(fitted(text, indent=indent))
+
+
+def fitted(text: str, *, indent: int = 0) -> str:
+    """Return text for standard error: where that is a terminal, wrapped at spaces to its width."""
+    if not sys.stderr.isatty():
+        return text
+    return textwrap.fill(
+        text,
+        max(window(sys.stderr)[0] - 1, 20),
+        replace_whitespace=False,
+        break_on_hyphens=False,
+        break_long_words=False,
+        subsequent_indent=" " * indent,
+    )
 
 
 def pairs(lines: Sequence[tuple[str, str]], *, least: int = _LEAST_CELLS) -> None:

@@ -66,7 +66,7 @@ def conclude(trace: Sequence[Traced], palette: Palette | None) -> None:
         click.echo(palette.legend(), err=True, color=True)
     else:
         click.echo(f"trace: {marked(trace)}", err=True)
-    screen.dim(f"trace: {summary(trace)}")
+    screen.aside(f"trace: {summary(trace)}")
 
 
 def marked(trace: Sequence[Traced]) -> str:

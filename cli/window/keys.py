@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Inside, the terminal does not echo; Ctrl-C works as ever. Does nothing where that cannot be set."""
+    """Inside, the terminal does not echo, and Ctrl-C drops no keys. Does nothing where that cannot be set."""
     try:
         import termios
 
@@ -19,7 +19,7 @@ def unseen() -> Iterator[None]:
         yield
         return
     quiet = [*before]
-    quiet[3] &= ~termios.ECHO
+    quiet[3] = quiet[3] & ~termios.ECHO | termios.NOFLSH
     termios.tcsetattr(terminal, termios.TCSANOW, quiet)
     try:
         yield

@@ -14,13 +14,14 @@ import tempfile
 import termios
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from pathlib import Path
 
 import pyte
 from pyte import graphics
 from pyte.screens import Char
 
 from docs.record.scenes import END, PROMPT, Scene
+from edgedec.core.home import default_home
 
 READY = "\x1b[?2004h"
 """Bracketed paste is switched on each time the chat waits for a line."""
@@ -31,6 +32,8 @@ QUIET_S = 0.5
 PATIENCE_S = 10.0
 """Time that a command has to end after its window was closed."""
 HISTORY_LINES = 1000
+HOME = ".cache/edgedec"
+"""The home of a recorded command, in a folder of its own: no picture shows a path of the caller."""
 ELSEWHERE = ("COLUMNS", "LINES", "NO_COLOR", "COLORTERM")
 """Variables that describe the terminal of the caller."""
 
@@ -70,7 +73,9 @@ graphics.TEXT[2] = "+blink"
 class Recording:
     """A running command. ``screen`` is drawn while a method waits."""
 
-    def __init__(self, command: str, columns: int, rows: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: str, columns: int, rows: int, environment: Mapping[str, str], folder: str | None = None
+    ) -> None:
         self._terminal, inner = pty.openpty()
         termios.tcsetwinsize(inner, (rows, columns))
         self.screen = Screen(columns, rows, self._terminal)
@@ -83,6 +88,7 @@ class Recording:
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line} <{name} >{name} 2>{name}"],
             start_new_session=True,
+            cwd=folder,
             env=surroundings(environment),
         )
         self._inner = inner  # kept open: a terminal that nobody has open yet cannot be read
@@ -145,8 +151,12 @@ def program() -> list[str]:
 
 def record(scene: Scene, columns: int) -> list[Line]:
     """The lines of a scene's terminal at its last moment."""
-    with tempfile.TemporaryDirectory() if scene.fresh_home else nullcontext() as home:
-        recording = Recording(scene.command, columns, scene.rows, {"EDGEDEC_HOME": home} if home else {})
+    with tempfile.TemporaryDirectory() as folder:
+        installed, home = default_home().absolute(), Path(folder, HOME)
+        home.parent.mkdir()
+        if not scene.fresh_home and installed.exists():
+            home.symlink_to(installed, target_is_directory=True)
+        recording = Recording(scene.command, columns, scene.rows, {"EDGEDEC_HOME": HOME}, folder)
         try:
             for press in scene.presses:
                 recording.wait(press.when)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
+import click
 import pytest
 
-from edgedec.cli import plan, progress, screen
+from edgedec.cli import errors, plan, progress, screen
 
 LICENCE = "smollm2-135m, 98.4 MB; licence: Apache-2.0, https://www.apache.org/licenses/LICENSE-2.0"
 
@@ -41,13 +43,32 @@ def test_a_percentage_takes_the_place_of_the_one_before(terminal: Seen) -> None:
     )
 
 
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
 def test_a_terminal_without_control_sequences_gets_every_line(
-    terminal: Seen, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, terminal: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv(name, value)
     for line in ("measuring: 20%", "measuring: 99%", LICENCE):
         progress.notice(line)
-    assert terminal() == f"measuring: 20%\nmeasuring: 99%\n{LICENCE}\n"
+    *first, licence, address = terminal().splitlines()
+    assert first == ["measuring: 20%", "measuring: 99%"]
+    assert f"{licence} {address}" == LICENCE
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_an_error_keeps_its_words_whole_and_its_colour(
+    columns: int, terminal: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "window", lambda stream: (columns, 24))
+    message, hint = "no model named " + "nothing " * 12 + "here", "`edgedec list --all` shows the names " * 3
+    monkeypatch.setattr(screen, "colours", lambda: True)
+    errors.show(message, hint)
+    coloured = terminal()
+    assert coloured.startswith("\x1b[31merror: no model")
+    assert re.search(r"here\x1b\[0m\s\(`edgedec", coloured)
+    rows = click.unstyle(coloured).splitlines()
+    assert max(map(len, rows)) < columns
+    assert " ".join(rows).split() == f"error: {message} ({hint.strip()})".split()
 
 
 def test_a_pipe_gets_every_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

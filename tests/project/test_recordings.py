@@ -13,7 +13,7 @@ pyte = pytest.importorskip("pyte", reason="recorded terminals need pyte: pip ins
 from docs.record.__main__ import OUTPUT  # noqa: E402
 from docs.record.picture import THEMES  # noqa: E402
 from docs.record.scenes import SCENES, Scene  # noqa: E402
-from docs.record.terminal import Line, record  # noqa: E402
+from docs.record.terminal import HOME, Line, record  # noqa: E402
 from tests.project.test_docs import refusal  # noqa: E402
 
 
@@ -35,3 +35,14 @@ def test_the_command_of_a_scene_is_taken(scene: Scene) -> None:
 def test_every_scene_has_its_pictures_and_no_picture_is_left_over() -> None:
     kept = {file.name for file in Path(OUTPUT).glob("*.svg")}
     assert kept == {f"{scene.name}-{theme}.svg" for scene in SCENES for theme in THEMES}
+
+
+def test_a_recording_shows_no_path_of_who_recorded_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "private"
+    (home / "models").mkdir(parents=True)
+    monkeypatch.setenv("EDGEDEC_HOME", str(home))
+    lines = text_of(record(Scene("list", "edgedec list --json"), 200))
+    assert not any(str(tmp_path) in line for line in lines)
+    assert any(HOME in line for line in lines)

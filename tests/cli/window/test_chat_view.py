@@ -144,6 +144,21 @@ def test_keys_that_are_typed_meanwhile_are_not_shown_in_the_reply(tmp_path: Path
     chat.finish()
 
 
+def test_ctrl_c_keeps_what_was_typed_meanwhile(tmp_path: Path) -> None:
+    chat = Emulator(chat_of(tmp_path, "word " * 400, wait_s=0.01))
+    ready(chat, 1)
+    chat.type("Hi\r")
+    chat.wait_for("word word")
+    chat.type("and then")
+    chat.read(0.3)
+    chat.type(CTRL_C)
+    ready(chat, 2)
+    chat.wait_for("> and then")
+    assert "stopped]" in "\n".join(chat.lines())
+    chat.type(CTRL_C + CTRL_D)
+    chat.finish()
+
+
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {}])
 def test_plain_text_on_request(tmp_path: Path, variables: dict[str, str]) -> None:
     turns = ["Hi"] if variables else ["/set markdown off", "Hi"]
