@@ -149,6 +149,10 @@ def _lines(known: Known) -> list[tuple[str, str]]:
         use = "once it is installed" if known_drafter(entry.name) else f"with --draft auto,{entry.drafter}"
         lines.append(("drafter", f"{entry.drafter}, {use}"))
     lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
+    if known.bundle:
+        from edgedec.text.table_encoder import tokenizer_form
+
+        lines.append(("tokenizer", tokenizer_form(known.bundle)))
     if entry:
         lines.append(("tested", _TESTED[entry.tested]))
     return lines

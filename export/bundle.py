@@ -20,6 +20,7 @@ from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space, table_bytes, weights_bytes
+from edgedec.text.table_encoder import write_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def write_bundle(
         manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by, preset=preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
+        write_table(directory)
     return manifest
 
 

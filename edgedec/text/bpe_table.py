@@ -68,13 +68,13 @@ class BpeTable:
         try:
             self._bytes = np.memmap(path, np.uint8, "r")
         except ValueError as error:  # an empty file
-            raise _damaged() from error
+            raise damaged() from error
         self._at = (self._bytes.ctypes.data, self._bytes.size)
         if self._call("check") < 0:
-            raise _damaged()
+            raise damaged()
         _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes)
         if _checksum(path) != checksum:
-            raise _damaged()
+            raise damaged()
         self._parts = dict(zip(TablePart, zip(parts[::2], parts[1::2], strict=True), strict=True))
 
     @property
@@ -87,7 +87,7 @@ class BpeTable:
         try:
             return TokenizerFacts(**json.loads(self._part(TablePart.STEPS, np.uint8).tobytes()))
         except (ValueError, TypeError, RecursionError) as error:
-            raise _damaged() from error
+            raise damaged() from error
 
     @cached_property
     def added(self) -> dict[int, AddedToken]:
@@ -120,7 +120,7 @@ class BpeTable:
         start, end = int(self._starts[token]), int(self._starts[token + 1])
         spelled = self._spelled[start:end].tobytes()
         if not start <= end <= self._spelled.size:
-            raise _damaged()
+            raise damaged()
         return spelled.decode("utf-8", "replace")
 
     def spellings(self) -> Iterator[str]:
@@ -184,7 +184,7 @@ class BpeTable:
 
     def _checked(self, result: int) -> int:
         if result < 0:
-            raise _damaged()
+            raise damaged()
         return result
 
 
@@ -206,7 +206,8 @@ def available() -> bool:
     return True
 
 
-def _damaged() -> BadFileError:
+def damaged() -> BadFileError:
+    """Return the error for a table that contradicts itself."""
     return BadFileError(f"{FILE_NAME} of the bundle is damaged", hint="remove that file: it is made again")
 
 

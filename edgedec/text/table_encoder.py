@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError
 from edgedec.core.files import atomic_path, sha256_of
-from edgedec.text.bpe_table import FILE_NAME, NONE, BpeTable, available
+from edgedec.text.bpe_table import FILE_NAME, NONE, BpeTable, available, damaged
 from edgedec.text.encoder import AddedToken, Encoder, LibraryEncoder, Step, TokenizerFacts, words
 from edgedec.text.tokenizer_guard import check_steps
 
@@ -18,6 +19,26 @@ if TYPE_CHECKING:
 
 JSON = "tokenizer.json"
 _AGAIN = "export or pull the model again"
+_OTHER_SHAPES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What a table's facts raise that are none."""
+
+
+def write_table(bundle: Path) -> None:
+    """Make the table of a bundle that is being written, so that no start has to.
+
+    A tokenizer that cannot be opened is left as it is: the start says why.
+    """
+    with suppress(EdgeDecError):
+        open_encoder(bundle)
+
+
+def tokenizer_form(bundle: Path) -> str:
+    """Return in words how the tokenizer of a bundle is held."""
+    if not available():
+        return "in the tokenizers library: these kernels were built before they read tables"
+    if (bundle / FILE_NAME).is_file():
+        return "a mapped table"
+    return "in the tokenizers library: its kind has no table, or none was made yet"
 
 
 def open_encoder(bundle: Path) -> Encoder:
@@ -50,7 +71,7 @@ def _by_table(path: Path, source: bytes) -> TableEncoder | None:
             return None
         check_steps(table.facts)
         return TableEncoder(table)
-    except (EdgeDecError, OSError, KeyError, TypeError, AttributeError):  # facts of other shapes
+    except (EdgeDecError, OSError, *_OTHER_SHAPES):
         return None
 
 
@@ -84,8 +105,12 @@ class TableEncoder:
     """Encodes with a table; see ``Encoder``."""
 
     def __init__(self, table: BpeTable) -> None:
+        """Raises BadFileError for a table whose facts are none."""
         self.table = table
-        self._steps = _Steps(table.facts)
+        try:
+            self._steps = _Steps(table.facts)
+        except _OTHER_SHAPES as error:
+            raise damaged() from error
 
     @property
     def facts(self) -> TokenizerFacts:
@@ -107,9 +132,16 @@ class TableEncoder:
         return self.table.nbytes
 
     def encode(self, text: str, *, parse_special: bool) -> list[int]:
+        data = text.encode()  # before the rest: a lone surrogate is the caller's
+        try:
+            return self._encode(data, parse_special)
+        except _OTHER_SHAPES as error:
+            raise damaged() from error
+
+    def _encode(self, text: bytes, parse_special: bool) -> list[int]:
         pieces: list[bytes] = []
         tokens: list[int] = []
-        for part, token in self._parts(text.encode(), specials=parse_special):
+        for part, token in self._parts(text, specials=parse_special):
             cut = self._steps.cut(part, first=not tokens) if token == NONE else [b""]
             pieces += cut
             tokens += [token] * len(cut)

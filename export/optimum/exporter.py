@@ -30,6 +30,7 @@ from edgedec.export.interrupt import terminations_raise
 from edgedec.export.optimum.graph import CacheShape, add_head, cache_shape
 from edgedec.export.optimum.worker import FACTS, GRAPH
 from edgedec.export.writer import BundleWriter, check_space, check_target
+from edgedec.text.table_encoder import write_table
 
 PACKAGE = "optimum-onnx"
 _LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")
@@ -75,6 +76,7 @@ def export_with_optimum(
         manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum", texts.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
+        write_table(directory)
     return manifest
 
 

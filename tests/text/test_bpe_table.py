@@ -301,12 +301,6 @@ def test_a_hostile_table_gives_ids_or_one_line(
                 encoder.encode(text, parse_special=True)
                 encoder.id_of(text)
             assert len(list(encoder.spellings())) <= encoder.table.ids
-        except (
-            BadFileError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            UnicodeDecodeError,
-        ):  # as open_encoder has it
+        except BadFileError:
             refused += 1
     assert refused > 0
