@@ -87,7 +87,8 @@ def test_the_bundle(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
     manifest = export_huggingface(source, out, progress=lambda stage, done, total: stages.add(stage))
     assert capfd.readouterr() == ("", "")
     assert Manifest.load(out, verify=True) == manifest
-    assert sorted(file.name for file in out.iterdir()) == sorted([*manifest.files, "manifest.json"])
+    others = ["manifest.json", "tokenizer.table"]
+    assert sorted(file.name for file in out.iterdir()) == sorted([*manifest.files, *others])
     assert len({file.stat().st_mode for file in out.iterdir()}) == 1
     assert (manifest.kind, manifest.name, manifest.spec.architecture) == ("optimum", "tiny-llm", "mpt")
     assert manifest.versions["optimum-onnx"] == "1.2.3"
