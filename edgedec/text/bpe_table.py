@@ -72,7 +72,7 @@ class BpeTable:
         self._at = (self._bytes.ctypes.data, self._bytes.size)
         if self._call("check") < 0:
             raise damaged()
-        _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes)
+        _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes.data)
         if _checksum(path) != checksum:
             raise damaged()
         self._parts = dict(zip(TablePart, zip(parts[::2], parts[1::2], strict=True), strict=True))
@@ -118,7 +118,7 @@ class BpeTable:
         if not 0 <= token < self.ids or not self._kinds[token] & (IN_VOCABULARY | ADDED):
             return None
         start, end = int(self._starts[token]), int(self._starts[token + 1])
-        spelled = self._spelled[start:end].tobytes()
+        spelled: bytes = self._spelled[start:end].tobytes()
         if not start <= end <= self._spelled.size:
             raise damaged()
         return spelled.decode("utf-8", "replace")

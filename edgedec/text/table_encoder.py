@@ -230,7 +230,7 @@ def _in_turn(steps: list[Any], text: str) -> str:
 def _without_vocabulary(normalizer: Step | None, pre_tokenizer: Step | None) -> Library:
     from tokenizers import Tokenizer as Library  # slow import, needed only here
 
-    empty = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": []}
+    empty: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": []}
     none = {"post_processor": None, "decoder": None, "model": {"type": "BPE", "vocab": {}, "merges": []}}
     document = empty | none | {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer}
     try:

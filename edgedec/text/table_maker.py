@@ -142,9 +142,9 @@ def _patterns(encoder: LibraryEncoder) -> dict[TablePart, bytes] | None:
             return None
         begins = [text[0] for text, _ in sorted(found)]
         first.append(len(entries) + np.searchsorted(begins, _FIRST_BYTES))
-        for text, id in sorted(found):
-            entries.append((len(texts), len(text), id))
-            texts += text
+        for spelled, id in sorted(found):
+            entries.append((len(texts), len(spelled), id))
+            texts += spelled
     return {
         TablePart.PATTERNS: np.array(entries, np.uint32).tobytes(),
         TablePart.PATTERN_TEXT: bytes(texts),

@@ -26,6 +26,7 @@ from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_ggu
 from edgedec.export.huggingface.groups import parse_quant, role_of
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.models.layout import Layout, slug
+from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.batch import KeptIds
 from edgedec.training.data import TrainingData
@@ -152,7 +153,7 @@ class SmallTraining:
         from tokenizers import Tokenizer as Backend  # slow import
 
         text, info = build_tokenizer(self.source.metadata)
-        theirs = Tokenizer(Backend.from_str(text), info)
+        theirs = Tokenizer(LibraryEncoder(Backend.from_str(text)), info)
         same = self.source.vocabulary == self.manifest.spec.vocab_size
         if not same or not paired(self.tokenizer, theirs).same:
             raise UnsupportedError(
