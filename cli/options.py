@@ -37,7 +37,7 @@ def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) 
 model_option = option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME", heading=MODEL,
     shell_complete=complete_model,
-    help="A name that `edgedec list --all` shows, owner/repo of the model hub, or a path. What is missing is "
+    help="A name that `edgedec list --all` shows, owner/repo of the model hub, or a path. A missing model is "
     "pulled.",
 )  # fmt: skip
 

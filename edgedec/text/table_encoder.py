@@ -41,16 +41,17 @@ def tokenizer_form(bundle: Path) -> str:
     return "in the tokenizers library: its kind has no table, or none was made yet"
 
 
-def open_encoder(bundle: Path) -> Encoder:
+def open_encoder(bundle: Path, sha256: str | None = None) -> Encoder:
     """Return the encoder of the ``tokenizer.json`` in ``bundle``, by its table where it can have one.
 
-    A table that is missing, or of another file, is made; where it cannot be written the library is used.
+    ``sha256``: the hash of that file, if it is known. A table that is missing, or of another file, is made;
+    where it cannot be written the library is used.
     Raises BadFileError when the file is missing or broken, UnsupportedError when its steps could multiply
     text.
     """
     path = bundle / JSON
     try:
-        source = bytes.fromhex(sha256_of(path))
+        source = bytes.fromhex(sha256 or sha256_of(path))
     except OSError as error:
         raise BadFileError(f"cannot read {path}: {error}", hint=_AGAIN) from error
     if not available():

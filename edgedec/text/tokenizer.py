@@ -48,12 +48,12 @@ class Tokenizer:
         self._pieces: dict[int, bytes] = {}
 
     @classmethod
-    def load(cls, bundle_dir: Path, info: TokenizerInfo) -> Tokenizer:
-        """Read ``tokenizer.json`` of a bundle.
+    def load(cls, bundle_dir: Path, info: TokenizerInfo, sha256: str | None = None) -> Tokenizer:
+        """Read ``tokenizer.json`` of a bundle. ``sha256``: its hash, which is computed unless it is given.
 
         Raises BadFileError when it is missing or broken, UnsupportedError when its steps could multiply text.
         """
-        return cls(open_encoder(bundle_dir), info)
+        return cls(open_encoder(bundle_dir, sha256), info)
 
     def encode(
         self,

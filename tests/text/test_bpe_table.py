@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import BadFileError, StorageError
+from edgedec.core.files import sha256_of
 from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
 from edgedec.text import table_encoder
 from edgedec.text.bpe_table import FILE_NAME, HEADER, BpeTable
@@ -214,6 +215,13 @@ def test_a_table_is_made_once_and_again_for_another_file(
     encoder = changed(tmp_path, lambda d: d["model"].update(merges=[]))
     assert (tmp_path / FILE_NAME).read_bytes() != before
     assert_same(encoder, tmp_path, hard_texts())
+
+
+def test_a_hash_that_is_known_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bpe(tmp_path)
+    known = sha256_of(tmp_path / "tokenizer.json")
+    monkeypatch.setattr(table_encoder, "sha256_of", None)
+    assert isinstance(open_encoder(tmp_path, known), TableEncoder)
 
 
 def test_where_no_table_can_be_written_the_library_encodes(
