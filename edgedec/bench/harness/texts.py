@@ -47,6 +47,21 @@ def read_prompts(path: Path) -> list[str]:
     return lines
 
 
+def read_conversations(path: Path) -> list[list[str]]:
+    """Return the user's turns of one conversation for each line, as ``read_prompts`` reads prompts.
+
+    A list in a line of JSON is all turns of its conversation. Raises the errors of ``read_prompts``.
+    """
+    prompts = read_prompts(path)
+    if path.suffix != ".jsonl":
+        return [[one] for one in prompts]
+    values = [_value(line) for line in _text(path).splitlines() if line.strip()]
+    return [
+        [one for one in value if isinstance(one, str) and one] if isinstance(value, list) else [prompt]
+        for value, prompt in zip(values, prompts, strict=True)
+    ]
+
+
 def read_text(path: Path) -> str:
     """Return the text of a file. Prompts of a ``.jsonl`` file are separated by empty lines."""
     return "\n\n".join(read_prompts(path)) if path.suffix == ".jsonl" else _text(path)
@@ -64,13 +79,19 @@ def _text(path: Path) -> str:
 def _prompt(line: str, where: str) -> str:
     """Return a string, or the first known field of an object: a string or a list that begins with one."""
     try:
-        value: Any = json.loads(line)
+        value = _value(line)
     except (ValueError, RecursionError) as error:
         raise BadFileError(f"{where}: not JSON") from error
-    if isinstance(value, dict):
-        value = next((value[name] for name in _FIELDS if name in value), None)
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, str) or not value:
         raise BadFileError(f"{where}: no prompt in it", hint=f"known fields: {', '.join(_FIELDS)}")
+    return value
+
+
+def _value(line: str) -> Any:
+    """Return the value of a line of JSON, of an object that of its first known field."""
+    value: Any = json.loads(line)
+    if isinstance(value, dict):
+        return next((value[name] for name in _FIELDS if name in value), None)
     return value
