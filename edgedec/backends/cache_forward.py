@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.checks import check_keep
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.forward import Capabilities, Sink, Source
+from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -108,6 +108,10 @@ class CacheForward:
     def read_cache(self, source: Source, length: int) -> None:
         """See ``Forward.read_cache``."""
         self._refuse("its KV cache cannot be restored")
+
+    def copy_prefix(self, source: Forward, length: int) -> int:
+        """See ``Forward.copy_prefix``."""
+        self._refuse("no tokens can be copied into its KV cache")
 
     def evict(self, first: int, count: int) -> None:
         """See ``Forward.evict``."""

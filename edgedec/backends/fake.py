@@ -16,7 +16,7 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
 from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook, PlannedPass, kv_bytes
@@ -130,6 +130,7 @@ class MarkovForward(_Fake):
             trees=True,
             full_rows=True,
             exact=True,
+            copies=True,
             evicts=True,
             attention=True,
             hidden=_TAPS,
@@ -228,6 +229,19 @@ class MarkovForward(_Fake):
             for slot, value in zip(targets, moved, strict=True):
                 row[slot] = value
         self._forget()
+
+    def copy_prefix(self, source: Forward, length: int) -> int:
+        """See ``Forward.copy_prefix``."""
+        if not isinstance(source, MarkovForward) or source is self or source._seed != self._seed:
+            raise ValueError("tokens are copied from another cache of the same model only")
+        self.rewind(0)
+        if not length or not source._book.holds(length):
+            return 0
+        planned = self._book.plan(length, None)
+        for mine, other in ((self._slots, source._slots), (self._fed, source._fed)):
+            mine[:length] = other[:length]
+        self._book.append(planned)
+        return self.length
 
     def evict(self, first: int, count: int) -> None:
         """See ``Forward.evict``."""

@@ -36,6 +36,8 @@ class Capabilities:
     """Whether tokens can leave the midst of the cache (``evict``)."""
     attention: bool = False
     """Whether ``attention`` reports weights, and ``select`` keeps slots of each head's own."""
+    copies: bool = False
+    """Whether tokens of another cache of the model can be copied into this one (``copy_prefix``)."""
     reserves: bool = False
     """Whether EdgeDec allocates all memory that the model needs, and so can bound it."""
     sequences: int = 1
@@ -179,6 +181,18 @@ class Forward(Protocol):
 
         Raises ContextFullError when they do not fit, EOFError when ``source`` ends early, BadFileError when
         the slots cannot be right; the cache is empty then.
+        """
+        ...
+
+    # caps.copies
+
+    def copy_prefix(self, source: Forward, length: int) -> int:
+        """Replace the cache by the first ``length`` tokens of ``source``, and return the tokens it has then.
+
+        They are ``length``; or 0 where ``source`` lacks slots of them, or lost some meanwhile that the next
+        token would see. ``source``: another cache of the same model, format and pass length. It may be in a
+        pass of its own thread, but must not be rewound below ``length``. Raises ValueError for another kind
+        of cache, ContextFullError and MemoryBudgetError.
         """
         ...
 

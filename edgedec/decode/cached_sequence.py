@@ -97,6 +97,22 @@ class CachedSequence:
         if self.speculation:
             self.speculation.begin(self._committed, 0)
 
+    def adopt_prefix(self, source: CachedSequence, length: int) -> int:
+        """Begin with the first ``length`` committed tokens of ``source``, and return how many these are now.
+
+        Their slots are copied, while ``source`` may be in a reply: 0 tokens are taken where its cache lacks
+        some of them, or begins another text meanwhile. Raises the errors of ``Forward.copy_prefix``,
+        UnsupportedError where the model does not copy.
+        """
+        self._replies += 1
+        self._committed = []
+        reply, tokens = source._replies, list(source._committed[:length])
+        held = self._forward.copy_prefix(source._forward, min(len(tokens), source._forward.length))
+        if held and source._replies != reply:
+            self._forward.rewind(held := 0)
+        self.adopt(tokens[:held])
+        return held
+
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
 

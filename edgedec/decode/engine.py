@@ -84,13 +84,13 @@ class Engine(CachedSequence):
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
         found = self.reusable(prompt)
+        self._replies += 1
         if found != self._forward.length:
             self._forward.rewind(found)
         if self.speculation:
             kept = common_prefix(self._committed, prompt)
             self.speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
         self._committed = prompt
-        self._replies += 1
         end = min(len(prompt) + max_tokens, self.capacity)
         occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
         ends = frozenset(stop_ids)

@@ -74,6 +74,18 @@ class CacheBook:
         """Return the tokens that a rewind to ``length`` leaves: 0 if the next one would see a lost slot."""
         return length if not self._oldest or length - self._window + 1 >= self._oldest else 0
 
+    def holds(self, length: int) -> bool:
+        """Whether the first ``length`` tokens lie in the first slots, and the next one would see none lost.
+
+        May be asked while another thread books passes.
+        """
+        last, zone = self._last, self._zone
+        if not 0 <= length <= self.length or (zone and length > zone.start):
+            return False
+        in_tree = length - last.start if last and not last.chain else 0
+        in_order = not last or in_tree <= 0 or _is_chain(last.parents[:in_tree])
+        return in_order and self.reachable(length) == length
+
     @property
     def settled(self) -> bool:
         """Whether the next pass may come."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import ContextFullError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
@@ -277,6 +278,39 @@ def test_a_cache_that_is_portable_goes_on_elsewhere(make: Make) -> None:
     other.read_cache(io.BytesIO(sink.getvalue()), 9)
     last = make().extend(PROMPT, rows=Rows(last=True, full=True))
     assert make.same(other.extend(PROMPT[9:], rows=FULL), last)
+
+
+def test_a_copied_prefix_is_the_prefix_computed(make: Make) -> None:
+    source, forward = fed(make, PROMPT), fed(make, PROMPT)
+    if not forward.caps.copies:
+        refuses(forward, lambda: forward.copy_prefix(source, 3))
+        return
+    for length in (7, 10, 1, 0):
+        forward.extend([1, 2])
+        assert forward.copy_prefix(source, length) == forward.length == length
+        expected = fed(make, PROMPT[:length]) if length else make()
+        assert make.same(forward.extend([1, 2], rows=FULL), expected.extend([1, 2], rows=FULL))
+    assert forward.copy_prefix(source, 11) == forward.length == 0
+    source.rewind(5)
+    assert forward.copy_prefix(source, 5) == 5
+    for wrong in (forward, MarkovForward(seed=9)):
+        with pytest.raises(ValueError, match="another cache"):
+            forward.copy_prefix(wrong, 3)
+    assert forward.length == 5
+
+
+def test_a_prefix_is_copied_beside_an_open_tree(make_trees: Make) -> None:
+    """Its first tokens are in order, whatever hangs below them."""
+    source, forward = fed(make_trees, PROMPT), make_trees()
+    if not forward.caps.copies:
+        return
+    source.extend([4, *TREE], parents=[-1, 0, 0, 1, 1, 3, 2, 5])
+    assert forward.copy_prefix(source, 11) == 11
+    expected = fed(make_trees, [*PROMPT, 4])
+    assert make_trees.same(forward.extend([9], rows=FULL), expected.extend([9], rows=FULL))
+    assert forward.copy_prefix(source, 14) == 0
+    source.keep_path([0])
+    assert forward.copy_prefix(source, 11) == 11
 
 
 def test_a_cache_that_evicts_counts_on(make: Make) -> None:

@@ -11,7 +11,7 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.core.errors import BadFileError
-from edgedec.core.forward import Capabilities, Sink, Source
+from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, PlannedPass
 
@@ -60,6 +60,24 @@ class KvForward(CacheForward):
         """See ``Forward.keep_path``. A path that begins the pass copies nothing."""
         self._kv.move(*self._book.keep(nodes))
 
+    def copy_prefix(self, source: Forward, length: int) -> int:
+        """See ``Forward.copy_prefix``."""
+        if not self._caps.copies:
+            return super().copy_prefix(source, length)
+        if not isinstance(source, KvForward) or source is self or not self._alike(source):
+            raise ValueError("tokens are copied from another cache of the same model and format only")
+        self.rewind(0)
+        if not length or not source._book.holds(length):
+            return 0
+        planned = self._plan(length, None)
+        self._kv.copy(source._kv, source._book.oldest, length)
+        # A pass of the source books the slots that it overwrites as lost before it begins.
+        self._book.lose(source._book.oldest)
+        self._book.append(planned)
+        if not source._book.holds(length):
+            self.rewind(0)
+        return self.length
+
     @property
     def cache_layout(self) -> str:
         """See ``Forward.cache_layout``."""
@@ -86,6 +104,9 @@ class KvForward(CacheForward):
             if self.reachable(length) != length:
                 self.rewind(0)
                 raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+
+    def _alike(self, other: KvForward) -> bool:
+        return self._spec == other._spec and self._kv.alike(other._kv)
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped, shared by all forwards of the model; ``kv_cache``: reserved by this one, and

@@ -97,6 +97,16 @@ class KvMemory:
             with self.ledger.lease(SLACK, part.slot_bytes * len(sources)):
                 part.move(sources, targets)
 
+    def alike(self, other: KvMemory) -> bool:
+        """Whether slots of ``other`` can be copied to the same slots here."""
+        return (self.layout, self.ring) == (other.layout, other.ring)
+
+    def copy(self, source: KvMemory, oldest: int, end: int) -> None:
+        """Copy the first ``end`` slots of ``source``; into rings the newest of them, from ``oldest`` on."""
+        self._whole.copy(source._whole, 0, end)
+        if self._rings and source._rings:
+            self._rings.copy(source._rings, max(oldest, end - self.ring), end)
+
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
         """Keep only ``kept``, [layers, kv heads, n], of the slots [first, end); not for rings.
 

@@ -45,6 +45,16 @@ class KvPages:
             :, :, :, [at % rows for at in sources]
         ]
 
+    def copy(self, source: KvPages, first: int, end: int) -> None:
+        """Copy the slots [first, end) of ``source``, which has as many rows."""
+        row, rows = first % self.rows, self.rows
+        last = row + end - first
+        runs = [(start, stop) for start, stop in ((row, min(last, rows)), (0, last - rows)) if start < stop]
+        # Head by head: NumPy cannot tell that the parts of two sequences never overlap, and would copy twice.
+        for head in np.ndindex(self.array.shape[:3]):
+            for start, stop in runs:
+                self.array[head][start:stop] = source.array[head][start:stop]
+
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
         """Move ``kept``, [layers, kv heads, n], of the rows [first, end) down to ``first``.
 

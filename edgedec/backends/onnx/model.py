@@ -143,6 +143,7 @@ def _capabilities(spec: ModelSpec) -> Capabilities:
         full_rows=True,
         exact=True,
         portable=True,
+        copies=True,
         evicts=spec.architecture not in _WINDOWED,
         attention=not spec.n_window_layers,
         reserves=True,
