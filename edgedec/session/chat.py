@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
+    from edgedec.text.template_inputs import TemplateInputs
     from edgedec.text.tokenizer import Tokenizer
 
 
@@ -91,12 +92,13 @@ class Chat:
         settings: Settings | None = None,
         *,
         messages: Sequence[Message] = (),
+        inputs: TemplateInputs | None = None,
         host: Host | None = None,
     ) -> None:
         self.engine = engine
         self.codec = codec
         limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
-        self.prompts = Prompts(codec.tokenizer, codec.template, limits)
+        self.prompts = Prompts(codec.tokenizer, codec.template, limits, inputs)
         self.settings = settings or Settings()
         self.messages: list[Message] = list(messages)
         self.totals = Totals()
@@ -151,9 +153,9 @@ class Chat:
     ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
-        None for ``text`` answers the last message, if that is the user's. ``max_tokens``, ``sampling`` and
-        ``stop`` hold for this reply and for its continuation: as in ``Model.chat``, on top of the chat's own.
-        ``logprobs``: as in ``Model.complete``.
+        None for ``text`` answers the last message, if that is the user's or a tool's. ``max_tokens``,
+        ``sampling`` and ``stop`` hold for this reply and for its continuation: as in ``Model.chat``, on top
+        of the chat's own. ``logprobs``: as in ``Model.complete``.
 
         Without a bound in tokens the reply ends where 75 % of the context are filled, but has an eighth of
         the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
@@ -172,7 +174,7 @@ class Chat:
         before = self.messages
         if text is not None:
             self.prompts.check(text)
-        elif not before or before[-1].role != "user":
+        elif not before or before[-1].role not in ("user", "tool"):
             raise UsageError("there is no message to answer", hint="give the text of one")
         self._own = own
         fitted = self._fitted(before if text is None else [*before, Message("user", text)])
@@ -247,9 +249,11 @@ class Chat:
         turns = [at for at, message in enumerate(self.messages) if message.role == "user"]
         if not turns:
             raise UsageError("there is no turn to take back", hint="say something first")
-        text = self.messages[turns[-1]].content
+        turn = self.messages[turns[-1] :]
+        text = turn[0].content
         self.messages = self.messages[: turns[-1]]
-        self.prompts.take_back()
+        for _ in range(max(1, sum(message.role == "assistant" for message in turn))):
+            self.prompts.take_back()
         self.unfinished = None
         return text
 
@@ -382,8 +386,13 @@ class Chat:
         return own
 
     def _turns(self, messages: Sequence[Message]) -> Turns:
-        """Return messages for a model elsewhere; none where a template does not tell them apart."""
-        return [(one.role, one.content) for one in messages] if self.codec.template else ()
+        """Return messages for a model elsewhere; none where a template does not tell them apart.
+
+        Nor are there any with tools, which that model would have in a form of its own.
+        """
+        if not self.codec.template or self.prompts.inputs.tools or any(one.uses_tools for one in messages):
+            return ()
+        return [(one.role, one.content) for one in messages]
 
     def _room(self, prompt: int, final: bool) -> int | None:
         """Return how many tokens the context has for a reply to ``prompt`` tokens; None: all left."""

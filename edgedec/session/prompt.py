@@ -6,69 +6,27 @@ drawn ones. So a conversation continues from those ids, and only the text that f
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import UnsupportedError
+from edgedec.session.message import ROLES, Message, conversation_of, message_of
 from edgedec.text.limits import TextLimits
-from edgedec.text.tokenizer import valid_text
+from edgedec.text.template_inputs import TemplateInputs
 
 if TYPE_CHECKING:
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
-ROLES = ("system", "user", "assistant")
-_MESSAGE_HINT = 'as in {"role": "user", "content": "Hello!"}'
+__all__ = ["ROLES", "Message", "Prompt", "Prompts", "Unfinished", "conversation_of", "message_of"]
+
 _UNLIKELY_TURN = "\u2042"
+_NO_TOOLS = "leave the tools out, or use a model with a chat template"
 _TEXT_COPIES = 4
 """Copies of a prompt's text while it is rendered and encoded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn; ``role`` is one of ``ROLES``. Lone surrogates in ``content`` become U+FFFD."""
-
-    role: str
-    content: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "content", valid_text(self.content))
-
-
-def message_of(given: Message | Mapping[str, object]) -> Message:
-    """Return a message, perhaps given as ``{"role": "user", "content": "Hello!"}``. Raises UsageError."""
-    if isinstance(given, Message):
-        found: Mapping[str, object] = {"role": given.role, "content": given.content}
-    elif isinstance(given, Mapping):
-        found = given
-    else:
-        raise UsageError(f"{given!r:.60} is no message", hint=_MESSAGE_HINT)
-    if set(found) != {"role", "content"} or not isinstance(found["content"], str):
-        raise UsageError(f"{dict(found)!r:.60} is no message", hint=_MESSAGE_HINT)
-    if found["role"] not in ROLES:
-        raise UsageError(f"unknown role {found['role']!r:.40}", hint=f"there are {', '.join(ROLES)}")
-    return Message(str(found["role"]), found["content"])
-
-
-def conversation_of(
-    given: Iterable[Message | Mapping[str, object]], system: str | None, usual: str | None = None
-) -> list[Message]:
-    """Return messages, first the system message: their own, or ``system``, or where that is None ``usual``.
-
-    Empty text is none. Raises UsageError for anything that is no message, for two system messages, and for
-    one that is not the first.
-    """
-    messages = [message_of(one) for one in given]
-    if any(message.role == "system" for message in messages[1:]):
-        raise UsageError("a system message stands after another message", hint="put it first")
-    if messages and messages[0].role == "system":
-        if system is not None:
-            raise UsageError("there are two system messages", hint="leave out one of them")
-        return messages
-    text = usual if system is None else system
-    return [Message("system", text), *messages] if text else messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +50,20 @@ class Prompts:
     """Renders conversations with ``template``; without one, as plain text to be continued.
 
     ``limits`` holds the most tokens of a prompt, and books the memory that encoding takes; None: no limits.
+    ``inputs`` has the tools and the options of the template.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, template: ChatTemplate | None, limits: TextLimits | None = None
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        limits: TextLimits | None = None,
+        inputs: TemplateInputs | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._template = template
         self._limits = limits
+        self.inputs = inputs or TemplateInputs()
         # A conversation before its oldest turns are dropped: all that the context holds, and a new turn.
         self._twice = limits and replace(limits, times=2)
         self.seen = Prompt("", [])
@@ -151,12 +115,14 @@ class Prompts:
     def build(self, messages: Sequence[Message]) -> Prompt:
         """Return the conversation as a prompt for the next reply.
 
-        Raises TemplateError, and ContextFullError for more than twice the tokens that a prompt may have. Up
-        to there the prompt is returned, for its oldest turns may be dropped.
+        Raises TemplateError, UnsupportedError for tools that the template does not write, and
+        ContextFullError for more than twice the tokens that a prompt may have. Up to there the prompt is
+        returned, for its oldest turns may be dropped.
         """
         if self._limits is None:
             return self._build(messages)
-        nbytes = sum(sys.getsizeof(message.content) for message in messages)
+        nbytes = sum(sys.getsizeof(text) for message in messages for text in message.texts())
+        nbytes += sum(len(json.dumps(tool)) for tool in self.inputs.tools)
         with self._limits.lease(_TEXT_COPIES * nbytes):
             return self._build(messages)
 
@@ -185,9 +151,11 @@ class Prompts:
 
     def _render(self, messages: Sequence[Message]) -> tuple[str, list[int]]:
         if self._template is None:
+            if self.inputs.tools or any(message.uses_tools for message in messages):
+                raise UnsupportedError("this model has no chat template, and so no tools", hint=_NO_TOOLS)
             text = "\n".join(message.content for message in messages)
             return text, self._tokenizer.encode(text, limits=self._twice)
-        turns = [asdict(message) for message in messages]
-        return self._template.render(turns), self._tokenizer.encode_chat(
-            self._template, turns, limits=self._twice
+        turns = [message.for_template() for message in messages]
+        return self._template.render(turns, self.inputs), self._tokenizer.encode_chat(
+            self._template, turns, self.inputs, limits=self._twice
         )

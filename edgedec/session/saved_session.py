@@ -73,7 +73,7 @@ def document_of(saved: SavedSession) -> dict[str, Any]:
         "version": VERSION,
         "model": asdict(saved.model),
         "params": asdict(saved.params),
-        "messages": [asdict(message) for message in saved.messages],
+        "messages": [message.as_json() for message in saved.messages],
         "text": saved.text,
         "tokens": list(saved.tokens),
         "unfinished": cut and {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown},
@@ -163,7 +163,8 @@ def _parse(document: dict[str, Any]) -> SavedSession:
         raise ValueError(f"unknown parameter {unknown[0]!r}")
     cache, unfinished = document.get("cache"), document.get("unfinished")
     messages = tuple(_message(item) for item in document["messages"])
-    if unfinished is not None and [message.role for message in messages[-2:]] != ["user", "assistant"]:
+    roles = [message.role for message in messages[-2:]]
+    if unfinished is not None and roles not in (["user", "assistant"], ["tool", "assistant"]):
         raise ValueError("the reply to continue is no part of it")
     return SavedSession(
         model=ModelId(_text(model["name"]), _text(model["sha256"])),
@@ -192,7 +193,7 @@ def _tokens(items: list[int]) -> tuple[int, ...]:
 
 
 def _message(item: dict[str, Any]) -> Message:
-    return message_of({"role": _text(item["role"]), "content": _text(item["content"])})
+    return message_of({**item, "role": _text(item["role"]), "content": _text(item["content"])})
 
 
 def _text(value: object) -> str:

@@ -1,13 +1,16 @@
-"""Guards against control tokens in chat messages: their texts stay texts."""
+"""Guards against control tokens in chat messages and tools: their texts stay texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from edgedec.core.errors import UsageError
 
 # Unicode noncharacters: never part of real text, left alone by every template filter.
 _MARKERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+_MOST_DEPTH = 64
+"""Levels of mappings and lists within each other."""
 
 
 class _Finder:
@@ -48,24 +51,50 @@ class _Finder:
         return len(tail) <= self._lengths[text[at]][0] and any(s.startswith(tail) for s in self._special)
 
 
-def guard_messages(
-    messages: Sequence[Mapping[str, str]], special: Mapping[str, int]
-) -> tuple[list[dict[str, str]], str | None]:
-    """Copy ``messages`` so that no value contains, or ends with a part of, a text in ``special``.
+def guard_values(value: Any, special: Mapping[str, int]) -> tuple[Any, str | None]:
+    """Copy mappings, lists and texts so that no text contains, or ends with a part of, one in ``special``.
 
-    Returns the copies and the marker character that was inserted after the first character of each such text,
-    or None if nothing was inserted. Raises UsageError if the messages use up all possible markers.
+    The keys of mappings are texts too. Returns the copy and the marker character that was inserted after the
+    first character of each such text, or None if nothing was inserted. Raises UsageError if the texts use up
+    all possible markers, or lie too deep.
     """
     finder = _Finder(special)
-    everything = "".join(value for message in messages for value in message.values())
+    texts = list(_texts(value))
+    everything = "".join(texts)
     marker = next((char for char in _MARKERS if char not in everything), None)
     if marker is None:
         raise UsageError(
             "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF", hint="remove them"
         )
-    guarded = [{key: _guard(value, finder, marker) for key, value in message.items()} for message in messages]
-    changed = any(new != dict(old) for new, old in zip(guarded, messages, strict=True))
-    return guarded, marker if changed else None
+    guarded = {text: _guard(text, finder, marker) for text in texts}
+    changed = any(text != new for text, new in guarded.items())
+    return _mapped(value, guarded), marker if changed else None
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    """Yield every text of a nested value."""
+    if depth > _MOST_DEPTH:
+        raise UsageError(f"tools or arguments are nested deeper than {_MOST_DEPTH} levels")
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key, depth + 1)
+            yield from _texts(item, depth + 1)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _texts(item, depth + 1)
+
+
+def _mapped(value: Any, texts: Mapping[str, str]) -> Any:
+    """Copy a nested value with each text replaced."""
+    if isinstance(value, str):
+        return texts[value]
+    if isinstance(value, Mapping):
+        return {_mapped(key, texts): _mapped(item, texts) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_mapped(item, texts) for item in value]
+    return value
 
 
 def _guard(text: str, finder: _Finder, marker: str) -> str:

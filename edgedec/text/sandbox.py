@@ -138,10 +138,16 @@ def _unchanged(_context: Context, value: Any) -> Any:
 
 
 def _to_json(
-    value: Any, indent: int | None = None, ensure_ascii: bool = False, sort_keys: bool = False
+    value: Any,
+    indent: int | None = None,
+    ensure_ascii: bool = False,
+    sort_keys: bool = False,
+    separators: tuple[str, str] | None = None,
 ) -> str:
     """JSON as chat templates expect it: not escaped for HTML, unlike Jinja's own filter."""
-    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
+    return json.dumps(
+        value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=separators
+    )
 
 
 def _raise_exception(message: str) -> NoReturn:

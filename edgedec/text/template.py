@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ from typing import Any, Protocol
 
 from edgedec.core.errors import BadFileError, Remedy, TemplateError
 from edgedec.text.known_templates import KNOWN_TEMPLATES
+from edgedec.text.template_inputs import TemplateInputs
+from edgedec.text.template_tools import ToolForms, tool_forms
 
 FILE_NAME = "chat_template.jinja"
 MAX_CHARS = 1_000_000
-"""Most characters of the result, beyond four times those of the messages."""
+"""Most characters of the result, beyond four times those of messages and tools."""
 
 
 class _Renderer(Protocol):
@@ -38,6 +41,7 @@ class ChatTemplate:
         self._bos = bos
         self._eos = eos
         self._renderer: _Renderer | None = None
+        self._forms: ToolForms | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -74,24 +78,57 @@ class ChatTemplate:
         with self._lock, _hinted():
             self._ready()
 
-    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        inputs: TemplateInputs | None = None,
+        *,
+        add_generation_prompt: bool = True,
+    ) -> str:
         """Return the prompt for ``messages``, each with ``role`` and ``content``.
 
-        Raises TemplateError, naming the line, if the template is not valid, fails, refuses the messages (in
-        its own words), or exceeds its limits.
+        A message may have OpenAI's further fields, with the arguments of tool calls as values. Raises
+        UnsupportedError for tools and calls that the template does not write; TemplateError, naming the line,
+        if it is not valid, fails, refuses the messages (in its own words), or exceeds its limits.
         """
+        inputs = inputs or TemplateInputs()
+        with self._lock, _hinted():
+            if inputs.tools or any(message.get("tool_calls") for message in messages):
+                forms = self._tool_forms()
+                forms.check(messages, inputs.tools)
+                messages = forms.ready(messages)
+            return self._render(messages, inputs, add_generation_prompt)
+
+    def writes_tools(self) -> bool:
+        """Return whether the template writes tools into the prompt. Raises TemplateError for a broken one."""
+        with self._lock, _hinted():
+            return self._tool_forms().declares
+
+    def _tool_forms(self) -> ToolForms:
+        if self._forms is None:
+            self._ready()  # a broken template says so before it is probed
+            self._forms = tool_forms(
+                lambda messages, tools: self._render(messages, TemplateInputs(tools), True)
+            )
+        return self._forms
+
+    def _render(
+        self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
+    ) -> str:
+        tools = list(inputs.tools) or None
         variables = {
+            **inputs.options,
             "messages": [dict(message) for message in messages],
             "add_generation_prompt": add_generation_prompt,
             "bos_token": self._bos,
             "eos_token": self._eos,
-            "tools": None,
+            "tools": tools,
             "documents": None,
         }
+        if tools and "xml_tools" in self.source:  # SmolLM3's name for them
+            variables["xml_tools"] = tools
         # A template may repeat some of the contents, never many times over.
-        max_chars = MAX_CHARS + 4 * sum(len(value) for message in messages for value in message.values())
-        with self._lock, _hinted():
-            return self._ready().render(variables, max_chars)
+        return self._ready().render(variables, MAX_CHARS + 4 * _chars([*messages, *inputs.tools]))
 
     def _ready(self) -> _Renderer:
         if self._renderer is None:
@@ -113,3 +150,9 @@ def _hinted() -> Iterator[None]:
     except TemplateError as error:
         hint = "complete a text without the template"
         raise TemplateError(error.message, hint=hint, remedy=Remedy("raw")) from error
+
+
+def _chars(values: Sequence[Mapping[str, Any]]) -> int:
+    """Count the characters of texts, of deeper ones as JSON escapes them."""
+    items = [item for value in values for item in value.values()]
+    return sum(len(item if isinstance(item, str) else json.dumps(item)) for item in items)

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.manifest import TokenizerInfo
-from edgedec.text.control_tokens import guard_messages, split_special
+from edgedec.text.control_tokens import guard_values, split_special
 from edgedec.text.limits import TextLimits
 from edgedec.text.pieces import SPACE, PieceRule, piece_rule
 from edgedec.text.table_encoder import open_encoder
+from edgedec.text.template_inputs import TemplateInputs
 from edgedec.text.token_lengths import BYTE_OF, CHAR_OF, TokenLengths
 
 if TYPE_CHECKING:
@@ -79,24 +80,30 @@ class Tokenizer:
     def encode_chat(
         self,
         template: ChatTemplate,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, Any]],
+        inputs: TemplateInputs | None = None,
         *,
         add_generation_prompt: bool = True,
         limits: TextLimits | None = None,
     ) -> list[int]:
-        """Render ``messages`` and encode the result; the template makes control tokens, a message never does.
+        """Render ``messages`` and encode the result; the template makes control tokens, a text never does.
 
-        Without control-token texts in the messages this is exactly ``encode(render(...),
-        parse_special=True)``, with BOS once if the model wants it. If a message contains such a text, a
-        marker character is put inside that text before rendering and removed afterwards. So the template can
+        Texts are those of messages, and of tools and options in ``inputs``, also deep within them. Without
+        control-token texts in them this is exactly ``encode(render(...),
+        parse_special=True)``, with BOS once if the model wants it. If one contains such a text, a marker
+        character is put inside that text before rendering and removed afterwards. So the template can
         trim, slice and join contents as usual, and all text between two control tokens is encoded in one go.
         A template that searches contents for such a text, for instance to cut off ``<think>`` parts, does not
         find it if it is a control token of this model.
 
         Raises TemplateError as ``ChatTemplate.render`` does, ContextFullError as ``encode`` does.
         """
-        guarded, marker = guard_messages(messages, self._special_ids)
-        text = template.render(guarded, add_generation_prompt=add_generation_prompt)
+        inputs = inputs or TemplateInputs()
+        whole = [list(messages), list(inputs.tools), dict(inputs.options)]
+        (guarded, tools, options), marker = guard_values(whole, self._special_ids)
+        text = template.render(
+            guarded, TemplateInputs(tools, options), add_generation_prompt=add_generation_prompt
+        )
         ids: list[int] = []
         if marker is None:
             ids = self._encode_plain(text, parse_special=True, limits=limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +122,7 @@ def test_the_small_model_reads_the_chat_as_its_own_template_renders_it(folder, s
     with opened(folder, small, switch_rule=SMALL_ALONE, draft="off", template=template) as model:
         chat = model.chat(max_tokens=12)
         beside = [chat.reply(text).read() for text in ("hello", "and the world")]
-        turns = [asdict(one) for one in chat.messages[:-1]]
+        turns = [one.for_template() for one in chat.messages[:-1]]
         read = model.engine.small.reads([*chat.last.prompt, *chat.last.tokens])
     alone = RunConfig(threads=1, context=256, draft="off", sampling=DrawParams())
     with open(Bundles(tiny_bundle(folder, small, seed=1)), alone, store=Store(folder / "home")) as model:

@@ -1,0 +1,84 @@
+"""Tools in chat templates: whether a template writes them, and in which form it reads calls.
+
+Templates do not state it. So a probe is rendered, and its words are looked for in the result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.core.errors import TemplateError, UnsupportedError
+
+Render = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], str]
+"""Renders messages with tools; raises TemplateError."""
+
+_NAME, _KEY, _VALUE = "probe_function", "probe_key", "probe_value"
+_USER = {"role": "user", "content": "probe_question"}
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": _NAME,
+        "description": "probe_description",
+        "parameters": {"type": "object", "properties": {_KEY: {"type": "string", "description": "probe"}}},
+    },
+}
+_HINT = "leave the tools out, or use a model whose template writes them"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForms:
+    """Abilities of a template: ``declares`` tools, writes ``calls``, takes their arguments as ``text``."""
+
+    declares: bool
+    calls: bool
+    text: bool
+
+    def check(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> None:
+        """Raise UnsupportedError for a conversation of which the template would drop a part."""
+        if tools and not self.declares:
+            raise UnsupportedError("the chat template of this model knows no tools", hint=_HINT)
+        if not self.calls and any(message.get("tool_calls") for message in messages):
+            raise UnsupportedError("the chat template of this model knows no tool calls", hint=_HINT)
+
+    def ready(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return copies of messages with the arguments of calls in the form that the template takes."""
+        return [_with_text(message) if self.text else dict(message) for message in messages]
+
+
+def tool_forms(render: Render) -> ToolForms:
+    """Find the abilities of a template by rendering probes."""
+    declares = _NAME in _rendered(render, [_USER], [_TOOL])
+    tools = [_TOOL] if declares else []
+    for text in (False, True):
+        turn = _with_text(_call_turn()) if text else _call_turn()
+        answer = {"role": "tool", "name": _NAME, "tool_call_id": "probe0001", "content": "probe_result"}
+        shown = _rendered(render, [_USER, turn, answer], tools)
+        if _VALUE in shown and _KEY in shown and shown.count(_NAME) > declares:
+            return ToolForms(declares, True, text)
+    return ToolForms(declares, False, False)
+
+
+def _call_turn() -> dict[str, Any]:
+    function = {"name": _NAME, "arguments": {_KEY: _VALUE}}
+    call = {"id": "probe0001", "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def _with_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    if not message.get("tool_calls"):
+        return dict(message)
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+    return {**message, "tool_calls": calls}
+
+
+def _rendered(render: Render, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
+    try:
+        return render(messages, tools)
+    except TemplateError:
+        return ""
