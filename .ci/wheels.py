@@ -34,6 +34,7 @@ SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "doc
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
+PAGE = "edgedec/server/page/"
 LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -115,7 +116,7 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, CATALOGUE, "/licenses/LICENSE")
+    needed = (LIBRARY, CATALOGUE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
@@ -123,6 +124,7 @@ def faults_of_wheel(wheel: Path) -> list[str]:
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, the one library and data."""
     wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, CATALOGUE)
+    wanted = wanted or (name.startswith(PAGE) and name.endswith((".html", ".css", ".js", ".svg")))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
 
 
