@@ -26,6 +26,7 @@ class Counted:
         self.most = most
         self.forwards: tuple[Forward, ...] = ()
         self.passes: list[dict[int, int]] = []
+        self.threads: list[str] = []
         self.gate = threading.Event()
         self.gate.set()
         self.running = threading.Event()
@@ -38,6 +39,7 @@ class Counted:
     def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
         self.running.set()
         assert self.gate.wait(LIMIT_S)
+        self.threads.append(threading.current_thread().name)
         self.passes.append({request.sequence: len(request.tokens) for request in requests})
         if self.fail:
             raise self.fail
@@ -106,6 +108,41 @@ def test_whoever_ends_is_not_waited_for(batcher: Batcher, combined: Counted) -> 
 def test_whoever_is_in_no_reply_waits_for_none(batcher: Batcher, combined: Counted) -> None:
     assert batcher.submit(PassRequest(5, [7, 8])).ids[:, 0].tolist() == [7, 8]
     assert combined.passes == [{5: 2}]
+
+
+def test_short_passes_run_where_the_last_request_came_from(batcher: Batcher, combined: Counted) -> None:
+    """Nobody is woken for them. Long passes, and those of the main thread, have a thread of their own."""
+
+    def act(number: int, *sizes: int) -> Act:
+        def named() -> None:
+            threading.current_thread().name = f"talk {number}"
+            for size in sizes:
+                talk(batcher, number, 1, size)()
+
+        return named
+
+    at_once(act(0, 1, 16, 17))
+    assert combined.threads == ["talk 0", "talk 0", "passes"]
+    batcher.submit(PassRequest(0, [1]))
+    assert combined.threads.pop() == "passes"
+    combined.threads.clear()
+    barrier = threading.Barrier(2)
+
+    def both(number: int) -> Act:
+        def named() -> None:
+            threading.current_thread().name = f"talk {number}"
+            with batcher.reply(number):
+                barrier.wait(LIMIT_S)
+                for _ in range(20):
+                    batcher.submit(PassRequest(number, [1] * 8))
+                barrier.wait(LIMIT_S)  # or else the other one's last pass is run by the thread
+                batcher.submit(PassRequest(number, [1] * 9))
+
+        return named
+
+    at_once(both(0), both(1))
+    assert set(combined.threads[:20]) <= {"talk 0", "talk 1"}
+    assert combined.threads[20:] == ["passes"]
 
 
 def test_a_refused_request_concerns_nobody_else(batcher: Batcher, combined: Counted) -> None:

@@ -1,7 +1,8 @@
 """A rendezvous: sequences in threads of their own, whose passes become passes over all of them.
 
-A pass runs as soon as every sequence in a reply has submitted a request. All passes run in one thread, so
-only that thread keeps the kernels' buffers.
+A pass runs as soon as every sequence in a reply has submitted a request. The thread whose request came last
+runs it if it is short: to wake another one would take a share of its time that counts. Long passes, as of
+prompts, all run in one thread: the kernels keep buffers for each thread, as large as its longest pass needs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
 _CLOSED = "the batch was closed"
+_SHORT_TOKENS = 16
+"""Tokens of a pass that any thread runs: those of one sequence with the longest draft."""
 
 
 class _Waiting:
@@ -28,7 +31,23 @@ class _Waiting:
         self.request = request
         self.rows: HeadRows | None = None
         self.error: BaseException | None = None
-        self.done = threading.Event()
+        self._done = threading.Lock()  # an Event takes ten times as long to make and to wait for
+        self._done.acquire()
+
+    def done(self) -> None:
+        """Let ``wait`` return."""
+        self._done.release()
+
+    def wait(self) -> None:
+        """Wait for ``done``, once."""
+        self._done.acquire()
+
+    def result(self) -> HeadRows:
+        """Return the rows, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        assert self.rows is not None
+        return self.rows
 
 
 class Batcher:
@@ -55,6 +74,7 @@ class Batcher:
         self._active: set[int] = set()
         self._queue: list[_Waiting] = []
         self._left_over = False
+        self._running = False
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
         self._thread.start()
@@ -90,31 +110,31 @@ class Batcher:
             if self._closed:
                 raise BackendError(_CLOSED)
             self._queue.append(waiting)
-            self._changed.notify()
+            taken = self._taken_short()
+        if taken:
+            self._run(taken)
         try:
-            waiting.done.wait()
+            waiting.wait()
         except BaseException:  # Ctrl-C: it must be in no later pass
             with self._changed:
-                taken = waiting not in self._queue
+                begun = waiting not in self._queue
                 self._queue = [other for other in self._queue if other is not waiting]
-            if taken:
-                waiting.done.wait()
+            if begun:
+                waiting.wait()
             raise
-        if waiting.error is not None:
-            raise waiting.error
-        assert waiting.rows is not None
-        return waiting.rows
+        return waiting.result()
 
     def close(self) -> None:
         """End the thread after the pass in progress; waiting callers get a BackendError."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._running)
         self._thread.join()
         with self._changed:
             for waiting in self._queue:
                 waiting.error = BackendError(_CLOSED)
-                waiting.done.set()
+                waiting.done()
             self._queue = []
 
     def __enter__(self) -> Batcher:
@@ -133,11 +153,24 @@ class Batcher:
                     return
                 taken = self._take()
             self._run(taken)
-            for waiting in taken:
-                waiting.done.set()
+
+    def _taken_short(self) -> list[_Waiting]:
+        """Take the requests of the next pass if it is ready and the caller can run it.
+
+        The thread runs a long one, and those of the main thread, which Ctrl-C may end at any point.
+        """
+        if not self._ready:
+            return []
+        short = sum(len(waiting.request.tokens) for waiting in self._queue) <= _SHORT_TOKENS
+        if short and threading.current_thread() is not threading.main_thread():
+            return self._take()
+        self._changed.notify()
+        return []
 
     @property
     def _ready(self) -> bool:
+        if self._running:
+            return False
         if not self._queue:
             self._left_over = False
             return False
@@ -152,7 +185,7 @@ class Batcher:
             count = len(waiting.request.tokens)
             (taken if count <= room else rest).append(waiting)
             room -= count if count <= room else 0
-        self._queue, self._left_over = rest, bool(rest)
+        self._queue, self._left_over, self._running = rest, bool(rest), True
         return taken
 
     def _run(self, taken: Sequence[_Waiting]) -> None:
@@ -164,6 +197,12 @@ class Batcher:
         except BaseException as error:  # it is everyone's whose tokens were in the pass
             for waiting in taken:
                 waiting.error = error
-            return
-        for waiting, rows in zip(taken, found, strict=True):
-            waiting.rows = rows
+        else:
+            for waiting, rows in zip(taken, found, strict=True):
+                waiting.rows = rows
+        with self._changed:
+            self._running = False
+            if self._queue or self._closed:
+                self._changed.notify_all()
+        for waiting in taken:
+            waiting.done()
