@@ -230,7 +230,8 @@ class SamplingOptions:
             raise UsageError(
                 f"--greedy contradicts --temperature {self.temperature:g}", hint="leave one of them out"
             )
-        values = {one.name: getattr(self, one.name) for one in fields(SamplingParams)}
+        known = {one.name for one in fields(SamplingParams)}
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name in known}
         return SamplingParams(**(values | {"temperature": 0.0} if self.greedy else values))
 
 

@@ -21,8 +21,7 @@ _MOST_K = 2**31 - 1
 class SamplingValues:
     """The values that decide how a token is drawn, without the seed; every default is "off".
 
-    They apply in this order: repetition penalty, top-n-sigma, temperature, top-k, top-p, min-p.
-    Raises UsageError for a value outside its range.
+    ``sampling.DrawParams`` says in which order they apply. Raises UsageError for a value outside its range.
     """
 
     temperature: float = 0.0
@@ -37,6 +36,10 @@ class SamplingValues:
     """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
     repetition_penalty: float = 1.0
     """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
+    frequency_penalty: float = 0.0
+    """Logits of tokens that the reply has said are lowered by this, once for each time; 0 = off."""
+    presence_penalty: float = 0.0
+    """Logits of tokens that the reply has said are lowered by this, however often; 0 = off."""
 
     def __post_init__(self) -> None:
         _check("temperature", self.temperature, 0.0 <= self.temperature < math.inf, "0 (greedy) or more")
@@ -46,6 +49,9 @@ class SamplingValues:
         _check("top-n-sigma", self.top_n_sigma, 0.0 <= self.top_n_sigma < math.inf, "0 (off) or more")
         penalty = self.repetition_penalty
         _check("repetition penalty", penalty, 0.0 < penalty < math.inf, "above 0 (1 is off)")
+        for name in ("frequency_penalty", "presence_penalty"):
+            value = getattr(self, name)
+            _check(_words(name), value, -2.0 <= value <= 2.0, "from -2 to 2 (0 is off)")
 
     def drawing(self) -> dict[str, Any]:
         """Return these values by name, without what a subclass adds."""
@@ -131,7 +137,7 @@ def whole(value: object) -> bool:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " " if name == "repetition_penalty" else "-")
+    return name.replace("_", " " if name.endswith("_penalty") else "-")
 
 
 def _encodes(text: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.sampling import DrawParams
 
 
 def check_request(
@@ -31,6 +32,15 @@ def check_request(
         raise ContextFullError(
             f"the prompt has {len(prompt)} tokens, and the context holds {capacity}",
             hint=f"shorten it to at most {capacity - 1} or use a larger context",
+        )
+
+
+def check_bias(params: DrawParams, spec: ModelSpec) -> None:
+    """Raises UsageError for a logit bias of a token that the model does not have."""
+    if params.logit_bias and (token := params.logit_bias[-1][0]) >= spec.vocab_size:
+        raise UsageError(
+            f"the logit bias names token {token}, and the vocabulary has {spec.vocab_size}",
+            hint="leave out ids that the model does not have",
         )
 
 

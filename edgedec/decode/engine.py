@@ -14,14 +14,20 @@ from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
-from edgedec.decode.checks import check_newest, check_request, common_prefix
+from edgedec.decode.checks import check_bias, check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes, Read
-from edgedec.decode.records import NO_DETAILS, FinishReason, PassRecord, Step, StepDetails
+from edgedec.decode.records import (
+    NO_DETAILS,
+    FinishReason,
+    PassRecord,
+    Step,
+    StepDetails,
+)
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
 from edgedec.metrics.marks import CounterSnapshot
-from edgedec.sampling import DrawParams, Occurred
+from edgedec.sampling import DrawHistory, DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
@@ -48,6 +54,8 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
+        self._start: int | None = None
+        """Tokens before the next reply; None: all of its prompt."""
 
     def mark(self) -> CounterSnapshot:
         """Return the counts of passes, drafters and energy up to now."""
@@ -58,7 +66,8 @@ class Engine(CachedSequence):
         return CounterSnapshot(self._passes.work, read, tables, reading)
 
     def begin(self, turns: Turns, start: int) -> None:
-        """Do nothing: a model here reads tokens."""
+        """See ``ReplyEngine.begin``. The messages are of no use: a model here reads tokens."""
+        self._start = start
 
     def generate(
         self,
@@ -80,9 +89,11 @@ class Engine(CachedSequence):
         ``check_request``, before anything changes; BackendError and others from the model while it runs.
         """
         prompt = list(prompt_ids)
+        start, self._start = len(prompt) if self._start is None else self._start, None
         check_request(
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
+        check_bias(params, self.spec)
         found = self.reusable(prompt)
         self._replies += 1
         if found != self._forward.length:
@@ -92,9 +103,9 @@ class Engine(CachedSequence):
             self.speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
         self._committed = prompt
         end = min(len(prompt) + max_tokens, self.capacity)
-        occurred = Occurred(prompt if params.repetition_penalty != 1.0 else ())
-        ends = frozenset(stop_ids)
-        reply = ReplyPlan(self._replies, self.spec, params, end, ends, occurred, details)
+        said = len(prompt) - min(max(start, 0), len(prompt))
+        history, ends = DrawHistory(params, prompt, said=said), frozenset(stop_ids)
+        reply = ReplyPlan(self._replies, self.spec, params, end, ends, history, details)
         return self._run(reply, progress)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:

@@ -11,8 +11,8 @@ from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step, StepDetails
 from edgedec.sampling import (
+    DrawHistory,
     DrawParams,
-    Occurred,
     draw,
     drawing_bytes,
     head_temperature,
@@ -23,7 +23,7 @@ from edgedec.verify import Verdict, keyed
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """The settings of one reply, and the ids that occurred so far."""
+    """The settings of one reply, and what its draws read of the tokens so far."""
 
     number: int
     """Replies of one engine are counted; only the newest may run."""
@@ -32,8 +32,7 @@ class ReplyPlan:
     end: int
     """Most tokens of the whole sequence."""
     stop_ids: frozenset[int]
-    occurred: Occurred
-    """Ids of the committed tokens, if a repetition penalty reads them."""
+    history: DrawHistory
     details: StepDetails
 
     @property
@@ -56,8 +55,7 @@ class ReplyPlan:
 
     def commit(self, token: int) -> None:
         """Note a committed token."""
-        if self.params.repetition_penalty != 1.0:
-            self.occurred.add(token)
+        self.history.add(token)
 
     def verdict(self, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
         """Verify ``tree``: the tokens to commit from ``position`` on, none behind the end.
@@ -65,10 +63,10 @@ class ReplyPlan:
         ``head`` row i + 1 answers node i, row 0 the last committed token. Raises BackendError as ``draw``
         does.
         """
-        params, occurred = self.params, self.occurred
+        params, history = self.params, self.history
         verdict = keyed(
             tree,
-            lambda node, said: draw(head, node + 1, params, position + len(said), occurred.after(said)),
+            lambda node, said: draw(head, node + 1, params, position + len(said), history.after(said)),
         )
         return verdict.until(self.stop_ids, self.end - position)
 

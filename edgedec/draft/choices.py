@@ -8,13 +8,15 @@ to be exact: the head's few best logits stand for the whole vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import DrawParams, noise, portable, warpers
+from edgedec.sampling.adjustment import Adjustment
+from edgedec.sampling.history import History
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -31,7 +33,7 @@ def choices(
     row: int,
     params: DrawParams,
     position: int,
-    history: Container[int],
+    history: History,
     to_target: ToTargetIds,
 ) -> list[tuple[int, float]]:
     """Up to ``FEW`` of the drafter's (id, probability), for absolute position ``position`` of the target.
@@ -41,17 +43,24 @@ def choices(
     it would draw here. This becomes the greedy case as T falls.
     """
     values, ids = rows.values[row].astype(np.float64), rows.ids[row].astype(np.int64)
-    if params.repetition_penalty != 1.0:
-        seen = np.array([token in history for token in ids.tolist()])
-        values = np.where(seen, warpers.penalise(values, params.repetition_penalty), values)
-        order = warpers.canonical_order(values, ids)
-        values, ids = values[order], ids[order]
+    if params.adjusts:
+        values, ids = _adjusted(values, ids, Adjustment(params, history), to_target)
+        if not ids.size:
+            return []
     if params.greedy:
         probs = np.exp(values[:FEW] - float(rows.logsumexp[row]))
         return [
             (token, min(prob, 1.0)) for token, prob in zip(ids[:FEW].tolist(), probs.tolist(), strict=True)
         ]
     return _keyed(values, ids, params, position, to_target)
+
+
+def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTargetIds) -> tuple[F64, Ids]:
+    """Apply penalties, and the bias of the target's ids; leave out what it bans."""
+    every = zip(values.tolist(), ids.tolist(), to_target(ids).tolist(), strict=True)
+    values = np.array([adjustment.one(value, token, theirs) for value, token, theirs in every])
+    order = warpers.canonical_order(values, ids)[: np.count_nonzero(values > -np.inf)]
+    return values[order], ids[order]
 
 
 def _keyed(

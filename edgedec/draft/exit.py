@@ -29,7 +29,7 @@ from edgedec.core.tree import EMPTY, DraftTree, chain
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import DrawParams, Occurred
+from edgedec.sampling import DrawHistory, DrawParams
 
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
@@ -108,8 +108,7 @@ class ExitDrafter(Drafter):
         self._ends = frozenset(ends)
         self._params = DrawParams()
         self._text: list[int] = []
-        self._occurred = Occurred()
-        """Ids of the committed tokens, if a repetition penalty needs them."""
+        self._history = DrawHistory(self._params)
         whole = exit == last
         self._sure = _calibration(_LAST_IS_RIGHT if whole else None)
         self._unsure_nats = math.inf if whole else _UNSURE_NATS
@@ -134,14 +133,13 @@ class ExitDrafter(Drafter):
         if self._trimmed:
             self._trimmed.begin()
             self._trimmed.follow(self._text)
-        self._occurred = Occurred(tokens if self._params.repetition_penalty != 1.0 else ())
+        self._history = DrawHistory(self._params, tokens)
         self._stated = None
 
     def commit(self, tokens: Sequence[int]) -> None:
         self._score(tokens)
-        if self._params.repetition_penalty != 1.0:
-            for token in tokens:
-                self._occurred.add(token)
+        for token in tokens:
+            self._history.add(token)
         self._text += tokens
         if self._trimmed:
             self._trimmed.follow(self._text)
@@ -189,7 +187,7 @@ class ExitDrafter(Drafter):
             self._table_bytes += self._forward.spec.table_bytes or (1.0 - kept) * self._head_bytes
             if head.entropy[0] > self._unsure_nats:
                 break
-            history = self._occurred.after(tokens)
+            history = self._history.after(tokens)
             found = choices(head, 0, self._params, len(self._text) + len(tokens), history, _known)
             if not found or found[0][1] <= 0.0:
                 break

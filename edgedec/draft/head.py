@@ -10,7 +10,7 @@ Such a pass feeds the nodes above them again, since they are not one path; a lon
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
-from edgedec.sampling import DrawParams, Occurred
+from edgedec.sampling import DrawHistory, DrawParams
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
@@ -55,6 +55,8 @@ class HeadDrafter(Drafter):
         self._head = head
         self._params = DrawParams()
         self._tokens: list[int] = []
+        self._start = 0
+        """Tokens before the reply."""
         self._cached: list[int] = []
         """Positions whose hidden states the cache has read, ascending."""
         self._waiting: list[int] = []
@@ -73,6 +75,7 @@ class HeadDrafter(Drafter):
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """See ``Drafter.begin``. The hidden states of the kept tokens stay known."""
         self._tokens = list(tokens)
+        self._start = len(tokens)
         self._next = min(self._next, kept)
         del self._waiting[sum(place < kept for place in self._waiting) :]
         # The entry of a position has read the token behind it, too.
@@ -107,7 +110,7 @@ class HeadDrafter(Drafter):
         """See ``Drafter.propose``. Nothing where the last hidden states are missing."""
         if limit < 1 or not self._catch_up() or self._answer is None:
             return EMPTY
-        tree = _Growth(self._head, self._tokens, self._params, self._answer)
+        tree = _Growth(self._head, self._tokens, self._start, self._params, self._answer)
         try:
             return tree.grown(limit, max(floor, _LEAST_REACH)).best(limit, floor, self.name)
         finally:
@@ -174,13 +177,14 @@ class _Growth:
         self,
         head: HeadForward,
         tokens: Sequence[int],
+        start: int,
         params: DrawParams,
         answer: tuple[HeadRows, FloatArray],
     ) -> None:
         self._head, self._params = head, params
         self._base = head.length
         self._position = len(tokens)
-        self._occurred = Occurred(tokens if params.repetition_penalty != 1.0 else ())
+        self._history = DrawHistory(params, tokens, said=len(tokens) - start)
         self._tree = TreeBuilder()
         self._out: dict[int, FloatArray] = {ROOT: answer[1]}
         """The head's own output for each node that was fed."""
@@ -236,7 +240,7 @@ class _Growth:
     def _grow(self, node: int, rows: HeadRows, row: int) -> None:
         """Add tokens that may follow ``node``."""
         said = [self._tree.tokens[above] for above in self._tree.path(node)]
-        history: Container[int] = self._occurred.after(said)
+        history = self._history.after(said)
         reach = 1.0 if node == ROOT else self._tree.reach[node]
         for token, prob in choices(rows, row, self._params, self._position + len(said), history, _itself):
             if reach * prob > 0.0:

@@ -22,7 +22,7 @@ from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import DrawParams, Occurred
+from edgedec.sampling import DrawHistory, DrawParams
 
 _MOST_READ_TOKENS = 128
 """Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began
@@ -56,8 +56,9 @@ class ModelDrafter(Drafter):
         self._params = DrawParams()
         self._position = 0
         self._cached: list[int] = []
-        self._occurred = Occurred()
-        """Ids of the text that was read, if a repetition penalty needs them."""
+        self._history = DrawHistory(self._params)
+        self._start: int | None = None
+        """Tokens of the text before the reply; None: not counted yet."""
         self._skipped = 0
         """Tokens of the text before the first cached one."""
         held = forward.nbytes()
@@ -74,6 +75,7 @@ class ModelDrafter(Drafter):
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         self._bridge.begin(tokens, kept)
         self._position = len(tokens)
+        self._start = None
         if self._trimmed:
             self._trimmed.begin()
 
@@ -83,6 +85,8 @@ class ModelDrafter(Drafter):
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         ids = self._bridge.read()
+        if self._start is None:
+            self._start = len(ids)
         if not ids or limit < 1:
             return EMPTY
         if self._trimmed:
@@ -172,7 +176,8 @@ class ModelDrafter(Drafter):
     def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
         tree = TreeBuilder()
-        self._occurred = Occurred(self._cached if self._params.repetition_penalty != 1.0 else ())
+        said = self._skipped + len(self._cached) - (self._start or 0)
+        self._history = DrawHistory(self._params, self._cached, said=min(max(said, 0), len(self._cached)))
         following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
             lead = tree.reach[following[0]]
@@ -209,7 +214,7 @@ class ModelDrafter(Drafter):
         path = tree.path(node)
         reach = 1.0 if node == ROOT else tree.reach[node]
         said = [tree.tokens[above] for above in path]
-        history = self._occurred.after(said)
+        history = self._history.after(said)
         # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
         position = self._position + (0 if self._params.greedy else self._bridge.length(said))
         found = choices(head, row, self._params, position, history, self._bridge.to_target_ids)

@@ -10,11 +10,13 @@ from edgedec.sampling.draw import (
     head_temperature,
     needs_logits,
 )
+from edgedec.sampling.history import DrawHistory
 from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import DrawParams
 
 __all__ = [
     "MOST_DRAWING",
+    "DrawHistory",
     "DrawParams",
     "Occurred",
     "distribution",

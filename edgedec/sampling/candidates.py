@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
-from edgedec.sampling.occurred import Occurred
+from edgedec.sampling.adjustment import Adjustment
+from edgedec.sampling.history import History
 from edgedec.sampling.params import DrawParams
 
 F64 = NDArray[np.float64]
@@ -31,7 +33,9 @@ _BLOCK = 8192
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """A prefix, in canonical order, of the vocabulary after the penalty; ``complete`` when it is all of it.
+    """A prefix, in canonical order, of the adjusted vocabulary; ``complete`` when it is all of it.
+
+    Banned tokens are left out.
 
     values f64[n] logits, ids i64[n].
     """
@@ -44,22 +48,19 @@ class Candidates:
 class Row:
     """One head row under given parameters; the whole row is touched only when a property needs it.
 
-    ``history``: the tokens before this position, or the set of their ids. Read only by the penalty.
+    ``history``: what the draw reads of the tokens before this position; see ``draw``.
     """
 
-    def __init__(
-        self, rows: HeadRows, row: int, params: DrawParams, history: Occurred | Sequence[int]
-    ) -> None:
+    def __init__(self, rows: HeadRows, row: int, params: DrawParams, history: History) -> None:
         self._rows = rows
         self._row = row
         self._params = params
-        self._penalised = params.repetition_penalty != 1.0
-        self._occurred = Occurred.of(history if self._penalised else ())
+        self._adjustment = Adjustment(params, history) if params.adjusts else None
 
     def listed(self) -> tuple[list[float], list[int]]:
-        """The head's list as plain numbers: penalised logits and ids, as far as their order is sure."""
+        """The head's list as plain numbers: adjusted logits and ids, as far as their order is sure."""
         values, ids = self._rows.values[self._row].tolist(), self._rows.ids[self._row].tolist()
-        return self._penalised_list(values, ids) if self._penalised else (values, ids)
+        return (values, ids) if self._adjustment is None else self._adjusted_list(values, ids)
 
     @property
     def complete(self) -> bool:
@@ -81,8 +82,13 @@ class Row:
             yield self._from_row(self._logits.size)
 
     def unsorted(self) -> Candidates | None:
-        """The whole vocabulary in id order, or None without logits."""
-        return None if self._logits is None else Candidates(self._whole, np.arange(self._whole.size), True)
+        """The whole vocabulary in id order, without banned tokens, or None without logits."""
+        if self._logits is None:
+            return None
+        ids = np.arange(self._whole.size)
+        if self._adjustment and self._adjustment.bans:
+            ids = np.flatnonzero(self._whole > -np.inf)
+        return Candidates(self._whole[ids], ids, True)
 
     def leaders(self) -> Candidates | None:
         """A prefix of at least one token that takes little sorting, or None without logits."""
@@ -93,15 +99,10 @@ class Row:
         return found if found.ids.size else self._from_row(min(self._rows.ids.shape[1], self.size))
 
     def values_of(self, ids: Ids) -> F64:
-        """Logits f64 after the penalty of ``ids``, which ascend; only for rows with logits."""
+        """Adjusted logits f64 of ``ids``, which ascend; only for rows with logits."""
         assert self._logits is not None
         values = self._logits[ids].astype(np.float64)
-        if self._penalised and ids.size:
-            seen = self._occurred_ids
-            places = np.minimum(np.searchsorted(ids, seen), ids.size - 1)
-            places = places[ids[places] == seen]
-            values[places] = warpers.penalise(values[places], self._params.repetition_penalty)
-        return values
+        return values if self._adjustment is None else self._adjustment.applied(values, ids)
 
     @property
     def size(self) -> int:
@@ -116,11 +117,11 @@ class Row:
     def total(self, highest: float) -> float | None:
         """Sum of exp((logit - highest) / T) over the whole vocabulary, or None when it cannot be had.
 
-        Where the head added up at this temperature and nothing is penalised, it is the head's own sum,
+        Where the head added up at this temperature and nothing is adjusted, it is the head's own sum,
         logits at hand or not; else it is added up from the whole row.
         """
         temperature = self._params.temperature
-        if temperature == self._rows.temperature and not self._penalised:
+        if temperature == self._rows.temperature and self._adjustment is None:
             return portable.exp_one(self._logsumexp - highest / temperature)
         if self._logits is None:
             return None
@@ -134,8 +135,8 @@ class Row:
     def total_bounds(self, highest: float) -> tuple[float, float] | None:
         """Two numbers between which ``total`` lies, mostly without reading the whole row.
 
-        With a penalty the head's sum is corrected by the ids that occurred: their weights before the penalty
-        go, those after it come. Where these bounds cannot decide, ``total`` does.
+        The head's sum is corrected by the ids that an adjustment touches: their weights before it go, those
+        after it come. Where these bounds cannot decide, ``total`` does.
         """
         if (corrected := self._corrected()) is None:
             total = self.total(highest)
@@ -146,15 +147,18 @@ class Row:
         return (corrected - error) * scale, (corrected + error) * scale
 
     def _corrected(self) -> float | None:
-        """The sum of penalised weights in units of the head's own sum; None where that is not possible."""
+        """The sum of adjusted weights in units of the head's own sum; None where that is not possible."""
         temperature = self._params.temperature
-        if not self._penalised or self._logits is None or temperature != self._rows.temperature:
+        if self._adjustment is None or self._logits is None or temperature != self._rows.temperature:
             return None
-        values = self._logits[self._occurred_ids].astype(np.float64)
+        touched = self._adjustment.touched()
+        if touched.size and int(touched.max()) >= self.size:
+            return None
+        values = self._logits[touched].astype(np.float64)
         if not values.size:
             return 1.0
-        penalised = warpers.penalise(values, self._params.repetition_penalty)
-        exponents = np.concatenate([penalised, values]) / temperature - self._logsumexp
+        adjusted = self._adjustment.of_touched(values)
+        exponents = np.concatenate([adjusted, values]) / temperature - self._logsumexp
         if not exponents.max() < _MOST_EXPONENT:
             return None
         shares = portable.exp(exponents)
@@ -175,49 +179,41 @@ class Row:
             raise BackendError("the model returned logits that are not numbers", hint="verify the bundle")
 
     @cached_property
-    def _occurred_ids(self) -> Ids:
-        ids = self._occurred.ids()
-        return ids[ids < self.size]
-
-    @cached_property
     def _whole(self) -> F64:
         assert self._logits is not None
         self._check_numbers()
         values = self._logits.astype(np.float64)
-        if self._penalised:
-            seen = self._occurred_ids
-            values[seen] = warpers.penalise(values[seen], self._params.repetition_penalty)
-        return values
+        return values if self._adjustment is None else self._adjustment.applied(values)
 
     def _from_head(self) -> Candidates:
         values, ids = self.listed()
         return Candidates(np.array(values, np.float64), np.array(ids, np.int64), self.complete)
 
-    def _penalised_list(self, values: list[float], ids: list[int]) -> tuple[list[float], list[int]]:
-        penalty, occurred = self._params.repetition_penalty, self._occurred
-        moved = [
-            warpers.penalise_one(value, penalty) if token in occurred else value
-            for value, token in zip(values, ids, strict=True)
-        ]
+    def _adjusted_list(self, values: list[float], ids: list[int]) -> tuple[list[float], list[int]]:
+        assert self._adjustment is not None
+        moved = [self._adjustment.one(value, token) for value, token in zip(values, ids, strict=True)]
         ranked = sorted(zip(moved, ids, strict=True), key=lambda pair: (-pair[0], pair[1]))
         if not self.complete:
             ranked = ranked[: self._certain(values, moved)]
+        if self._adjustment.bans:
+            ranked = [pair for pair in ranked if pair[0] > -math.inf]
         return [value for value, _ in ranked], [token for _, token in ranked]
 
     def _certain(self, values: list[float], moved: list[float]) -> int:
-        """How many of the penalised list lead the penalised vocabulary for certain.
+        """How many of the adjusted list lead the adjusted vocabulary for certain.
 
-        Logits outside the list are at most its last one. A penalty above 1 only lowers them, so values that
-        stayed above that floor are in order (and all is, if nothing in the list moved); a smaller one may
-        lift any.
+        Logits outside the list are at most its last one. An adjustment that only lowers leaves them there, so
+        values that stayed above that floor are in order (and all is, if nothing in the list moved); another
+        one may lift any.
         """
-        if self._params.repetition_penalty < 1.0:
+        assert self._adjustment is not None
+        if self._adjustment.lifts:
             return 0
         return len(values) if moved == values else sum(value > values[-1] for value in moved)
 
     def _from_row(self, size: int) -> Candidates:
         assert self._logits is not None
-        if self._penalised:
+        if self._adjustment:
             ids = _largest(self._whole, size)
             values = self._whole[ids]
         else:  # widened only where it is kept: most of a draw's time would go there
@@ -225,7 +221,12 @@ class Row:
             ids = _largest(self._logits, size)
             values = self._logits[ids].astype(np.float64)
         order = np.argsort(-values, kind="stable")  # the canonical one, for ids ascend
-        return Candidates(values[order], ids[order], ids.size == self.size)
+        complete = ids.size == self.size
+        if self._adjustment and self._adjustment.bans:
+            order = order[: np.count_nonzero(values > -np.inf)]
+            if not order.size:
+                raise UsageError("no token is left to draw", hint="the logit bias bans every one")
+        return Candidates(values[order], ids[order], complete)
 
 
 def _largest(row: NDArray[np.floating], size: int) -> Ids:

@@ -9,7 +9,7 @@ and the numbers that are compared come from the same operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import noise, portable, short_list, warpers
 from edgedec.sampling.candidates import Candidates, Row
-from edgedec.sampling.occurred import Occurred
+from edgedec.sampling.history import History
 from edgedec.sampling.params import DrawParams
 
 _LEADERS = 64
@@ -33,12 +33,12 @@ def needs_logits(params: DrawParams, head_k: int = 64, *, logprobs: bool = False
     """Whether ``draw`` may need whole logits rows, so that ``extend`` must return them.
 
     False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
-    without a repetition penalty or top-n-sigma (their effect depends on logits outside any list). For others
+    without logit bias, penalties or top-n-sigma (their effect depends on logits outside any list). For others
     a list mostly suffices too, but which ones is known only after the pass: rows that ``draw`` then never
     reads cost little, another pass would not. ``logprobs``: whether log-probabilities at temperature 1 are
     wanted besides; the head sums up at ``head_temperature`` alone.
     """
-    if params.repetition_penalty != 1.0 or (logprobs and head_temperature(params) != 1.0):
+    if params.adjusts or (logprobs and head_temperature(params) != 1.0):
         return True
     if params.greedy:
         return False
@@ -64,19 +64,18 @@ def head_temperature(params: DrawParams) -> float:
     return params.temperature if low <= params.temperature <= high else 1.0
 
 
-def draw(
-    rows: HeadRows, row: int, params: DrawParams, position: int, history: Occurred | Sequence[int]
-) -> int:
+def draw(rows: HeadRows, row: int, params: DrawParams, position: int, history: History) -> int:
     """The token for absolute position ``position``, from the head results at index ``row`` of ``rows``.
 
-    ``history`` are all tokens before ``position``, or their ids as an ``Occurred``, which need not be
-    collected anew for every token; only the repetition penalty reads it. Raises BackendError
-    when the logits are not numbers, or when they were needed and ``rows`` was made without them.
+    ``history`` is what penalties read of the tokens before ``position``. A ``DrawHistory`` need not be made
+    anew for every token; of plain tokens all count as said by the reply, and an ``Occurred`` serves the
+    repetition penalty alone. Raises BackendError when the logits are not numbers, or when they were needed
+    and ``rows`` was made without them; UsageError when the logit bias leaves no token.
     """
     best = rows.values.item(row, 0)
     if not math.isfinite(best):
         raise BackendError(f"the model returned {best} as its best logit", hint="verify the bundle")
-    if params.greedy and params.repetition_penalty == 1.0:
+    if params.greedy and not params.adjusts:
         return rows.ids.item(row, 0)
     seen = Row(rows, row, params, history)
     if _uncut(params):
@@ -92,7 +91,7 @@ def draw(
 
 
 def distribution(
-    rows: HeadRows, row: int, params: DrawParams, history: Occurred | Sequence[int], vocabulary: int
+    rows: HeadRows, row: int, params: DrawParams, history: History, vocabulary: int
 ) -> warpers.F64:
     """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
     kept = survivors(Row(rows, row, params, history), params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from edgedec.sampling.bias import LogitBias, frozen_bias
 from edgedec.sampling.params import DrawParams
 
 
@@ -34,10 +35,19 @@ class SamplingParams:
     """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
     repetition_penalty: float | None = None
     """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
+    frequency_penalty: float | None = None
+    """Logits of tokens that the reply has said are lowered by this, once for each time; 0 = off."""
+    presence_penalty: float | None = None
+    """Logits of tokens that the reply has said are lowered by this, however often; 0 = off."""
     seed: int | None = None
     """Seed of the noise; the same seed, sequence and settings give the same tokens. Not named: 0."""
 
+    logit_bias: LogitBias | None = None
+    """By token id, a number from -100 to 100 that is added to the token's logit; -100 bans the token."""
+
     def __post_init__(self) -> None:
+        if self.logit_bias is not None:
+            object.__setattr__(self, "logit_bias", frozen_bias(self.logit_bias))
         DrawParams(**self._named())
 
     def __repr__(self) -> str:

@@ -6,23 +6,31 @@ from dataclasses import dataclass
 
 from edgedec.core.errors import UsageError
 from edgedec.core.preset import Preset, SamplingValues, whole
+from edgedec.sampling.bias import frozen_bias
 
 
 @dataclass(frozen=True, slots=True)
 class DrawParams(SamplingValues):
     """How the tokens of a reply are drawn: every value of the sampler. Each default is "off".
 
-    They apply in this order: repetition penalty, top-n-sigma, temperature, top-k, top-p, min-p.
+    They apply in this order: logit bias, repetition penalty, frequency and presence penalties, top-n-sigma,
+    temperature, top-k, top-p, min-p.
     Raises UsageError for a value outside its range.
     """
 
     seed: int = 0
     """Seed of the noise; the same seed, sequence and settings give the same tokens."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Pairs of a token's id and a number from -100 to 100 that is added to its logit; -100 bans the token.
+    A mapping will do.
+    """
 
     def __post_init__(self) -> None:
         SamplingValues.__post_init__(self)  # super() does not find the class that slots make anew
         if not (whole(self.seed) and 0 <= self.seed < 1 << 64):
             raise UsageError(f"seed cannot be {self.seed}", hint="it must be from 0 to 2^64 - 1")
+        if self.logit_bias != ():
+            object.__setattr__(self, "logit_bias", frozen_bias(self.logit_bias))
 
     @classmethod
     def of(cls, preset: Preset, seed: int = 0) -> DrawParams:
@@ -34,6 +42,19 @@ class DrawParams(SamplingValues):
         """Whether the noise plays no part."""
         return self.temperature == 0.0
 
+    @property
+    def counts(self) -> bool:
+        """Whether it matters how often the reply has said a token."""
+        return self.frequency_penalty != 0.0 or self.presence_penalty != 0.0
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether logits are changed before temperature and cuts, so that their order may change."""
+        return self.repetition_penalty != 1.0 or self.counts or bool(self.logit_bias)
+
     def summary(self) -> str:
         """Describe them in one line: ``temperature 0.2, top-p 0.9, seed 7``, or ``greedy``."""
-        return self.in_words() if self.greedy else f"{self.in_words()}, seed {self.seed}"
+        several = len(self.logit_bias)
+        biased = [f"logit bias of {several} token{'' if several == 1 else 's'}"] if several else []
+        seed = [] if self.greedy else [f"seed {self.seed}"]
+        return ", ".join([self.in_words(), *biased, *seed])

@@ -51,7 +51,10 @@ class ReplyEngine(Protocol):
     def resume(self, tokens: Sequence[int], source: Source) -> None: ...
 
     def begin(self, turns: Turns, start: int) -> None:
-        """Hear which messages the next reply answers; none for a text. ``start``: tokens before the reply."""
+        """Hear which messages the next reply answers; none for a text.
+
+        ``start``: tokens before the reply. The rest of the prompt is what it has said already.
+        """
         ...
 
     def generate(

@@ -146,6 +146,7 @@ class HomeGenerator(LocalGenerator):
         if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
             return
         before = len(committed) - len(ids)
+        self.engine.begin((), request.start - before)
         steps = self.engine.generate(
             ids,
             request.params,

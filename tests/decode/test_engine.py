@@ -10,7 +10,7 @@ from edgedec.backends.fake import Expect, FakeForward, MarkovForward, ScriptErro
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
-from edgedec.sampling import DrawParams, draw
+from edgedec.sampling import DrawHistory, DrawParams, draw
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)
@@ -20,6 +20,8 @@ EVERY_KIND = [
     DrawParams(temperature=1.0, seed=4),
     DrawParams(temperature=0.7, top_k=5, repetition_penalty=1.2, seed=5),
     DrawParams(repetition_penalty=1.5),
+    DrawParams(frequency_penalty=0.8, logit_bias=((3, 2.5), (5, -100.0))),
+    DrawParams(temperature=0.9, top_p=0.9, presence_penalty=1.5, frequency_penalty=-0.2, seed=6),
 ]
 PROMPTS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
@@ -33,7 +35,8 @@ def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     sequence = list(prompt)
     for _ in range(n):
         head = MarkovForward(max_pass=256).extend(sequence, rows=Rows(last=True, full=True))
-        sequence.append(draw(head, 0, params, len(sequence), sequence))
+        history = DrawHistory(params, sequence, said=len(sequence) - len(prompt))
+        sequence.append(draw(head, 0, params, len(sequence), history))
     return sequence[len(prompt) :]
 
 
@@ -245,3 +248,10 @@ def test_reset_and_adopt_say_what_the_cache_holds() -> None:
     engine.adopt([1, 2])
     assert engine.reusable([1, 2, 3]) == 2
     assert tokens(engine, [1, 2, 3], n=4) == expected
+
+
+def test_a_bias_of_a_token_that_the_model_does_not_have_is_refused() -> None:
+    engine = Engine(MarkovForward())
+    with pytest.raises(UsageError, match="names token 24, and the vocabulary has 24"):
+        tokens(engine, [1, 2], DrawParams(logit_bias=((24, 1.0),)))
+    assert tokens(engine, [1, 2], DrawParams(logit_bias=((23, 100.0),)), 2) == [23, 23]

@@ -31,10 +31,8 @@ def distribution(
     logits: Sequence[float], params: DrawParams, history: Iterable[int] = ()
 ) -> dict[int, float]:
     """The distribution a draw should have: {id: probability}, by dictionaries and loops."""
-    values = {v: float(x) for v, x in enumerate(logits)}
-    for v in set(history) & set(values):
-        penalty = params.repetition_penalty
-        values[v] = values[v] / penalty if values[v] > 0 else values[v] * penalty
+    history = list(history)
+    values = adjusted({v: float(x) for v, x in enumerate(logits)}, params, history)
     order = sorted(values, key=lambda v: (-values[v], v))
     if params.temperature == 0:
         return {order[0]: 1.0}
@@ -49,6 +47,22 @@ def distribution(
     probabilities = _normalised(order, values, params.temperature)
     order = [v for v in order if probabilities[v] >= params.min_p * probabilities[order[0]]]
     return _normalised(order, values, params.temperature)
+
+
+def adjusted(values: dict[int, float], params: DrawParams, said: Sequence[int]) -> dict[int, float]:
+    """Logits by id after bias and penalties, without what is banned; the reply has said all of ``said``."""
+    found = {}
+    for v, value in values.items():
+        bias = dict(params.logit_bias).get(v, 0.0)
+        if bias == -100:
+            continue
+        value += bias
+        if v in said:
+            penalty = params.repetition_penalty
+            value = value / penalty if value > 0 else value * penalty
+            value -= said.count(v) * params.frequency_penalty + params.presence_penalty
+        found[v] = value
+    return found
 
 
 def _normalised(order: list[int], values: dict[int, float], temperature: float) -> dict[int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ K = 16
 
 
 def random_params(rng: np.random.Generator) -> DrawParams:
-    def maybe(off: float, on: float, chance: float = 0.5) -> float:
+    def maybe(off: Any, on: Any, chance: float = 0.5) -> Any:
         return on if rng.random() < chance else off
 
     return DrawParams(
@@ -32,7 +33,10 @@ def random_params(rng: np.random.Generator) -> DrawParams:
         top_p=maybe(1.0, float(rng.uniform(0.05, 1.0))),
         min_p=maybe(0.0, float(rng.uniform(0.001, 0.5))),
         top_n_sigma=maybe(0.0, float(rng.uniform(0.5, 3.0)), 0.2),
-        repetition_penalty=maybe(1.0, float(rng.choice([0.8, 1.05, 1.3, 3.0]))),
+        repetition_penalty=maybe(1.0, float(rng.choice([0.8, 1.05, 1.3, 3.0])), 0.4),
+        frequency_penalty=maybe(0.0, float(rng.choice([-0.5, 0.3, 2.0])), 0.08),
+        presence_penalty=maybe(0.0, float(rng.choice([-0.5, 0.3, 2.0])), 0.08),
+        logit_bias=maybe((), ((3, -100.0), (7, 4.0)), 0.08),
         seed=int(rng.integers(2**63)),
     )
 

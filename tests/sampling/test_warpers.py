@@ -24,6 +24,9 @@ ANY_PARAMS = st.builds(
     min_p=st.floats(0.0, 1.0),
     top_n_sigma=st.one_of(st.just(0.0), st.floats(0.1, 3.0)),
     repetition_penalty=st.one_of(st.just(1.0), st.floats(0.5, 2.0)),
+    frequency_penalty=st.one_of(st.just(0.0), st.floats(-2.0, 2.0)),
+    presence_penalty=st.one_of(st.just(0.0), st.floats(-2.0, 2.0)),
+    logit_bias=st.dictionaries(st.integers(1, 30), st.floats(-100.0, 100.0), max_size=3),
 )
 HISTORY = st.lists(st.integers(0, 30), max_size=8)
 

@@ -28,6 +28,8 @@ from tests.session.parrot import CAPACITY, load_parrot, make_tokenizer
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=1.2, top_p=0.95, repetition_penalty=1.1, seed=5)
+COUNTED = DrawParams(temperature=1.0, frequency_penalty=0.6, presence_penalty=0.4, logit_bias=((2, -100.0),))
+KINDS = {"greedy": GREEDY, "sampled": SAMPLED, "counted": COUNTED}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def restless(folder: Path) -> Ready:
     return load_parrot(folder, speak=lambda context: ids[isqrt(len(context)) ** 2 == len(context)])
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("params", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("drafts", [False, True])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_the_parts_are_the_tokens_of_one_longer_reply(
@@ -258,7 +260,7 @@ def test_with_stop_nothing_is_dropped(tmp_path: Path) -> None:
     assert (chat.messages, lines) == (before, [])
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("params", KINDS.values(), ids=KINDS)
 def test_where_tokens_are_evicted_a_reply_goes_on_too(folder: Path, params: DrawParams) -> None:
     def chat(max_tokens: int) -> Chat:
         model = opened(tiny_bundle(folder), context=128)[0]
@@ -279,7 +281,7 @@ def test_where_tokens_are_evicted_a_reply_goes_on_too(folder: Path, params: Draw
     assert tokens == tokens_of(long)
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("params", KINDS.values(), ids=KINDS)
 def test_a_saved_reply_goes_on_where_it_is_restored(folder: Path, tmp_path: Path, params: DrawParams) -> None:
     bundle, path = tiny_bundle(folder), tmp_path / "talk"
     model, model_id = opened(bundle)
