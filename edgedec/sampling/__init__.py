@@ -11,11 +11,13 @@ from edgedec.sampling.draw import (
     needs_logits,
 )
 from edgedec.sampling.history import DrawHistory
+from edgedec.sampling.masked import Allowed
 from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import DrawParams
 
 __all__ = [
     "MOST_DRAWING",
+    "Allowed",
     "DrawHistory",
     "DrawParams",
     "Occurred",

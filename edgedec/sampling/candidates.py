@@ -98,6 +98,10 @@ class Row:
         found = self._from_head()
         return found if found.ids.size else self._from_row(min(self._rows.ids.shape[1], self.size))
 
+    def legal(self, ids: Ids) -> Ids:
+        """Those of ``ids`` that may be drawn."""
+        return ids
+
     def values_of(self, ids: Ids) -> F64:
         """Adjusted logits f64 of ``ids``, which ascend; only for rows with logits."""
         assert self._logits is not None

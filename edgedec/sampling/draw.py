@@ -18,6 +18,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.sampling import noise, portable, short_list, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.history import History
+from edgedec.sampling.masked import Allowed, MaskedRow
 from edgedec.sampling.params import DrawParams
 
 _LEADERS = 64
@@ -25,19 +26,26 @@ MOST_DRAWING = 120
 """Bytes of the longest lists, sorted and weighed in float64, and of memory that the allocator keeps."""
 _LOGPROB = 24
 """Bytes: a row in float64, its weights, and one array between them."""
+_MASKED = 48
+"""Bytes: ids, logits and weights of all that a mask allows, and arrays between them."""
 _TEMPERATURES = 0.1, 10.0
 """Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
 
 
-def needs_logits(params: DrawParams, head_k: int = 64, *, logprobs: bool = False) -> bool:
+def needs_logits(
+    params: DrawParams, head_k: int = 64, *, logprobs: bool = False, masked: bool = False
+) -> bool:
     """Whether ``draw`` may need whole logits rows, so that ``extend`` must return them.
 
     False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
     without logit bias, penalties or top-n-sigma (their effect depends on logits outside any list). For others
     a list mostly suffices too, but which ones is known only after the pass: rows that ``draw`` then never
     reads cost little, another pass would not. ``logprobs``: whether log-probabilities at temperature 1 are
-    wanted besides; the head sums up at ``head_temperature`` alone.
+    wanted besides; the head sums up at ``head_temperature`` alone. ``masked``: whether draws have a mask,
+    which may allow none of the list.
     """
+    if masked:
+        return True
     if params.adjusts or (logprobs and head_temperature(params) != 1.0):
         return True
     if params.greedy:
@@ -45,12 +53,18 @@ def needs_logits(params: DrawParams, head_k: int = 64, *, logprobs: bool = False
     return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
 
 
-def drawing_bytes(params: DrawParams, head_k: int = 64, *, logprobs: bool = False) -> int:
+def drawing_bytes(
+    params: DrawParams, head_k: int = 64, *, logprobs: bool = False, masked: bool = False
+) -> int:
     """Bytes per entry of a whole row that ``draw`` takes beside the row, at most, as measured.
 
-    0 where it needs none. ``logprobs``: with log-probabilities.
+    0 where it needs none. ``logprobs``: with log-probabilities. ``masked``: among the tokens of a mask.
     """
     least = _LOGPROB if logprobs and head_temperature(params) != 1.0 else 0
+    if masked and (params.greedy or _uncut(params)):
+        return max(least, _MASKED)
+    if masked:
+        return MOST_DRAWING
     if not needs_logits(params, head_k):
         return least
     return max(8 if _uncut(params) else MOST_DRAWING, least)
@@ -64,20 +78,64 @@ def head_temperature(params: DrawParams) -> float:
     return params.temperature if low <= params.temperature <= high else 1.0
 
 
-def draw(rows: HeadRows, row: int, params: DrawParams, position: int, history: History) -> int:
+def draw(
+    rows: HeadRows,
+    row: int,
+    params: DrawParams,
+    position: int,
+    history: History,
+    allowed: Allowed | None = None,
+) -> int:
     """The token for absolute position ``position``, from the head results at index ``row`` of ``rows``.
 
     ``history`` is what penalties read of the tokens before ``position``. A ``DrawHistory`` need not be made
     anew for every token; of plain tokens all count as said by the reply, and an ``Occurred`` serves the
     repetition penalty alone. Raises BackendError when the logits are not numbers, or when they were needed
     and ``rows`` was made without them; UsageError when the logit bias leaves no token.
+
+    With ``allowed`` the token is one that it permits: all others leave before the warpers. Where these cut
+    nothing off, or the draw is greedy, the winner of all tokens also wins among those allowed, if it is one;
+    then no mask is made.
     """
+    if allowed is not None:
+        if params.greedy or _uncut(params):
+            token = draw(rows, row, params, position, history)
+            if allowed.permits(token):
+                return token
+        return _drawn(MaskedRow(rows, row, params, history, allowed), params, position)
     best = rows.values.item(row, 0)
     if not math.isfinite(best):
         raise BackendError(f"the model returned {best} as its best logit", hint="verify the bundle")
     if params.greedy and not params.adjusts:
         return rows.ids.item(row, 0)
-    seen = Row(rows, row, params, history)
+    return _drawn(Row(rows, row, params, history), params, position)
+
+
+def distribution(
+    rows: HeadRows,
+    row: int,
+    params: DrawParams,
+    history: History,
+    vocabulary: int,
+    allowed: Allowed | None = None,
+) -> warpers.F64:
+    """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
+    seen = (
+        Row(rows, row, params, history) if allowed is None else MaskedRow(rows, row, params, history, allowed)
+    )
+    kept = survivors(seen, params)
+    if kept is None:
+        raise _no_rows()
+    out = np.zeros(vocabulary)
+    if params.greedy:
+        out[kept.ids[0]] = 1.0
+        return out
+    weights = portable.exp((kept.values - kept.values.max()) / params.temperature)
+    out[kept.ids] = weights / weights.sum()
+    return out
+
+
+def _drawn(seen: Row, params: DrawParams, position: int) -> int:
     if _uncut(params):
         kept = _likely(seen, params, position)
     else:
@@ -88,22 +146,6 @@ def draw(rows: HeadRows, row: int, params: DrawParams, position: int, history: H
     if kept is None:
         raise _no_rows()
     return _choose(kept, params, position)
-
-
-def distribution(
-    rows: HeadRows, row: int, params: DrawParams, history: History, vocabulary: int
-) -> warpers.F64:
-    """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
-    kept = survivors(Row(rows, row, params, history), params)
-    if kept is None:
-        raise _no_rows()
-    out = np.zeros(vocabulary)
-    if params.greedy:
-        out[kept.ids[0]] = 1.0
-        return out
-    weights = portable.exp((kept.values - kept.values.max()) / params.temperature)
-    out[kept.ids] = weights / weights.sum()
-    return out
 
 
 def survivors(row: Row, params: DrawParams) -> Candidates | None:
@@ -203,6 +245,7 @@ def _likely(row: Row, params: DrawParams, position: int) -> Candidates | None:
     lucky = noise.above(
         params.seed, position, row.size, _least_uniform(scaled, leaders.ids, params.seed, position)
     )
+    lucky = row.legal(lucky)
     values = np.concatenate([leaders.values, row.values_of(lucky)])
     return Candidates(values, np.concatenate([leaders.ids, lucky]), False)
 

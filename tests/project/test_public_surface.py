@@ -74,6 +74,7 @@ EXPORTED = {
     ),
     "edgedec.sampling": [
         "MOST_DRAWING",
+        "Allowed",
         "DrawHistory",
         "DrawParams",
         "Occurred",

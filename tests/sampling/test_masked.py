@@ -1,0 +1,162 @@
+"""Draws under a mask: p_masked = norm(p * mask), cut by the warpers behind it."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgedec.core.errors import BackendError, UsageError
+from edgedec.sampling import DrawParams, draw, drawing_bytes, needs_logits
+from edgedec.sampling.draw import distribution as law
+from edgedec.sampling.draw import head_temperature
+from tests.sampling.support import chi_square_p, distribution, head
+from tests.sampling.test_distribution import CONFIGURATIONS, DRAWS, HISTORY, REJECT, logits_for
+from tests.sampling.test_draw import random_logits, random_params
+from tests.sampling.test_drawing_bytes import CASES, VOCABULARY, flat_row
+
+K = 12
+BANNED = 3
+"""The id that settings of ``random_params`` ban."""
+
+
+class Mask:
+    """Allows some ids, and counts how often it was made."""
+
+    def __init__(self, ids: list[int], size: int) -> None:
+        self.ids, self.size, self.made = set(ids), size, 0
+
+    def permits(self, token: int) -> bool:
+        return token in self.ids
+
+    def bits(self) -> np.ndarray:
+        self.made += 1
+        bools = np.zeros(self.size, np.bool_)
+        bools[list(self.ids)] = True
+        return np.packbits(bools, bitorder="little")
+
+
+def among(logits: np.ndarray, ids: list[int], params: DrawParams, history: list[int]) -> dict[int, float]:
+    """The distribution of the allowed tokens, as if there were no others."""
+    order = sorted(ids)
+    place = {id: at for at, id in enumerate(order)}
+    bias = tuple((place[id], value) for id, value in params.logit_bias if id in place)
+    inner = distribution(
+        [float(logits[id]) for id in order],
+        replace(params, logit_bias=bias),
+        [place[id] for id in history if id in place],
+    )
+    return {order[at]: prob for at, prob in inner.items()}
+
+
+def some_ids(rng: np.random.Generator, size: int) -> list[int]:
+    count = int(rng.choice([1, 2, size // 4, size // 2, size - 1, size]))
+    return sorted(rng.choice(size, max(count, 1), replace=False).tolist())
+
+
+@pytest.mark.parametrize("index", range(len(CONFIGURATIONS)), ids=lambda at: str(CONFIGURATIONS[at]))
+def test_draws_have_the_distribution_of_the_masked_softmax(index: int) -> None:
+    params, logits = CONFIGURATIONS[index], logits_for(index)
+    ids = sorted(np.random.default_rng(index).choice(logits.size, logits.size // 2, replace=False).tolist())
+    rows = {full: head(logits, K, full=True, temperature=full) for full in (1.0, params.temperature)}
+    mask = Mask(ids, logits.size)
+    at = rows[params.temperature]
+    drawn = Counter(draw(at, 0, params, position, HISTORY, mask) for position in range(DRAWS // 2))
+    drawn += Counter(
+        draw(rows[1.0], 0, replace(params, seed=1 + seed), 77, HISTORY, mask) for seed in range(DRAWS // 2)
+    )
+    assert chi_square_p(drawn, among(logits, ids, params, HISTORY)) > REJECT
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_a_mask_gives_the_token_of_a_vocabulary_without_the_others(block: int) -> None:
+    """Whatever the list has of it: the row of the list and a row whose list is complete agree."""
+    rng = np.random.default_rng(block)
+    for position in range(500):
+        logits, params = random_logits(rng, 120), random_params(rng)
+        ids = some_ids(rng, 120)
+        if ids == [BANNED]:
+            continue
+        history = rng.integers(0, 120, 10).tolist()
+        at = float(rng.choice([1.0, head_temperature(params)]))
+        tokens = {
+            draw(head(logits, k, full=True, temperature=at), 0, params, position, history, Mask(ids, 120))
+            for k in (K, 40, 120)
+        }
+        assert len(tokens) == 1, params
+        [token] = tokens
+        nudged = replace(params, top_p=min(1.0, params.top_p * 1.00001), min_p=params.min_p * 0.99999)
+        assert token in among(logits, ids, nudged, history), params
+
+
+def test_a_mask_that_allows_everything_changes_nothing() -> None:
+    rng = np.random.default_rng(5)
+    for position in range(500):
+        logits, params = random_logits(rng, 80), random_params(rng)
+        if params.top_p < 1.0 and not (params.top_k or params.top_n_sigma):
+            continue  # the head's own sum is in float32
+        rows = head(logits, K, full=True, temperature=head_temperature(params))
+        assert draw(rows, 0, params, position, [1, 2], Mask(list(range(80)), 80)) == draw(
+            rows, 0, params, position, [1, 2]
+        ), params
+
+
+@pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=0.8)], ids=["greedy", "uncut"])
+def test_no_mask_is_made_where_the_winner_of_all_is_allowed(params: DrawParams) -> None:
+    logits = logits_for(3)
+    rows = head(logits, K, full=True)
+    for position in range(50):
+        winner = draw(rows, 0, params, position, [])
+        mask = Mask([winner, 0], logits.size)
+        assert draw(rows, 0, params, position, [], mask) == winner
+        assert mask.made == 0
+        others = Mask([id for id in range(logits.size) if id != winner], logits.size)
+        assert draw(rows, 0, params, position, [], others) != winner
+        assert others.made == 1
+
+
+def test_cuts_look_at_what_the_mask_leaves() -> None:
+    """Top-k of 2 among the allowed: not the one of the best two that is allowed."""
+    logits = np.array([5.0, 4.0, 3.9, 1.0], np.float32)
+    params = DrawParams(temperature=1.0, top_k=2)
+    found = law(head(logits, 4, full=True), 0, params, [], 4, Mask([1, 2, 3], 4))
+    assert np.flatnonzero(found).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("params", [DrawParams(), *CASES], ids=str)
+def test_a_draw_of_a_large_vocabulary_takes_what_is_counted(params: DrawParams) -> None:
+    rows = flat_row()
+    best = set(rows.ids[0].tolist())
+    mask = Mask([id for id in range(VOCABULARY) if id not in best], VOCABULARY)
+    bits = mask.bits()
+    mask.bits = lambda: bits  # type: ignore[method-assign]
+    draw(rows, 0, params, 0, [1, 2, 3], mask)
+    tracemalloc.start()
+    try:
+        draw(rows, 0, params, 1, [1, 2, 3], mask)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most <= drawing_bytes(params, masked=True) * VOCABULARY + 200_000
+
+
+def test_a_mask_needs_whole_rows() -> None:
+    assert needs_logits(DrawParams(), masked=True)
+    assert not needs_logits(DrawParams())
+    rows = head(logits_for(0), 4, full=False)
+    outside = [id for id in range(20) if id not in rows.ids[0]]
+    with pytest.raises(BackendError, match="whole logits rows"):
+        draw(rows, 0, DrawParams(), 0, [], Mask(outside, 20))
+
+
+def test_a_mask_that_allows_nothing_is_an_error() -> None:
+    rows = head(logits_for(0), 4, full=True)
+    with pytest.raises(UsageError, match="no token"):
+        draw(rows, 0, DrawParams(), 0, [], Mask([], 20))
+    banned = DrawParams(logit_bias={3: -100})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no token"):
+        draw(rows, 0, banned, 0, [], Mask([3], 20))
+    assert draw(rows, 0, banned, 0, [], Mask([3, 4], 20)) == 4
