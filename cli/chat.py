@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from edgedec.assemble.config import NO_TEMPLATE
 from edgedec.cli import errors, screen
@@ -64,12 +65,17 @@ if TYPE_CHECKING:
     help="When the context is full: drop the oldest turns, or stop with an error; or, lossy, slide: the "
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
 )  # fmt: skip
+@option(
+    "--server", metavar="URL", heading=opt.MODEL,
+    help="Talk with a model of this running server (`edgedec serve`, or any with OpenAI's interface).",
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     model: str,
     words: tuple[str, ...],
+    server: str | None,
     session_file: Path | None,
     when_full: WhenFull,
     reply: opt.ReplyOptions,
@@ -83,6 +89,9 @@ def command(
     /help lists the commands. With PROMPT that alone is answered. In a pipe every line is one turn; with
     PROMPT all of it comes before PROMPT.
     \f
+
+    With --server nothing is loaded here, and no server is ever started for you: the messages go to the one
+    named, which has the model. EDGEDEC_REMOTE_KEY holds its key.
 
     With --session the next chat with that file goes on at once: nothing that was said is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
@@ -100,6 +109,13 @@ def command(
     newest tokens and a draft of what follows attend to (a model that drafts says what follows, see --draft,
     or else what followed before), in place of what is newest.
     """
+    if server:
+        from edgedec.cli import server_chat
+
+        given = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
+        named = model if given or model == ctx.params["named"] else None
+        server_chat.converse(ctx, server, named, words, reply, sampling)
+        return
     if session_file:
         session_file = session_file.expanduser()
         check_place(session_file)

@@ -14,16 +14,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
 from edgedec.core.units import size
-from edgedec.session.prompt import Prompts
+from edgedec.text.limits import TextLimits
 
 STANDARD_INPUT = "-"
 MOST_LINES_BYTES = 16_000_000
 """Most bytes of a file of prompts."""
 _SKIP_BYTES = 1 << 20
+
+
+class InputBounds(Protocol):
+    """The most that a prompt may be; ``session.prompt.Prompts`` has it."""
+
+    @property
+    def limits(self) -> TextLimits | None: ...
+
+    def most_bytes(self) -> int | None: ...
+
+
+class Unbounded:
+    """Bounds for a prompt whose tokens are counted elsewhere: none."""
+
+    limits: TextLimits | None = None
+
+    def most_bytes(self) -> int | None:
+        return None
 
 
 def check_prompt(prompt: str | None) -> None:
@@ -36,7 +54,7 @@ def check_prompt(prompt: str | None) -> None:
         raise _empty()
 
 
-def read_prompt(prompt: str | None, prompts: Prompts, *, after_input: bool = False) -> str:
+def read_prompt(prompt: str | None, prompts: InputBounds, *, after_input: bool = False) -> str:
     """Return the prompt; None and "-" read it from standard input.
 
     With ``after_input`` a file or pipe at standard input comes first, then a blank line and the prompt.
@@ -52,7 +70,7 @@ def read_prompt(prompt: str | None, prompts: Prompts, *, after_input: bool = Fal
     return text
 
 
-def _input(prompts: Prompts) -> str:
+def _input(prompts: InputBounds) -> str:
     data = _read(sys.stdin.buffer, prompts)
     try:
         return data.decode("utf-8")
@@ -69,7 +87,7 @@ def _is_fed() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def piped_turns(prompts: Prompts) -> Iterator[str]:
+def piped_turns(prompts: InputBounds) -> Iterator[str]:
     """Yield each line of standard input that is not blank. Raises UsageError when it is not UTF-8.
 
     A line that is too long for a prompt is read until that is certain.
@@ -127,7 +145,7 @@ def _empty() -> UsageError:
     return UsageError("the prompt is empty", hint="give some text, in quotes or on standard input")
 
 
-def _read(stream: BinaryIO, prompts: Prompts) -> bytes:
+def _read(stream: BinaryIO, prompts: InputBounds) -> bytes:
     limits = prompts.limits
     if limits is None:
         return stream.read()
@@ -140,7 +158,7 @@ def _read(stream: BinaryIO, prompts: Prompts) -> bytes:
     return data
 
 
-def _lines(stream: BinaryIO, prompts: Prompts) -> Iterator[tuple[int, bytes]]:
+def _lines(stream: BinaryIO, prompts: InputBounds) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line, without the newline, cut where it is certainly too long."""
     number = 0
     while line := _line(stream, prompts):
@@ -150,7 +168,7 @@ def _lines(stream: BinaryIO, prompts: Prompts) -> Iterator[tuple[int, bytes]]:
             line = stream.readline(_SKIP_BYTES)
 
 
-def _line(stream: BinaryIO, prompts: Prompts) -> bytes:
+def _line(stream: BinaryIO, prompts: InputBounds) -> bytes:
     limits = prompts.limits
     if limits is None:
         return stream.readline()

@@ -5,6 +5,7 @@ completions    requests and answers of the two endpoints
 transfer       one streamed request, within limits of time and bytes
 continuing     whether a text continues another one or repeats it
 side           ``RemoteSide``, which the layers above use
+talk           ``ServerTalk``: a conversation that the server has the tokens of
 
 Every fault becomes one error, ``SideLost``, with a reason that the user can read. Nothing is sent before a
 method of ``RemoteSide`` is called, and nothing to a host other than the one named.

@@ -3,9 +3,9 @@
 A reply that begins is asked for with its messages, at ``/chat/completions``: the server's own template
 renders them. For a reply that is continued there is no standard:
 
-- vLLM continues the last message with ``continue_final_message``, and llama-server where it is the
-  assistant's (its default since May 2025, ``--no-prefill-assistant`` turns it off). They are known by
-  ``owned_by`` in their list of models.
+- vLLM continues the last message with ``continue_final_message``, EdgeDec with ``edgedec.continue``, and
+  llama-server where it is the assistant's (its default since May 2025, ``--no-prefill-assistant`` turns it
+  off). They are known by ``owned_by`` in their list of models.
 - All others continue a text at ``/completions``. It is in the local model's template.
 - A server that has nothing but messages gets the text in one, with the request to go on, so that a reply may
   begin anew. Only a user who asks for it gets it.
@@ -21,7 +21,6 @@ from pathlib import PurePosixPath
 from typing import Any, Self
 
 from edgedec.core.passage import Passage
-from edgedec.sampling import DrawParams
 
 Hide = Callable[[str], str]
 """Makes the key unreadable in a text, before any of it is cut off or shown."""
@@ -38,6 +37,7 @@ _GO_ON = (
 _GOES_ON: Mapping[str, Mapping[str, Any]] = {
     "vllm": {"continue_final_message": True, "add_generation_prompt": False},
     "llamacpp": {},
+    "edgedec": {"edgedec": {"continue": True}},
 }
 """Servers that continue the last message, by ``owned_by``, with the fields that ask for it."""
 
@@ -94,12 +94,9 @@ class Endpoint:
     def path(self) -> str:
         return "/chat/completions" if self.chat else "/completions"
 
-    def body(self, question: AskedPassage, most_tokens: int, sampling: DrawParams) -> bytes:
-        """Return the request for a streamed answer to ``question``."""
-        asked = dict(question.fields)
-        asked |= {"model": self.model, "stream": True, "max_tokens": most_tokens, "seed": sampling.seed}
-        asked |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        return json.dumps(asked).encode()
+    def body(self, question: AskedPassage, fields: Mapping[str, Any]) -> bytes:
+        """Return the request for a streamed answer to ``question``, drawn as ``fields`` say."""
+        return json.dumps({**question.fields, "model": self.model, "stream": True, **fields}).encode()
 
     def read(self, data: str, hide: Hide = str) -> TextPiece | None:
         """Read the data of one event; None for one that holds no text, such as counts of tokens.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 from httpx_sse import EventSource
@@ -22,6 +22,8 @@ from edgedec.sampling import DrawParams
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
 """Bytes of an answer: the most for each token, and for all else."""
 _MOST_PIECES_PER_TOKEN, _OTHER_PIECES = 4, 16
+_MOST_TOKENS = 1 << 17
+"""Tokens of a reply whose length nothing limits."""
 _LIST_BYTES = 1 << 20
 
 
@@ -65,26 +67,36 @@ class RemoteSide:
         its own end. Raises SideLost, between pieces too; those before it stand. A caller that has enough
         closes the iterator, which ends the request.
         """
+        fields = {"seed": params.seed, "temperature": params.temperature, "top_p": params.top_p}
+        return self.answered(passage, most_tokens, fields)
+
+    def answered(
+        self, passage: Passage, most_tokens: int | None, fields: Mapping[str, Any]
+    ) -> Generator[str]:
+        """Yield pieces as ``continued`` does, drawn as ``fields`` of the request say and no others.
+
+        ``most_tokens`` None: as long as the server lets a reply be.
+        """
         self.ended = False
+        fields = fields if most_tokens is None else {**fields, "max_tokens": most_tokens}
         self.model = self.model or (yield from self._only_model())
         as_text = Passage(passage.text)
         passage = as_text if self._texts_only else passage
         owner = (yield from self._owner()) if passage.turns and passage.reply else ""
         asked = AskedPassage.of(passage, owner, chat=self.chat)
         try:
-            yield from self._answer(asked, self.model, most_tokens, params)
+            yield from self._answer(asked, self.model, fields)
         except NotOffered:
             if self.chat or not asked.chat:
                 raise
             self._texts_only = True
-            yield from self._answer(AskedPassage.of(as_text, "", chat=False), self.model, most_tokens, params)
+            yield from self._answer(AskedPassage.of(as_text, "", chat=False), self.model, fields)
 
-    def _answer(
-        self, question: AskedPassage, model: str, most_tokens: int, params: DrawParams
-    ) -> Generator[str]:
+    def _answer(self, question: AskedPassage, model: str, fields: Mapping[str, Any]) -> Generator[str]:
+        most_tokens = int(fields.get("max_tokens", _MOST_TOKENS))
         endpoint = Endpoint(model, question.chat)
         most_bytes = _OTHER_BYTES + _EVENT_BYTES * most_tokens
-        body = endpoint.body(question, most_tokens, params)
+        body = endpoint.body(question, fields)
         request = RemoteRequest(endpoint.path, body, "text/event-stream", most_bytes)
         left = _OTHER_PIECES + _MOST_PIECES_PER_TOKEN * most_tokens
         echo, secret = NoEcho(question.before), NoKey(self.address)
