@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option(
     "--server", metavar="URL", heading=opt.MODEL,
-    help="Talk with a model of this running server (`edgedec serve`, or any with OpenAI's interface).",
+    help="Talk with a model of this running server, EdgeDec's or any other with OpenAI's interface.",
 )  # fmt: skip
 @click.pass_context
 def command(
