@@ -42,6 +42,8 @@ class Batch:
         self.drafting = prepared.drafting
         self._costs: BatchCosts | None = None
         self._passes = 0
+        self.shares = [0.0] * config.sequences
+        """Passes of each sequence; of one with others in it, the part of its tokens."""
         drafts = bool(self.drafting.drafters)
         cache, batch_tokens = self._cache(self.drafting.tokens if drafts else 0)
         self.sequences = self.model.backend.sequences(
@@ -135,6 +137,9 @@ class Batch:
         Pieces of prompts, which ask for no rows, say nothing of drafts.
         """
         self._passes += 1
+        total = sum(len(request.tokens) for request in requests)
+        for request in requests:
+            self.shares[request.sequence] += len(request.tokens) / total
         if self._costs and all(
             len(request.rows.resolve(len(request.tokens))) == len(request.tokens) for request in requests
         ):

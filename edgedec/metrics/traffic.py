@@ -13,11 +13,11 @@ from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
 class Work:
     """Counts of passes.
 
-    ``slots``: filled slots of the KV cache, added up over passes; ``window_slots``: the same for layers that
-    see only a window.
+    ``passes``: of one that several sequences share, a part may be counted. ``slots``: filled slots of the KV
+    cache, added up over passes; ``window_slots``: the same for layers that see only a window.
     """
 
-    passes: int = 0
+    passes: float = 0
     tokens: int = 0
     """Tokens fed, rejected drafts included."""
     slots: int = 0

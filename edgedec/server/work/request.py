@@ -12,6 +12,7 @@ from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.core.preset import Preset
+    from edgedec.grammar import GrammarSpec
     from edgedec.session.prompt import Message
     from edgedec.session.reply import TokenLogprob
 
@@ -36,6 +37,8 @@ class GenerationRequest:
     """Tool objects in OpenAI's form, for the chat template."""
     tool_choice: str = "auto"
     """ "auto", "none", "required", or the name of a function."""
+    template_options: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the chat template, such as ``enable_thinking``."""
     continues: bool = False
     """Whether the last message is an assistant's, and the reply goes on with it."""
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -48,8 +51,8 @@ class GenerationRequest:
     """Alternatives to report beside each token's log-probability. None reports nothing."""
     samples: int = 1
     """Replies; number i is the one alone with ``seed + i``."""
-    grammar: Any = None
-    """A ``GrammarSpec`` that replies follow."""
+    grammar: GrammarSpec | None = None
+    """The form that replies must have."""
 
     def __post_init__(self) -> None:
         if (self.text is None) == (not self.messages):

@@ -1,0 +1,65 @@
+"""The installed models that requests can name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgedec.backends.checks import checked_capacity
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import MANIFEST, WEIGHTS, Manifest
+from edgedec.server.work.request import ModelInfo
+
+if TYPE_CHECKING:
+    from edgedec.models import Store
+
+
+class InstalledModels:
+    """Facts about the models of ``store``, read again where a manifest has changed."""
+
+    def __init__(self, store: Store, context: int | None) -> None:
+        self._store = store
+        self._context = context
+        self._known: dict[Path, tuple[int, ModelInfo]] = {}
+
+    def path(self, name: str) -> Path:
+        """Return the bundle of a model by one of its names. Raises NotFoundError; nothing is pulled."""
+        return self._store.path(name)
+
+    def infos(self) -> list[ModelInfo]:
+        """Return all of them, sorted by name, none of them loaded."""
+        return [self._info(one.name, one.path) for one in self._store.list()]
+
+    def _info(self, name: str, bundle: Path) -> ModelInfo:
+        try:
+            changed = (bundle / MANIFEST).stat().st_mtime_ns
+        except OSError:
+            return ModelInfo(name=name, created=0)
+        known = self._known.get(bundle)
+        if known is None or known[0] != changed:
+            known = self._known[bundle] = changed, self._read(name, bundle, changed // 10**9)
+        return known[1]
+
+    def _read(self, name: str, bundle: Path, created: int) -> ModelInfo:
+        try:
+            manifest = Manifest.load(bundle)
+            context = checked_capacity(manifest.spec, self._context)
+        except EdgeDecError:
+            return ModelInfo(name=name, created=created)
+        return ModelInfo(
+            name=name,
+            created=created,
+            context=context,
+            preset=manifest.preset,
+            has_template=manifest.tokenizer.chat_template,
+        )
+
+
+def weight_bytes(bundle: Path) -> int:
+    """Return the bytes of a bundle's weights that passes read; 0 if unknown."""
+    try:
+        manifest = Manifest.load(bundle)
+    except EdgeDecError:
+        return 0
+    weights = manifest.files.get(WEIGHTS)
+    return max(weights.bytes - manifest.spec.table_bytes, 0) if weights else 0

@@ -1,0 +1,107 @@
+"""From a request to the prompt and the settings of its replies: a function of the request alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edgedec.core.errors import ContextFullError, UsageError
+from edgedec.core.ledger import SLACK
+from edgedec.decode.checks import check_request
+from edgedec.session.prompt import Prompts, conversation_of
+from edgedec.session.reply import Settings, Start
+from edgedec.text.limits import TextLimits
+from edgedec.text.template_inputs import TemplateInputs
+
+if TYPE_CHECKING:
+    from edgedec.loaded_model import LoadedModel
+    from edgedec.sampling import DrawParams
+    from edgedec.server.work.request import GenerationRequest, QueueLimits
+    from edgedec.session.engine import ReplyEngine
+
+_SEEDS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyInputs:
+    """The place where the replies to a request begin, and how the first of them is drawn."""
+
+    start: Start
+    settings: Settings
+
+    @property
+    def prompt(self) -> list[int]:
+        """The token ids before the reply."""
+        return [*self.start.prompt, *self.start.tokens]
+
+    def settings_of(self, sample: int) -> Settings:
+        """Return the settings of a sample: those of the first, with another seed."""
+        params = self.settings.params
+        return replace(self.settings, params=replace(params, seed=(params.seed + sample) % _SEEDS))
+
+
+class Intake:
+    """Reads requests to ``model``; ``params``: how its replies are drawn unless a request says otherwise.
+
+    Use it in one thread.
+    """
+
+    def __init__(
+        self, model: LoadedModel, engine: ReplyEngine, params: DrawParams, limits: QueueLimits
+    ) -> None:
+        self._model = model
+        self._engine = engine
+        self._params = params
+        self._limits = limits
+        self._text_limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
+        codec = model.codec.clone()
+        self._tokenizer, self._template = codec.tokenizer, codec.template
+
+    def inputs(self, request: GenerationRequest) -> ReplyInputs:
+        """Return the inputs of a request's replies.
+
+        Raises ContextFullError for a prompt that does not fit, TemplateError, UsageError.
+        """
+        start = self._start(request)
+        stops = (*self._model.manifest.preset.stops, *request.stop)
+        logprobs = None if request.logprobs is None else max(request.logprobs, 1)
+        settings = Settings(request.sampling.over(self._params), request.max_tokens, stops, logprobs=logprobs)
+        inputs = ReplyInputs(start, settings)
+        self._check(inputs)
+        return inputs
+
+    def _start(self, request: GenerationRequest) -> Start:
+        room = self._limits.reply_tokens
+        tools = () if request.tool_choice == "none" else request.tools
+        given = TemplateInputs(tools, request.template_options)
+        prompts = Prompts(self._tokenizer, self._template, self._text_limits, given)
+        if request.text is not None:
+            return Start(prompts.of_text(request.text), room=room)
+        usual = self._model.manifest.preset.system if self._template else None
+        messages = conversation_of(request.messages, None, usual)
+        if not request.continues:
+            return Start(prompts.build(messages).ids, room=room)
+        if messages[-1].uses_tools:
+            raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
+        shown = messages[-1].content
+        prompts.check(shown)
+        if not messages[:-1]:
+            raise UsageError("there is nothing before the reply to continue", hint="give the user's message")
+        prompt = prompts.build(messages[:-1]).ids
+        return Start(prompt, tuple(self._tokenizer.encode_inside(shown)), shown, room)
+
+    def _check(self, inputs: ReplyInputs) -> None:
+        settings, count = inputs.settings, len(inputs.prompt)
+        most = self._limits.prompt_tokens
+        if most is not None and count > most:
+            raise ContextFullError(
+                f"the prompt has {count} tokens, and this server reads {most}", hint="shorten it"
+            )
+        check_request(
+            inputs.prompt,
+            self._model.spec,
+            max_tokens=settings.max_tokens or 1,
+            capacity=self._engine.capacity,
+            logprobs=settings.logprobs or 0,
+        )

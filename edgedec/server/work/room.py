@@ -1,0 +1,87 @@
+"""One memory budget for all models of a process.
+
+Each model is planned as if it were alone, so that its context does not depend on the others. It is opened
+beside them if that plan fits there.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgedec.core.manifest import WEIGHTS
+from edgedec.memory.plan import planned
+from edgedec.memory.release import release_freed
+from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+
+if TYPE_CHECKING:
+    from edgedec.assemble.config import MemoryRule
+    from edgedec.memory.footprint import MemoryChoice, MemoryFacts
+    from edgedec.memory.plan import MemoryPlan
+
+
+class NoRoomBeside(Exception):  # noqa: N818 - it is no error
+    """A model fits the budget alone, and does not fit beside those that are open."""
+
+
+def process_bytes() -> int:
+    """Return the bytes that the process holds, mapped weights apart."""
+    gc.collect()
+    release_freed()
+    return max((rss_bytes() or peak_rss_bytes()) - mapped_rss_bytes(WEIGHTS), 0)
+
+
+class ModelRoom:
+    """Counts the memory that open models may take of ``budget`` bytes. Used by one thread.
+
+    The process is measured before a model is opened. All that it has then beyond its first measurement is
+    other models', whose plans count it already.
+    """
+
+    def __init__(self, budget: int, measure: Callable[[], int] = process_bytes) -> None:
+        self.budget = budget
+        self._measure = measure
+        self._base = 0
+        """Bytes of the process without a model."""
+        self._above = 0
+        """Bytes of other models when the newest one began to open."""
+        self._planned: dict[str, int] = {}
+
+    @property
+    def planned(self) -> int:
+        """Bytes that the process may come to hold with the models that are open."""
+        return self._base + sum(self._planned.values())
+
+    def fits(self, weights: int) -> bool:
+        """Whether a model of so many bytes of weights may fit beside the open ones, or fits nowhere."""
+        return self.planned + weights <= self.budget or self._base + weights > self.budget
+
+    def rule(self, *, elastic: bool) -> MemoryRule:
+        """Measure the process, and return the memory rule of the model that is opened next.
+
+        ``elastic``: nobody named a context. The rule raises MemoryBudgetError for a model that does not fit
+        alone, and NoRoomBeside.
+        """
+        before = self._measure()
+        if not self._planned:
+            self._base = before
+        self._above = max(before - self._base, 0)
+
+        def rule(facts: MemoryFacts, wanted: MemoryChoice) -> int:
+            own = replace(facts, process=max(facts.process - self._above, 0))
+            plan = planned(own, wanted, self.budget, elastic=elastic)
+            if plan.peak + self.planned - self._base > self.budget:
+                raise NoRoomBeside
+            return self.budget + self._above
+
+        return rule
+
+    def opened(self, name: str, plan: MemoryPlan) -> None:
+        """Count the model that was opened by the newest rule."""
+        self._planned[name] = max(plan.peak - self._above - self._base, 0)
+
+    def closed(self, name: str) -> None:
+        """Count a model no more; its memory was released."""
+        del self._planned[name]

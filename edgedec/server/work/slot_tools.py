@@ -1,0 +1,54 @@
+"""The parts of a model from which its slots are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edgedec.assemble.batch import Batch
+
+if TYPE_CHECKING:
+    from edgedec.api import Model
+    from edgedec.metrics.measures import Measures
+    from edgedec.session.engine import ReplyEngine
+    from edgedec.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTools:
+    """The parts of a model that a slot's replies need.
+
+    ``turn`` is entered while a reply computes. ``share`` counts the slot's passes, a pass over several slots
+    in part: as its tokens in it.
+    """
+
+    engine: ReplyEngine
+    tokenizer: Tokenizer
+    measures: Measures
+    turn: Callable[[], AbstractContextManager[object]]
+    share: Callable[[], float]
+
+
+def slot_tools(model: Model) -> list[SlotTools]:
+    """Return the parts of each slot of a model; one for a model that was opened for one conversation."""
+    runner, tokenizer = model.runner, model.loaded.codec.clone().tokenizer
+    if not isinstance(runner, Batch):
+        engine = model.engine
+        return [SlotTools(engine, tokenizer, runner.measures, nullcontext, partial(_passes, engine))]
+    return [
+        SlotTools(
+            engine,
+            tokenizer,
+            runner.measures,
+            partial(runner.sequences.reply, number),
+            partial(runner.shares.__getitem__, number),
+        )
+        for number, engine in enumerate(runner.engines)
+    ]
+
+
+def _passes(engine: ReplyEngine) -> float:
+    return engine.mark().work.passes
