@@ -2,11 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const typed = (id) => `edgedec.typed.${id}`;
-
 export class Composer {
-  #key = null;
-
   constructor(chat, editLast) {
     this.chat = chat;
     this.field = byId("text");
@@ -36,6 +32,12 @@ export class Composer {
     this.field.focus();
   }
 
+  /** The name under which typed text is kept; a conversation without messages has no lasting one of its own. */
+  get #key() {
+    const { id, tip } = this.chat.conversation;
+    return `edgedec.typed.${tip === null ? "unsent" : id}`;
+  }
+
   #submit() {
     const text = this.field.value.trim();
     if (!text || this.chat.run) return;
@@ -57,9 +59,6 @@ export class Composer {
 
   #show(another) {
     if (another) {
-      // A conversation without messages has no lasting name yet.
-      const { conversation } = this.chat;
-      this.#key = typed(conversation.tip === null ? "unsent" : conversation.id);
       this.field.value = sessionStorage.getItem(this.#key) ?? "";
       this.#changed();
     }

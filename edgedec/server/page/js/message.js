@@ -200,7 +200,7 @@ class Reply {
       return;
     }
     const busy = chat.run !== null;
-    const more = message.state === "cut" ? action("more", "More", () => chat.more(message)) : null;
+    const more = message.state === "cut" && message.reason !== "context" ? action("more", "More", () => chat.more(message)) : null;
     const retry = action("retry", unanswered(message) ? "Try again" : "Retry", () => chat.retry(message));
     const copy = message.text ? copyAction(message.text) : null;
     for (const button of [more, retry]) if (button) button.disabled = busy;

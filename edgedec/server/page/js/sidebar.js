@@ -35,7 +35,7 @@ export class Sidebar {
     const wasOpen = this.side.classList.contains("open");
     this.side.classList.toggle("open", open);
     byId("shade").hidden = !(open && this.narrow.matches);
-    byId("main").inert = open && this.narrow.matches;
+    for (const id of ["main", "skip"]) byId(id).inert = open && this.narrow.matches;
     this.side.inert = !open && this.narrow.matches;
     byId("menu").setAttribute("aria-expanded", String(open));
     if (open && this.narrow.matches) byId("new").focus();
