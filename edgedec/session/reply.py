@@ -33,7 +33,8 @@ class Settings:
 
     ``max_tokens`` bounds a reply in tokens; None lets it go on as far as the context reaches. ``stops`` are
     strings that end it. ``when_full`` says what a chat does when its context is full. ``logprobs``:
-    alternatives to report per token; None reports nothing.
+    alternatives to report per token; None reports nothing. ``spelled``: control tokens that are text, for a
+    reader of tool calls.
     """
 
     params: DrawParams = field(default_factory=DrawParams)
@@ -41,6 +42,7 @@ class Settings:
     stops: tuple[str, ...] = ()
     when_full: WhenFull = DROP
     logprobs: int | None = None
+    spelled: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class Reply:
     ) -> None:
         self._tokenizer = tokenizer
         self._stops = settings.stops
+        self._spelled = settings.spelled
         self._max_tokens = settings.max_tokens
         self._end_ids = frozenset(engine.home.spec.eos_ids)
         self._interrupted = False
@@ -203,7 +206,7 @@ class Reply:
     @property
     def exact(self) -> bool:
         """Whether the tokens decode to ``whole``: no stop string, no half character was cut."""
-        return self.whole == self._tokenizer.decode([*self.start.tokens, *self.text_tokens])
+        return self.whole == self._tokenizer.decode([*self.start.tokens, *self.text_tokens], self._spelled)
 
     @property
     def whole(self) -> str:
@@ -270,7 +273,7 @@ class Reply:
     def _pieces(self) -> Iterator[str]:
         from edgedec.session.text_stream import TextStream
 
-        stream = TextStream(self._tokenizer, self._stops, self.start.tokens, self.start.shown)
+        stream = TextStream(self._tokenizer, self._stops, self.start.tokens, self.start.shown, self._spelled)
         self._stream = stream
         self._marks.append(self._mark())
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)

@@ -6,7 +6,7 @@ which was shown because the reply ended there for a while.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from edgedec.text.stop_strings import StopStrings
 from edgedec.text.tokenizer import StreamDecoder, Tokenizer
@@ -15,14 +15,19 @@ from edgedec.text.tokenizer import StreamDecoder, Tokenizer
 class TextStream:
     """Turns tokens into text piece by piece.
 
-    ``tokens`` are those of the part that is continued, ``shown`` is the text that it was shown as. Raises
-    UsageError for an empty stop string.
+    ``tokens`` are those of the part that is continued, ``shown`` is the text that it was shown as. Control
+    tokens in ``spelled`` are text too. Raises UsageError for an empty stop string.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, stops: Sequence[str], tokens: Sequence[int] = (), shown: str = ""
+        self,
+        tokenizer: Tokenizer,
+        stops: Sequence[str],
+        tokens: Sequence[int] = (),
+        shown: str = "",
+        spelled: Collection[int] = (),
     ) -> None:
-        self._decoder = StreamDecoder(tokenizer)
+        self._decoder = StreamDecoder(tokenizer, spelled)
         self._stops = StopStrings(stops)
         before = "".join([self._decoder.push(token) for token in tokens])
         self.whole = self._stops.push(before)

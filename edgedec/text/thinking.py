@@ -1,29 +1,41 @@
 """Tell the thinking part of a reply from its answer, while the reply is streamed.
 
 Models that think first write ``<think>...</think>`` at the beginning of a reply. The prompts of some of them
-end in ``<think>``; their replies begin inside of it.
+end in ``<think>``; their replies begin inside of it. Other families have other tags: see ``thinking_tags``.
 """
 
 from __future__ import annotations
 
 BEGIN, END = "<think>", "</think>"
+_TAGS = (
+    ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("[THINK]", "[/THINK]"),  # Magistral
+    (BEGIN, END),
+)
+
+
+def thinking_tags(template: str) -> tuple[str, str]:
+    """Return the tags around the thinking part that a chat template names; the usual ones for none."""
+    return next((tags for tags in _TAGS if tags[1] in template), (BEGIN, END))
 
 
 class ThinkingSplitter:
     """Divides streamed text into thinking and answer, without the tags.
 
     A tag counts once, and only at the beginning of the reply: later ones are text. ``thinking`` is True while
-    the reply is inside; with ``begun`` it begins there.
+    the reply is inside; with ``begun`` it begins there. Newlines between thinking and answer are dropped.
 
     >>> splitter = ThinkingSplitter()
     >>> splitter.push("<thi"), splitter.push("nk>So, "), splitter.push("2.</think>Two")
     (('', ''), ('So, ', ''), ('2.', 'Two'))
     """
 
-    def __init__(self, *, begun: bool = False) -> None:
+    def __init__(self, *, begun: bool = False, tags: tuple[str, str] = (BEGIN, END)) -> None:
+        self._begin, self._end = tags
         self.thinking = begun
         self._undecided = not begun
         self._held = ""
+        self._drops_newlines = False
 
     @property
     def over(self) -> bool:
@@ -33,16 +45,16 @@ class ThinkingSplitter:
     def push(self, text: str) -> tuple[str, str]:
         """Add a piece; return the thinking and the answer that are certain now."""
         if self.over:
-            return "", text
+            return "", self._answer(text)
         self._held += text
         if self._undecided:
             start = self._held.lstrip()
-            if BEGIN.startswith(start[: len(BEGIN)]) and len(start) < len(BEGIN):
+            if self._begin.startswith(start[: len(self._begin)]) and len(start) < len(self._begin):
                 return "", ""
             self._undecided = False
-            if not start.startswith(BEGIN):
+            if not start.startswith(self._begin):
                 return "", self._release(len(self._held))
-            self.thinking, self._held = True, start[len(BEGIN) :]
+            self.thinking, self._held = True, start[len(self._begin) :]
         return self._inside()
 
     def flush(self) -> tuple[str, str]:
@@ -51,13 +63,20 @@ class ThinkingSplitter:
         return (rest, "") if self.thinking else ("", rest)
 
     def _inside(self) -> tuple[str, str]:
-        at = self._held.find(END)
+        at = self._held.find(self._end)
         if at >= 0:
             thought = self._release(at)
-            self.thinking = False
-            return thought, self._release(len(self._held))[len(END) :].lstrip("\n")
-        tail = next((size for size in range(len(END) - 1, 0, -1) if self._held.endswith(END[:size])), 0)
+            self.thinking, self._drops_newlines = False, True
+            return thought, self._answer(self._release(len(self._held))[len(self._end) :])
+        sizes = range(len(self._end) - 1, 0, -1)
+        tail = next((size for size in sizes if self._held.endswith(self._end[:size])), 0)
         return self._release(len(self._held) - tail), ""
+
+    def _answer(self, text: str) -> str:
+        if self._drops_newlines:
+            text = text.lstrip("\n")
+            self._drops_newlines = not text
+        return text
 
     def _release(self, length: int) -> str:
         released, self._held = self._held[:length], self._held[length:]

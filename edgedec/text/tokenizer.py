@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,9 +173,12 @@ class Tokenizer:
         """Return the id of every control token, by its text."""
         return dict(self._special_ids)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ``ids``. Control tokens are silent; bytes that are not UTF-8 become U+FFFD."""
-        decoder = StreamDecoder(self)
+    def decode(self, ids: Iterable[int], spelled: Collection[int] = ()) -> str:
+        """Return the text of ``ids``. Control tokens are silent but for those in ``spelled``.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
+        decoder = StreamDecoder(self, spelled)
         return "".join([decoder.push(token) for token in ids]) + decoder.flush()
 
     @property
@@ -261,15 +264,21 @@ class Tokenizer:
 
 
 class StreamDecoder:
-    """Turns ids into text one by one; ``push`` and the final ``flush`` together return ``decode(ids)``."""
+    """Turns ids into text one by one; ``push`` and the final ``flush`` together return ``decode(ids)``.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    Control tokens in ``spelled`` are written as the vocabulary spells them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, spelled: Collection[int] = ()) -> None:
         self._tokenizer = tokenizer
+        self._spelled = spelled
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._strip = tokenizer.adds_space
 
     def push(self, token: int) -> str:
         """Return the text that ``token`` completes; '' while a character is still incomplete."""
+        if token in self._spelled:
+            return self._tokenizer.token_text(token)
         piece = self._tokenizer.token_bytes(token)
         if self._strip and piece:
             self._strip = False

@@ -11,8 +11,8 @@ from typing import Any
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import content_logprobs
+from edgedec.server.wire.parts import ReadText, SampleReader
 from edgedec.server.wire.reply_form import FINISH, Frame
-from edgedec.server.wire.reply_reader import ReadText, ReplyReader
 from edgedec.server.wire.usage import MemoryUse, together, usage_json
 from edgedec.server.work.request import Event, Piece, TracedToken, Usage
 
@@ -21,7 +21,7 @@ from edgedec.server.work.request import Event, Piece, TracedToken, Usage
 class _Sample:
     """One reply so far."""
 
-    reader: ReplyReader = field(default_factory=ReplyReader)
+    reader: SampleReader = field(default_factory=SampleReader)
     reasoning: list[str] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
     tokens: list[TracedToken] = field(default_factory=list)

@@ -12,8 +12,8 @@ from typing import Any
 
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import content_logprobs
+from edgedec.server.wire.parts import ReadText, SampleReader
 from edgedec.server.wire.reply_form import Frame
-from edgedec.server.wire.reply_reader import ReadText, ReplyReader
 from edgedec.server.wire.response_request import ResponseBody
 from edgedec.server.wire.usage import MemoryUse, usage_json
 from edgedec.server.work.request import Event, Piece, Usage
@@ -31,7 +31,7 @@ class ResponseReply:
         self._asked, self._model = body, model
         self._id = f"resp_{secrets.token_hex(12)}"
         self._created = int(time.time())
-        self._reader = ReplyReader()
+        self._reader = SampleReader()
         self._items: list[dict[str, Any]] = []
         self._open: dict[str, Any] | None = None
         self._texts: list[str] = []

@@ -19,7 +19,7 @@ class ReadText:
     """Tokens behind the reasoning."""
 
 
-class ReplyReader:
+class SampleReader:
     """Reads the text of one sample piece by piece."""
 
     def __init__(self) -> None:

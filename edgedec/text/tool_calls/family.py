@@ -1,0 +1,48 @@
+"""Description of a family of models by the form in which they write calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+
+Schemas = Mapping[str, Mapping[str, Any]]
+"""The JSON schema of the parameters of each function, by its name."""
+Parser = Callable[[Scanner, Schemas], Wait]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One form of calls.
+
+    ``knows`` tells by the text of a chat template whether its model writes this form. ``parser`` reads
+    replies. ``control`` are the texts of tokens that belong to the form; where they are control tokens, the
+    reader must see them spelled out. ``around`` has the text before and after the arguments of a call of a
+    function; None where they are no JSON.
+    """
+
+    name: str
+    knows: Callable[[str], bool]
+    parser: Parser
+    control: tuple[str, ...] = ()
+    around: Callable[[str], tuple[str, str]] | None = None
+
+
+def attempt(scanner: Scanner, call: Wait) -> Wait:
+    """Read a call; if it is none, the text that was held for it is content."""
+    try:
+        yield from call
+    except NoCallError:
+        scanner.release()
+
+
+def tagged(begins: tuple[str, ...], call: Callable[[Scanner, Schemas], Wait]) -> Parser:
+    """Make a parser of text in which each call, read by ``call``, follows one of ``begins``."""
+
+    def parser(scanner: Scanner, schemas: Schemas) -> Wait:
+        while (yield from scanner.content_until(*begins)) is not None:
+            yield from attempt(scanner, call(scanner, schemas))
+
+    return parser

@@ -1,0 +1,100 @@
+"""Qwen3-Coder's tags, and those of models after it:
+
+<tool_call>
+<function=NAME>
+<parameter=KEY>
+VALUE
+</parameter>
+</function>
+</tool_call>
+
+A value is plain text where the function's schema wants a string, and JSON elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from edgedec.text.tool_calls.family import Family, Schemas, attempt
+from edgedec.text.tool_calls.hermes import BEGIN, END, read
+from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+
+_FUNCTION, _FUNCTION_END = "<function=", "</function>"
+_PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
+_MOST_NAME = 200
+
+
+def _tagged(scanner: Scanner, schemas: Schemas) -> Wait:
+    """Read a call behind ``<tool_call>``; one in JSON is a call too."""
+    yield from scanner.space()
+    if scanner.text.startswith("{"):
+        yield from read(scanner, schemas)
+        return
+    yield from scanner.expect(_FUNCTION)
+    yield from _function(scanner, schemas)
+
+
+def _function(scanner: Scanner, schemas: Schemas) -> Wait:
+    name = yield from _name(scanner)
+    scanner.begin(name)
+    properties = schemas.get(name, {}).get("properties", {})
+    scanner.arguments("{")
+    before = ""
+    while (yield from scanner.expect(_PARAMETER, _FUNCTION_END)) == _PARAMETER:
+        key = yield from _name(scanner)
+        scanner.arguments(f"{before}{json.dumps(key, ensure_ascii=False)}: ")
+        yield from _value(scanner, properties.get(key) if isinstance(properties, dict) else None)
+        before = ", "
+    scanner.arguments("}")
+    yield from scanner.space()
+    yield from scanner.next_is(END)
+
+
+def _name(scanner: Scanner) -> Any:
+    text, _ = yield from scanner.until(">", most=_MOST_NAME)
+    if not text or "\n" in text:
+        raise NoCallError
+    return text
+
+
+def _value(scanner: Scanner, schema: object) -> Wait:
+    yield from scanner.next_is("\n")
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        scanner.arguments('"')
+        yield from scanner.pieces_until(
+            _PARAMETER_END, lambda piece: scanner.arguments(json.dumps(piece, ensure_ascii=False)[1:-1]), "\n"
+        )
+        scanner.arguments('"')
+        return
+    pieces: list[str] = []
+    yield from scanner.pieces_until(_PARAMETER_END, pieces.append, "\n")
+    scanner.arguments(_as_json("".join(pieces)))
+
+
+def _as_json(text: str) -> str:
+    """Return a value that may be JSON, or a word of Python, or plain text."""
+    plain = {"True": "true", "False": "false", "None": "null"}.get(text.strip(), text)
+    try:
+        json.loads(plain, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return json.dumps(text, ensure_ascii=False)
+    return plain
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _parser(scanner: Scanner, schemas: Schemas) -> Wait:
+    while (mark := (yield from scanner.content_until(BEGIN, _FUNCTION))) is not None:
+        call = _tagged if mark == BEGIN else _function  # some models leave the first tag out
+        yield from attempt(scanner, call(scanner, schemas))
+
+
+QWEN_CODER = Family(
+    "qwen-coder",
+    lambda template: _FUNCTION in template and _PARAMETER in template,
+    _parser,
+    (BEGIN, END),
+)
