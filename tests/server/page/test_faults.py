@@ -130,8 +130,19 @@ def test_a_browser_without_a_database_says_so_and_talks(context: Any, url: str) 
     assert replies(page) == ["You said: hello"]
 
 
-def test_a_stop_while_the_page_is_hidden_is_not_needed(page: Any, script: Any) -> None:
-    """A reply goes on and is rendered to its end when no one looks at the tab."""
+def test_a_browser_without_any_storage_talks(context: Any, url: str) -> None:
+    page = context.new_page()
+    page.add_init_script(
+        """for (const name of ["localStorage", "sessionStorage", "indexedDB"])
+        Object.defineProperty(window, name, { get() { throw new DOMException("no", "SecurityError"); } });"""
+    )
+    page.goto(url)
+    page.wait_for_selector("html[data-ready]")
+    ask(page, "hello")
+    assert replies(page) == ["You said: hello"]
+
+
+def test_a_reply_goes_on_while_the_page_is_hidden(page: Any, script: Any) -> None:
     script.pause_s = 0.01
     ask(page, "a story", ends=False)
     growing(page, "Sentence 1")

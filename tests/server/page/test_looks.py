@@ -151,6 +151,19 @@ def test_a_screen_reader_hears_sentences_and_the_end(page: Any, script: Any) -> 
     assert " ".join(parts[:-1]).count("Sentence") == 40
 
 
+def test_a_screen_reader_hears_the_rest_of_a_continued_reply_alone(page: Any) -> None:
+    ask(page, "up to the limit")
+    page.get_by_role("button", name="More").click()
+    ended(page)
+    heard = page.locator("#announced p").all_text_contents()
+    assert heard == [
+        "This reply ends before its",
+        "The reply was cut.",
+        "And this is the rest.",
+        "The reply is complete.",
+    ]
+
+
 def test_a_reader_who_scrolled_up_is_left_there(page: Any, script: Any) -> None:
     page.set_viewport_size({"width": 360, "height": 500})
     script.pause_s = 0.02

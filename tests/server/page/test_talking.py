@@ -110,6 +110,13 @@ def test_more_goes_on_with_a_reply_that_was_cut(page: Any, script: Any) -> None:
     assert last(page, "More").count() == 0
 
 
+def test_only_the_last_reply_grows(page: Any) -> None:
+    ask(page, "up to the limit")
+    assert last(page, "More").count() == 1
+    ask(page, "hello")
+    assert page.get_by_role("button", name="More").count() == 0
+
+
 def test_a_full_context_is_said_and_leaves_no_more_to_ask_for(page: Any) -> None:
     ask(page, "until it is full")
     assert page.locator(".note").inner_text() == "The context is full."

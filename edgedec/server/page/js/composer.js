@@ -1,6 +1,7 @@
 // The field at the foot: Enter sends, Shift-Enter begins a line. Text that was not sent survives a reload.
 
 import { byId } from "./dom.js";
+import { ofTab } from "./kept.js";
 
 export class Composer {
   constructor(chat, editLast) {
@@ -35,7 +36,7 @@ export class Composer {
   /** The name under which typed text is kept; a conversation without messages has no lasting one of its own. */
   get #key() {
     const { id, tip } = this.chat.conversation;
-    return `edgedec.typed.${tip === null ? "unsent" : id}`;
+    return `typed.${tip === null ? "unsent" : id}`;
   }
 
   #submit() {
@@ -53,13 +54,12 @@ export class Composer {
       this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
     }
     this.send.disabled = !this.field.value.trim();
-    if (this.field.value) sessionStorage.setItem(this.#key, this.field.value);
-    else sessionStorage.removeItem(this.#key);
+    ofTab.set(this.#key, this.field.value);
   }
 
   #show(another) {
     if (another) {
-      this.field.value = sessionStorage.getItem(this.#key) ?? "";
+      this.field.value = ofTab.get(this.#key) ?? "";
       this.#changed();
     }
     const running = this.chat.run !== null;

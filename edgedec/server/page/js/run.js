@@ -2,7 +2,7 @@
 
 import { endAs, sent } from "./conversation.js";
 import { ofUsage } from "./figures.js";
-import { seedFor } from "./sampling.js";
+import { anySeed } from "./sampling.js";
 import { ServerError } from "./server.js";
 
 const MOST_WAITS = 20;
@@ -22,7 +22,8 @@ export class Run {
   onchange = () => {};
   /** While a busy server is left alone: the time of the next attempt, and its words. */
   waiting = null;
-  started = Date.now();
+  /** Characters of the reply that were there before. */
+  continued = 0;
 
   constructor(server, conversation, reply, continues, askKey) {
     this.#server = server;
@@ -30,10 +31,11 @@ export class Run {
     this.#askKey = askKey;
     this.conversation = conversation;
     this.reply = reply;
+    reply.seed ??= conversation.sampling.seed ?? anySeed();
+    Object.assign(reply, { state: "running", reason: "", error: null, model: conversation.model });
     if (continues) this.#before = reply.figures?.tokens ?? 0;
-    const seed = continues ? (reply.seed ?? seedFor(conversation.sampling)) : seedFor(conversation.sampling);
-    Object.assign(reply, { state: "running", reason: "", error: null, model: conversation.model, seed });
-    if (!continues) Object.assign(reply, { text: "", reasoning: "", tokens: [], figures: {} });
+    else Object.assign(reply, { text: "", reasoning: "", tokens: [], figures: {} });
+    this.continued = reply.text.length;
   }
 
   /** Resolves when the reply has ended, in whichever way; the first call starts it. */
