@@ -6,13 +6,12 @@ const EVERY_MS = 2500;
 const SENTENCES = /^[^]*[.!?:…。！？\n](?=\s|$)/;
 
 export class Announcer {
-  #reply = null; // the one being read
+  #reply = null;
   #said = 0;
   #at = 0;
 
   constructor(chat) {
     this.region = byId("announced");
-    this.chat = chat;
     chat.addEventListener("reply", ({ detail }) => this.#grown(detail));
     chat.addEventListener("ended", ({ detail }) => this.#ended(detail));
   }
@@ -25,7 +24,7 @@ export class Announcer {
   #grown(reply) {
     if (reply !== this.#reply) {
       this.#reply = reply;
-      this.#said = this.chat.run?.continued ?? 0;
+      this.#said = 0;
       this.#at = Date.now();
     }
     if (Date.now() - this.#at < EVERY_MS) return;
@@ -37,8 +36,7 @@ export class Announcer {
   }
 
   #ended(reply) {
-    if (!(reply.id in this.chat.conversation.messages)) return this.say("A reply in another conversation has ended.");
-    const rest = reply === this.#reply ? reply.text.slice(this.#said).trim() : "";
+    const rest = reply.text.slice(reply === this.#reply ? this.#said : 0).trim();
     this.#reply = null;
     if (rest) this.say(rest);
     const ends = { whole: "The reply is complete.", cut: "The reply was cut.", failed: "There is no reply." };

@@ -5,7 +5,6 @@ import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { answer, askKey, prepare } from "./dialogs.js";
 import { byId } from "./dom.js";
-import { ofBrowser } from "./kept.js";
 import { Models } from "./models.js";
 import { Server } from "./server.js";
 import { Settings, defaults } from "./settings.js";
@@ -15,7 +14,7 @@ import { Store } from "./store.js";
 import { prepareTheme } from "./theme.js";
 import { Thread } from "./thread.js";
 
-const MARKED = "marked";
+const MARKED = "edgedec.marked";
 const NOTICE_MS = 8000;
 
 const server = new Server();
@@ -53,7 +52,7 @@ async function reload() {
 function mark(on) {
   thread.marked = on;
   byId("mark").setAttribute("aria-pressed", String(on));
-  ofBrowser.set(MARKED, on ? "1" : "");
+  localStorage.setItem(MARKED, on ? "1" : "");
 }
 
 const SHORTCUTS = {
@@ -64,7 +63,6 @@ const SHORTCUTS = {
 };
 
 addEventListener("keydown", (event) => {
-  if (event.isComposing) return;
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (sidebar.isDrawer) sidebar.toggle(false);
     else if (chat.run) chat.stop();
@@ -85,9 +83,9 @@ chat.addEventListener("ended", () => status.poll());
 
 await store.open();
 if (!store.lasting) notice("This browser keeps no conversations here: they are lost when the page is closed.");
-mark(ofBrowser.get(MARKED) === "1");
+mark(localStorage.getItem(MARKED) === "1");
 await sidebar.restore();
 document.documentElement.dataset.ready = "";
-if (!matchMedia("(pointer: coarse)").matches) composer.focus(); // a phone would show its keyboard
+composer.focus();
 status.poll();
 await reload();

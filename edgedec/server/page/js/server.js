@@ -1,6 +1,6 @@
 // The server's HTTP interface. Every fault becomes one ServerError with a kind that the page acts on.
 
-import { ofTab } from "./kept.js";
+const KEY = "edgedec.key";
 
 export class ServerError extends Error {
   /** kinds: gone (no answer), key (401), busy (429, 503), refused (the request is wrong), broken (the server is). */
@@ -12,7 +12,7 @@ export class ServerError extends Error {
 }
 
 export class Server {
-  #key = ofTab.get("key");
+  #key = sessionStorage.getItem(KEY);
 
   get hasKey() {
     return this.#key !== null;
@@ -20,7 +20,7 @@ export class Server {
 
   setKey(key) {
     this.#key = key;
-    ofTab.set("key", key);
+    sessionStorage.setItem(KEY, key);
   }
 
   models() {

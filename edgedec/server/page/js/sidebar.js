@@ -3,9 +3,8 @@
 import { ask, askText } from "./dialogs.js";
 import { byId, download, h, iconButton } from "./dom.js";
 import { read } from "./exchange.js";
-import { ofTab } from "./kept.js";
 
-const CURRENT = "open";
+const CURRENT = "edgedec.open";
 
 export class Sidebar {
   constructor(chat, store, notice) {
@@ -36,7 +35,7 @@ export class Sidebar {
     const wasOpen = this.side.classList.contains("open");
     this.side.classList.toggle("open", open);
     byId("shade").hidden = !(open && this.narrow.matches);
-    for (const id of ["main", "skip"]) byId(id).inert = open && this.narrow.matches;
+    byId("main").inert = open && this.narrow.matches;
     this.side.inert = !open && this.narrow.matches;
     byId("menu").setAttribute("aria-expanded", String(open));
     if (open && this.narrow.matches) byId("new").focus();
@@ -51,7 +50,7 @@ export class Sidebar {
 
   /** Open the conversation that this tab had open. */
   async restore() {
-    const id = ofTab.get(CURRENT);
+    const id = sessionStorage.getItem(CURRENT);
     if (id && (await this.store.list()).some((head) => head.id === id)) await this.chat.open(id);
     else this.#soon();
   }
@@ -60,7 +59,7 @@ export class Sidebar {
 
   async #soon() {
     const { conversation } = this.chat;
-    ofTab.set(CURRENT, conversation.id);
+    sessionStorage.setItem(CURRENT, conversation.id);
     document.title = conversation.title ? `${conversation.title} - EdgeDec` : "EdgeDec";
     byId("title").textContent = conversation.title || "New conversation";
     if (this.#due) return;

@@ -1,1 +1,0 @@
-"""OpenAI's forms: JSON to requests, events to JSON, errors. No HTTP."""
