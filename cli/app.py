@@ -21,6 +21,7 @@ COMMANDS = {
     "chat": "Talk with a model.",
     "run": "Another name of chat.",
     "generate": "Answer one prompt, or continue a text.",
+    "serve": "Serve models to OpenAI clients and on a page.",
     "pull": "Fetch a model and prepare it.",
     "list": "Show the models that are installed, and those that can be pulled.",
     "show": "Say everything about one model, installed or not.",
@@ -40,12 +41,12 @@ ALIASES = {"run": "chat", "ls": "list"}
 OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
     "download": "pull", "info": "show", "install": "pull", "measure": "bench report",
-    "models": "list", "remove": "rm", "search": "list", "switch": "bench switch", "uninstall": "rm",
+    "models": "list", "remove": "rm", "search": "list", "server": "serve", "switch": "bench switch",
+    "uninstall": "rm",
 }  # fmt: skip
 """Commands of other programs and of before, and those here that do the same."""
 NOWHERE = {
     "ps": ("no model stays in memory when its command has ended", ""),
-    "serve": ("there is no server", "scripts use `edgedec generate`, Python uses `edgedec.open`; "),
     "stop": ("no model stays in memory when its command has ended", ""),
 }
 """Commands of other programs that nothing here does: the reason, and what to do instead."""

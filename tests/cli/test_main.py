@@ -61,7 +61,7 @@ def test_an_unknown_command_is_one_line() -> None:
         ("install", "did you mean pull"),
         ("measure", "did you mean bench report"),
         ("switch", "did you mean bench switch"),
-        ("serve", "there is no server (scripts use `edgedec generate`, Python uses `edgedec.open`"),
+        ("server", "did you mean serve"),
         ("ps", "no model stays in memory"),
         ("c", "did you mean chat or check"),
         ("plna", "did you mean plan"),

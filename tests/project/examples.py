@@ -60,6 +60,7 @@ class Example:
 QWEN = ("qwen2.5-coder-1.5b",)
 README = "README.md"
 GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
+SERVER = "serves until it is interrupted; tests/cli/test_serve.py and tests/server have such servers"
 STUDY = "takes minutes to hours; tests/bench runs every study with tiny models"
 
 EXAMPLES = (
@@ -76,6 +77,7 @@ EXAMPLES = (
     Example(README, "edgedec list --all", prints="(?s)qwen3-0.6b.*Apache-2.0"),
     Example(README, "edgedec pull hf:", hub=True),
     Example(README, "import edgedec", prints=r"\w+ \w+"),
+    Example(README, "edgedec serve", left_out=SERVER),
     Example(README, "edgedec export model.gguf", stdin="Hello\n", files=("model.gguf",)),
     Example(README, "--peer llama.cpp", files=("model.gguf",), needs="llama_cpp", prints="llama.cpp"),
     Example(README, "edgedec clean", prints="smollm2-135m"),
@@ -100,6 +102,9 @@ EXAMPLES = (
     Example(guide("drafting"), "--draft auto,exit", models=("gemma3-270m",)),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
+    Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),
+    Example(guide("serving"), "from openai import", left_out=SERVER),
+    Example(guide("serving"), "--key-file", left_out=SERVER),
     Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "bench switch", left_out=STUDY),

@@ -26,7 +26,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 PAGE = Path(__file__).parents[3] / "edgedec/server/page"
-POLICY = "default-src 'self'"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 SOURCES = (None, "lookup", "recycling", "exit-18", "head", None)
 
 CODE = """Counting words takes one line:
@@ -58,6 +61,9 @@ class Script:
     key: str | None = None
     busy: int = 0
     """Requests to refuse with 429."""
+    retry_after: int = 1
+    wait_s: float = 0.0
+    """Before the first token."""
     pause_s: float = 0.005
     """Between two tokens."""
     seen: list[dict[str, Any]] = field(default_factory=list)
@@ -78,6 +84,8 @@ def reply_to(body: dict[str, Any]) -> tuple[str, str, str]:
         return "The user wants a thought. Here it is.", "Forty-two.", "stop"
     if "limit" in asked:
         return "", "This reply ends before its", "length"
+    if "full" in asked:
+        return "", "This reply fills the context.", "context"
     known = {"code": CODE, "hostile": HOSTILE, "story": STORY}
     text = next((text for word, text in known.items() if word in asked), f"You said: {asked}")
     return "", text, "stop"
@@ -135,7 +143,9 @@ class Server:
         self.script.seen.append(body)
         if self.script.busy:
             self.script.busy -= 1
-            return refusal(429, "all slots are taken; try again in 1 s", {"Retry-After": "1"})
+            return refusal(
+                429, "all slots are taken; try again in 1 s", {"Retry-After": str(self.script.retry_after)}
+            )
         if "refuse" in body["messages"][-1]["content"]:
             return refusal(400, "the conversation has 3,000 tokens; the context has room for 2,048")
         return StreamingResponse(self.events(body), media_type="text/event-stream")
@@ -145,6 +155,9 @@ class Server:
         told = [("reasoning_content", one) for one in pieces(reasoning) if one]
         told += [("content", one) for one in pieces(text) if one]
         drop = "drop" in body["messages"][-1]["content"]
+        opening = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        yield event({"choices": [opening], "usage": None})
+        await asyncio.sleep(self.script.wait_s)
         try:
             for index, (name, piece) in enumerate(told):
                 if drop and index == 3:
@@ -158,7 +171,9 @@ class Server:
             raise
         except ConnectionError:
             return
-        yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+        own = {} if reason != "context" else {"edgedec": {"finish_reason": "context"}}
+        reason = "length" if own else reason
+        yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason, **own}]})
         yield event({"choices": [], "usage": usage(len(told))})
         yield "data: [DONE]\n\n"
 

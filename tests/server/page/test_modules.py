@@ -26,8 +26,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, script: str) -> Any:
     """Run a script that ends with `out(value)`, and return the value."""
-    stub = "globalThis.sessionStorage = {getItem: () => null, setItem: () => {}};"
-    text = f"{stub} const out = (value) => console.log(JSON.stringify(value));\n{script}"
+    text = f"const out = (value) => console.log(JSON.stringify(value));\n{script}"
     (folder / "test.js").write_text(text, encoding="utf-8")
     done = subprocess.run(
         ["node", "test.js"], cwd=folder, capture_output=True, text=True, check=False, timeout=60

@@ -6,12 +6,13 @@ const EVERY_MS = 2500;
 const SENTENCES = /^[^]*[.!?:…。！？\n](?=\s|$)/;
 
 export class Announcer {
-  #reply = null;
+  #reply = null; // the one being read
   #said = 0;
   #at = 0;
 
   constructor(chat) {
     this.region = byId("announced");
+    this.chat = chat;
     chat.addEventListener("reply", ({ detail }) => this.#grown(detail));
     chat.addEventListener("ended", ({ detail }) => this.#ended(detail));
   }
@@ -24,7 +25,7 @@ export class Announcer {
   #grown(reply) {
     if (reply !== this.#reply) {
       this.#reply = reply;
-      this.#said = 0;
+      this.#said = this.chat.run?.continued ?? 0;
       this.#at = Date.now();
     }
     if (Date.now() - this.#at < EVERY_MS) return;
@@ -36,7 +37,8 @@ export class Announcer {
   }
 
   #ended(reply) {
-    const rest = reply.text.slice(reply === this.#reply ? this.#said : 0).trim();
+    if (!(reply.id in this.chat.conversation.messages)) return this.say("A reply in another conversation has ended.");
+    const rest = reply === this.#reply ? reply.text.slice(this.#said).trim() : "";
     this.#reply = null;
     if (rest) this.say(rest);
     const ends = { whole: "The reply is complete.", cut: "The reply was cut.", failed: "There is no reply." };

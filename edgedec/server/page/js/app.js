@@ -5,6 +5,7 @@ import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { answer, askKey, prepare } from "./dialogs.js";
 import { byId } from "./dom.js";
+import { ofBrowser } from "./kept.js";
 import { Models } from "./models.js";
 import { Server } from "./server.js";
 import { Settings, defaults } from "./settings.js";
@@ -14,7 +15,7 @@ import { Store } from "./store.js";
 import { prepareTheme } from "./theme.js";
 import { Thread } from "./thread.js";
 
-const MARKED = "edgedec.marked";
+const MARKED = "marked";
 const NOTICE_MS = 8000;
 
 const server = new Server();
@@ -52,7 +53,7 @@ async function reload() {
 function mark(on) {
   thread.marked = on;
   byId("mark").setAttribute("aria-pressed", String(on));
-  localStorage.setItem(MARKED, on ? "1" : "");
+  ofBrowser.set(MARKED, on ? "1" : "");
 }
 
 const SHORTCUTS = {
@@ -63,6 +64,7 @@ const SHORTCUTS = {
 };
 
 addEventListener("keydown", (event) => {
+  if (event.isComposing) return;
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (sidebar.isDrawer) sidebar.toggle(false);
     else if (chat.run) chat.stop();
@@ -83,9 +85,9 @@ chat.addEventListener("ended", () => status.poll());
 
 await store.open();
 if (!store.lasting) notice("This browser keeps no conversations here: they are lost when the page is closed.");
-mark(localStorage.getItem(MARKED) === "1");
+mark(ofBrowser.get(MARKED) === "1");
 await sidebar.restore();
 document.documentElement.dataset.ready = "";
-composer.focus();
+if (!matchMedia("(pointer: coarse)").matches) composer.focus(); // a phone would show its keyboard
 status.poll();
 await reload();

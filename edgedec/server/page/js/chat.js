@@ -4,6 +4,7 @@
 import * as tree from "./conversation.js";
 import { written } from "./exchange.js";
 import { Run } from "./run.js";
+import { anySeed } from "./sampling.js";
 
 const SAVE_EVERY_MS = 400;
 
@@ -60,10 +61,10 @@ export class Chat extends EventTarget {
     this.#answer(tree.add(this.conversation, "user", question.parent, { text }));
   }
 
-  /** Reply again: in place of a reply without text, else beside the reply. */
+  /** Reply again: in place of a reply without text, else beside the reply and with another seed. */
   retry(reply) {
     if (tree.unanswered(reply)) this.#start(reply);
-    else this.#answer(this.conversation.messages[reply.parent]);
+    else this.#answer(this.conversation.messages[reply.parent], anySeed());
   }
 
   /** Go on with a reply that was cut. */
@@ -124,8 +125,9 @@ export class Chat extends EventTarget {
     }
   }
 
-  #answer(question) {
-    this.#start(tree.add(this.conversation, "assistant", question.id, { reasoning: "", tokens: [], figures: {} }));
+  #answer(question, seed = null) {
+    const empty = { reasoning: "", tokens: [], figures: {}, seed };
+    this.#start(tree.add(this.conversation, "assistant", question.id, empty));
   }
 
   async #start(reply, continues = false) {

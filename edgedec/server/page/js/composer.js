@@ -1,12 +1,9 @@
 // The field at the foot: Enter sends, Shift-Enter begins a line. Text that was not sent survives a reload.
 
 import { byId } from "./dom.js";
-
-const typed = (id) => `edgedec.typed.${id}`;
+import { ofTab } from "./kept.js";
 
 export class Composer {
-  #key = null;
-
   constructor(chat, editLast) {
     this.chat = chat;
     this.field = byId("text");
@@ -36,6 +33,12 @@ export class Composer {
     this.field.focus();
   }
 
+  /** The name under which typed text is kept; a conversation without messages has no lasting one of its own. */
+  get #key() {
+    const { id, tip } = this.chat.conversation;
+    return `typed.${tip === null ? "unsent" : id}`;
+  }
+
   #submit() {
     const text = this.field.value.trim();
     if (!text || this.chat.run) return;
@@ -51,16 +54,12 @@ export class Composer {
       this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
     }
     this.send.disabled = !this.field.value.trim();
-    if (this.field.value) sessionStorage.setItem(this.#key, this.field.value);
-    else sessionStorage.removeItem(this.#key);
+    ofTab.set(this.#key, this.field.value);
   }
 
   #show(another) {
     if (another) {
-      // A conversation without messages has no lasting name yet.
-      const { conversation } = this.chat;
-      this.#key = typed(conversation.tip === null ? "unsent" : conversation.id);
-      this.field.value = sessionStorage.getItem(this.#key) ?? "";
+      this.field.value = ofTab.get(this.#key) ?? "";
       this.#changed();
     }
     const running = this.chat.run !== null;

@@ -13,19 +13,29 @@ const CLASS = /^[A-Za-z][\w-]*( [A-Za-z][\w-]*)*$/;
 
 const KEPT = 300;
 const rendered = new Map();
-let queue = Promise.resolve();
+const waiting = [];
+let busy = false;
 
-/** Return the HTML of a text, rendered one after the other; throws ServerError. */
-export function htmlOf(server, text, keep = true) {
-  const known = rendered.get(text);
-  if (known !== undefined) return Promise.resolve(known);
-  const answer = queue.then(() => server.markdown(text));
-  queue = answer.catch(() => {});
-  return answer.then((html) => {
-    if (keep) rendered.set(text, html);
-    if (rendered.size > KEPT) rendered.delete(rendered.keys().next().value);
-    return html;
+/** Return the HTML of a text; throws ServerError. */
+export async function htmlOf(server, text, keep = true) {
+  if (rendered.has(text)) return rendered.get(text);
+  const html = await new Promise((resolve, reject) => {
+    waiting.push({ server, text, resolve, reject });
+    work();
   });
+  if (keep) rendered.set(text, html);
+  if (rendered.size > KEPT) rendered.delete(rendered.keys().next().value);
+  return html;
+}
+
+/** Render what waits one after the other, the latest first: it is nearest to the end, where people read. */
+async function work() {
+  if (busy) return;
+  busy = true;
+  for (let job = waiting.pop(); job; job = waiting.pop()) {
+    await job.server.markdown(job.text).then(job.resolve, job.reject);
+  }
+  busy = false;
 }
 
 /** Return the known elements of HTML as a fragment. Columns are aligned by classes: the page's policy allows no styles. */

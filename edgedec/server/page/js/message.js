@@ -121,6 +121,7 @@ class Reply {
   update(textOnly = false) {
     const { message } = this;
     this.element.classList.toggle("running", this.#running);
+    this.element.setAttribute("aria-busy", String(this.#running));
     this.name.textContent = `Reply${message.model ? ` of ${message.model}` : ""}`;
     this.reasoning.hidden = !message.reasoning;
     this.thought.textContent = message.reasoning ?? "";
@@ -157,7 +158,10 @@ class Reply {
     const before = performance.now();
     try {
       const html = await htmlOf(this.server, text, !this.#running);
-      place(this.body, fragmentOf(html));
+      const fragment = fragmentOf(html);
+      // Markdown may be without visible text, such as a definition of a link.
+      if (!fragment.textContent.trim()) fragment.replaceChildren(h("p", { class: "plain" }, text));
+      place(this.body, fragment);
       this.#rendered = text;
     } catch {
       this.body.replaceChildren(h("p", { class: "plain" }, this.message.text));
@@ -200,7 +204,9 @@ class Reply {
       return;
     }
     const busy = chat.run !== null;
-    const more = message.state === "cut" ? action("more", "More", () => chat.more(message)) : null;
+    // Later messages answer a reply as it stands, so only the last one grows.
+    const canGrow = message.state === "cut" && message.reason !== "context" && message.id === chat.conversation.tip;
+    const more = canGrow ? action("more", "More", () => chat.more(message)) : null;
     const retry = action("retry", unanswered(message) ? "Try again" : "Retry", () => chat.retry(message));
     const copy = message.text ? copyAction(message.text) : null;
     for (const button of [more, retry]) if (button) button.disabled = busy;

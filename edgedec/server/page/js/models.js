@@ -56,7 +56,7 @@ export class Models {
       const note = each.edgedec?.chat === false ? " (no chat)" : this.#note(each);
       return { value: each.id, text: each.id + note, disabled: each.edgedec?.chat === false };
     });
-    if (conversation.model && !names.has(conversation.model)) {
+    if (conversation.model && this.#all.length && !names.has(conversation.model)) {
       options.unshift({ value: conversation.model, text: `${conversation.model} (not on this server)` });
     }
     this.#fill(options);

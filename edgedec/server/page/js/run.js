@@ -2,7 +2,7 @@
 
 import { endAs, sent } from "./conversation.js";
 import { ofUsage } from "./figures.js";
-import { seedFor } from "./sampling.js";
+import { anySeed } from "./sampling.js";
 import { ServerError } from "./server.js";
 
 const MOST_WAITS = 20;
@@ -15,12 +15,15 @@ export class Run {
   #finished = null;
   #wake = null;
   #first = null;
+  #counted = 0;
+  #before = 0; // tokens of the reply that this one continues
 
   /** Set by the owner; called after each change of the reply. */
   onchange = () => {};
   /** While a busy server is left alone: the time of the next attempt, and its words. */
   waiting = null;
-  started = Date.now();
+  /** Characters of the reply that were there before. */
+  continued = 0;
 
   constructor(server, conversation, reply, continues, askKey) {
     this.#server = server;
@@ -28,9 +31,11 @@ export class Run {
     this.#askKey = askKey;
     this.conversation = conversation;
     this.reply = reply;
-    const seed = continues ? (reply.seed ?? seedFor(conversation.sampling)) : seedFor(conversation.sampling);
-    Object.assign(reply, { state: "running", reason: "", error: null, model: conversation.model, seed });
-    if (!continues) Object.assign(reply, { text: "", reasoning: "", tokens: [], figures: {} });
+    reply.seed ??= conversation.sampling.seed ?? anySeed();
+    Object.assign(reply, { state: "running", reason: "", error: null, model: conversation.model });
+    if (continues) this.#before = reply.figures?.tokens ?? 0;
+    else Object.assign(reply, { text: "", reasoning: "", tokens: [], figures: {} });
+    this.continued = reply.text.length;
   }
 
   /** Resolves when the reply has ended, in whichever way; the first call starts it. */
@@ -72,27 +77,34 @@ export class Run {
       usage = chunk.usage ?? usage;
       const choice = chunk.choices?.[0];
       if (choice) this.#take(choice);
-      reason = choice?.finish_reason ?? reason;
+      // The server's own reasons are more than OpenAI's.
+      reason = choice?.edgedec?.finish_reason ?? choice?.finish_reason ?? reason;
       if (choice) this.onchange();
     }
     if (usage) this.reply.figures = ofUsage(usage);
+    if (usage) this.reply.figures.tokens += this.#before;
     if (reason === null) return endAs(this.reply, "lost");
     if (reason === "stop" || reason === "tool_calls") this.reply.state = "whole";
     else endAs(this.reply, reason);
   }
 
   #take(choice) {
-    this.#first ??= Date.now();
     const { reply } = this;
     reply.text += choice.delta?.content ?? "";
     reply.reasoning += choice.delta?.reasoning_content ?? "";
     for (const token of choice.edgedec?.tokens ?? []) reply.tokens.push([token.text, token.source ?? null]);
-    const seconds = (Date.now() - this.#first) / 1000;
-    const count = (this.#counted += choice.edgedec?.tokens?.length ?? 0);
-    reply.figures = { tokens: count, rate: count > 1 && seconds > 0.5 ? (count - 1) / seconds : null };
+    this.#count(choice.edgedec?.tokens?.length ?? 0);
   }
 
-  #counted = 0;
+  /** Keep figures of the reply so far, from the time of its first tokens. */
+  #count(tokens) {
+    if (!tokens) return;
+    this.#first ??= { at: Date.now(), tokens };
+    this.#counted += tokens;
+    const seconds = (Date.now() - this.#first.at) / 1000;
+    const rate = seconds > 0.5 ? (this.#counted - this.#first.tokens) / seconds : null;
+    this.reply.figures = { tokens: this.#before + this.#counted, rate };
+  }
 
   #body() {
     const { conversation, reply } = this;

@@ -23,7 +23,4 @@ export function parsed(field, text) {
   throw new Error(`${field.label} takes ${kind} ${field.above ? "above" : "of at least"} ${field.least}${most}.`);
 }
 
-/** Return a seed for a reply: the conversation's, or another one. */
-export function seedFor(sampling) {
-  return sampling.seed ?? crypto.getRandomValues(new Uint32Array(1))[0];
-}
+export const anySeed = () => crypto.getRandomValues(new Uint32Array(1))[0];

@@ -1,6 +1,6 @@
 // The server's HTTP interface. Every fault becomes one ServerError with a kind that the page acts on.
 
-const KEY = "edgedec.key";
+import { ofTab } from "./kept.js";
 
 export class ServerError extends Error {
   /** kinds: gone (no answer), key (401), busy (429, 503), refused (the request is wrong), broken (the server is). */
@@ -12,7 +12,7 @@ export class ServerError extends Error {
 }
 
 export class Server {
-  #key = sessionStorage.getItem(KEY);
+  #key = ofTab.get("key");
 
   get hasKey() {
     return this.#key !== null;
@@ -20,7 +20,7 @@ export class Server {
 
   setKey(key) {
     this.#key = key;
-    sessionStorage.setItem(KEY, key);
+    ofTab.set("key", key);
   }
 
   models() {

@@ -2,14 +2,15 @@
 
 import { answer } from "./dialogs.js";
 import { byId, h } from "./dom.js";
+import { ofBrowser } from "./kept.js";
 import { SAMPLING, parsed } from "./sampling.js";
 
-const DEFAULTS = "edgedec.defaults";
+const DEFAULTS = "defaults";
 
 /** Return what a conversation begins with. */
 export function defaults() {
   try {
-    const { system, sampling } = JSON.parse(localStorage.getItem(DEFAULTS)) ?? {};
+    const { system, sampling } = JSON.parse(ofBrowser.get(DEFAULTS)) ?? {};
     return { system: typeof system === "string" ? system : "", sampling: sampling ?? {} };
   } catch {
     return { system: "", sampling: {} };
@@ -83,7 +84,7 @@ export class Settings {
       }
     }
     const values = { system: byId("system").value.trim(), sampling };
-    if (byId("for-all").checked) localStorage.setItem(DEFAULTS, JSON.stringify(values));
+    if (byId("for-all").checked) ofBrowser.set(DEFAULTS, JSON.stringify(values));
     this.chat.set(values);
     this.dialog.close("yes");
   }

@@ -3,8 +3,9 @@
 import { ask, askText } from "./dialogs.js";
 import { byId, download, h, iconButton } from "./dom.js";
 import { read } from "./exchange.js";
+import { ofTab } from "./kept.js";
 
-const CURRENT = "edgedec.open";
+const CURRENT = "open";
 
 export class Sidebar {
   constructor(chat, store, notice) {
@@ -35,7 +36,7 @@ export class Sidebar {
     const wasOpen = this.side.classList.contains("open");
     this.side.classList.toggle("open", open);
     byId("shade").hidden = !(open && this.narrow.matches);
-    byId("main").inert = open && this.narrow.matches;
+    for (const id of ["main", "skip"]) byId(id).inert = open && this.narrow.matches;
     this.side.inert = !open && this.narrow.matches;
     byId("menu").setAttribute("aria-expanded", String(open));
     if (open && this.narrow.matches) byId("new").focus();
@@ -50,7 +51,7 @@ export class Sidebar {
 
   /** Open the conversation that this tab had open. */
   async restore() {
-    const id = sessionStorage.getItem(CURRENT);
+    const id = ofTab.get(CURRENT);
     if (id && (await this.store.list()).some((head) => head.id === id)) await this.chat.open(id);
     else this.#soon();
   }
@@ -59,7 +60,7 @@ export class Sidebar {
 
   async #soon() {
     const { conversation } = this.chat;
-    sessionStorage.setItem(CURRENT, conversation.id);
+    ofTab.set(CURRENT, conversation.id);
     document.title = conversation.title ? `${conversation.title} - EdgeDec` : "EdgeDec";
     byId("title").textContent = conversation.title || "New conversation";
     if (this.#due) return;

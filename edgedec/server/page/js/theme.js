@@ -1,8 +1,8 @@
 // Dark or light: as the system says, until the switch chooses.
 
 import { byId } from "./dom.js";
+import { ofBrowser } from "./kept.js";
 
-const KEY = "edgedec.theme";
 const NEXT = { system: "light", light: "dark", dark: "system" };
 
 export function prepareTheme() {
@@ -12,13 +12,9 @@ export function prepareTheme() {
   const show = () => (label.textContent = `Theme: ${root.dataset.theme ?? "system"}`);
   button.addEventListener("click", () => {
     const theme = NEXT[root.dataset.theme ?? "system"];
-    if (theme === "system") {
-      delete root.dataset.theme;
-      localStorage.removeItem(KEY);
-    } else {
-      root.dataset.theme = theme;
-      localStorage.setItem(KEY, theme);
-    }
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    ofBrowser.set("theme", root.dataset.theme);
     show();
   });
   show();

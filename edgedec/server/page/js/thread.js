@@ -24,6 +24,7 @@ export class Thread {
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.end.addEventListener("click", () => this.toEnd());
     this.list.addEventListener("click", copyCode);
+    new ResizeObserver(() => this.#follow()).observe(this.scroller);
     chat.addEventListener("open", () => this.show(true));
     chat.addEventListener("change", () => this.show());
     chat.addEventListener("reply", ({ detail }) => this.#soon(detail));

@@ -1,0 +1,219 @@
+"""``edgedec serve``: an OpenAI-compatible server, and a page to chat on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.assemble.config import MOST_CONVERSATIONS
+from edgedec.cli import options as opt
+from edgedec.cli import progress
+from edgedec.cli.command import Command, declared, option, taking
+from edgedec.cli.opening import fetch_bundles
+from edgedec.cli.services import services
+from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from edgedec.assemble.config import RunConfig
+    from edgedec.server.http.log import Log
+    from edgedec.server.work.hub import Hub
+
+KEY_VARIABLE = "EDGEDEC_KEY"
+SERVER, LIMITS = "Server", "Limits"
+_NEEDED = ("starlette", "uvicorn", "pydantic", "prometheus_client")
+_KEY_CHARS = 8, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOptions:
+    """The place of the server, and who may ask it."""
+
+    # fmt: off
+    host: str = declared(option(
+        "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", heading=SERVER,
+        help="Address to listen on. Others than this machine's own need a key.",
+    ))
+    port: int = declared(option(
+        "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="N", heading=SERVER,
+        help="Port to listen on; 0 takes a free one.",
+    ))
+    key_file: Path | None = declared(option(
+        "--key-file", type=click.Path(path_type=Path), metavar="FILE", heading=SERVER,
+        help=f"Ask clients for the key in this file. {KEY_VARIABLE} may hold it instead.",
+    ))
+    log_level: str = declared(option(
+        "--log-level", type=click.Choice(["info", "warning", "error"]), default="info", show_default=True,
+        metavar="LEVEL", heading=SERVER,
+        help="Log every request (info), those that were refused or failed (warning), or failures (error).",
+    ))
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    """Settings that decide how much memory the server takes, and how quick it is."""
+
+    # fmt: off
+    memory: int | None = declared(opt.memory_option)
+    context: int | None = declared(opt.context_option)
+    parallel: int = declared(option(
+        "--parallel", type=click.IntRange(1, MOST_CONVERSATIONS), default=4, show_default=True, metavar="N",
+        heading=opt.COST, help="Replies of a model at once, each with a context of its own.",
+    ))
+    draft: str = declared(opt.draft_option)
+    threads: int | None = declared(opt.threads_option)
+    # fmt: on
+
+    def config(self) -> RunConfig:
+        """Return the settings of every model. Raises UsageError."""
+        from edgedec.assemble.config import RunConfig
+
+        return RunConfig(
+            memory=self.memory, context=self.context, conversations=self.parallel, draft=self.draft,
+            threads=self.threads,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """Bounds of requests."""
+
+    # fmt: off
+    queue: int = declared(option(
+        "--queue", type=click.IntRange(min=1), default=32, show_default=True, metavar="N", heading=LIMITS,
+        help="Most requests that wait; further ones are told when to try again.",
+    ))
+    timeout: float = declared(option(
+        "--timeout", type=click.FloatRange(min=1), default=600, show_default=True, metavar="SECONDS",
+        heading=LIMITS, help="Longest time of a request; then its reply is cut.",
+    ))
+    max_tokens: int | None = declared(option(
+        "--max-tokens", type=click.IntRange(min=1), metavar="N", heading=LIMITS,
+        help="Longest reply, in tokens (default: as far as the context reaches).",
+    ))
+    finish: float = declared(option(
+        "--finish", type=click.FloatRange(min=0), default=30, show_default=True, metavar="SECONDS",
+        heading=LIMITS, help="Time for replies to end after Ctrl-C or SIGTERM.",
+    ))
+    # fmt: on
+
+
+@click.command(
+    "serve",
+    cls=Command,
+    short_help="Serve models to OpenAI clients and on a page.",
+    epilog=opt.examples(
+        "edgedec serve",
+        "edgedec serve qwen2.5-coder-1.5b --memory 1.5GB --parallel 2",
+        "edgedec serve --host 0.0.0.0 --key-file key.txt",
+        "edgedec serve gemma3-1b 2> requests.jsonl",
+    ),
+)
+@click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=opt.complete_model)
+@taking(address=AddressOptions, slots=SlotOptions, limits=LimitOptions)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    models: tuple[str, ...],
+    address: AddressOptions,
+    slots: SlotOptions,
+    limits: LimitOptions,
+) -> None:
+    """Serve models over HTTP, with OpenAI's interface, and with a page to chat on.
+
+    Clients take http://127.0.0.1:8080/v1 as their address. Requests may name any installed model; the first
+    MODEL answers those that name none. A model that is missing is pulled. Ctrl-C ends the server after the
+    replies in progress.
+    \f
+
+    The server listens on this machine alone. With another --host it asks for a key, which clients send as
+    `Authorization: Bearer KEY`. A log line for each request goes to standard error, as JSON, without any text
+    of prompts and replies.
+
+    A second Ctrl-C ends the server at once.
+    """
+    _check_installed()
+    key = read_key(address.key_file)
+    from edgedec.remote.address import is_loopback
+    from edgedec.server.http.log import Log
+    from edgedec.server.http.serving import HttpServer, address_of, listen
+    from edgedec.server.http.settings import ServerSettings
+
+    if key is None and not is_loopback(address.host):
+        raise UsageError(
+            f"{address.host} can be reached by other machines, and there is no key",
+            hint=f"--key-file FILE or {KEY_VARIABLE} gives one",
+        )
+    log = Log(level=address.log_level)
+    with listen(address.host, address.port) as listening:
+        hub = _hub(ctx, models or (DEFAULT_MODEL,), slots.config(), limits, log)
+        settings = ServerSettings(key=key, loopback=is_loopback(address.host), finish_s=limits.finish)
+        server = HttpServer(hub, settings, log)
+        server.serve_on(listening, lambda: _announce(hub, address_of(listening), slots.parallel))
+
+
+def _hub(
+    ctx: click.Context, models: tuple[str, ...], config: RunConfig, limits: LimitOptions, log: Log
+) -> Hub:
+    """Return the hub of all models, with the first one open."""
+    from edgedec.server.work.hub import Hub
+    from edgedec.server.work.request import QueueLimits
+
+    bounds = QueueLimits(waiting=limits.queue, request_s=limits.timeout, reply_tokens=limits.max_tokens)
+    for name in models:
+        fetch_bundles(ctx, name, config)
+    hub = Hub(models, config, store=services(ctx).store(), limits=bounds, notice=log.notice)
+    ctx.call_on_close(lambda: hub.close(finish_s=0))
+    with progress.reporter():
+        hub.load()
+    return hub
+
+
+def _announce(hub: Hub, url: str, parallel: int) -> None:
+    """Say where the server is, and what it has."""
+    named = [one for one in hub.models() if one.loaded]
+    for one in named:
+        replies = f"{parallel} replies at once" if parallel > 1 else "one reply at a time"
+        click.echo(f"{one.name}: {one.context} tokens of context, {replies}")
+    click.echo(f"Chat at {url}, clients at {url}/v1. Ctrl-C ends the server.")
+
+
+def read_key(file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the key of a file, else of the environment. Raises NotFoundError, BadFileError, UsageError."""
+    if file is None:
+        given, place = environment.get(KEY_VARIABLE), KEY_VARIABLE
+    else:
+        given, place = _text_of(file), str(file)
+    if given is None:
+        return None
+    key, (least, most) = given.strip(), _KEY_CHARS
+    if not (least <= len(key) <= most and key.isascii() and key.isprintable() and " " not in key):
+        raise UsageError(
+            f"{place} holds no key", hint=f"a key is one word of {least} to {most} ASCII characters"
+        )
+    return key
+
+
+def _text_of(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_KEY_CHARS[1] + 3).decode("ascii")
+    except OSError as error:
+        raise NotFoundError(f"{file} cannot be read: {error.strerror}", hint="name a text file") from error
+    except UnicodeDecodeError as error:
+        raise BadFileError(f"{file} holds no key", hint="a key is ASCII text") from error
+
+
+def _check_installed() -> None:
+    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+        raise UsageError(
+            f"serving needs {', '.join(missing)}", hint="`pip install 'edgedec-runtime[server]'`"
+        )

@@ -1,0 +1,125 @@
+"""Around each request: its host, origin, key and headers before, its log, metrics and errors after."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from edgedec.remote.address import is_loopback
+from edgedec.server.http.answers import error_answer
+from edgedec.server.http.exchange import Exchange, keep
+from edgedec.server.http.settings import HEADER_BYTES, HEADERS, ServerSettings
+from edgedec.server.wire.errors import ApiError, api_error
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from edgedec.server.http.log import Log
+    from edgedec.server.http.metrics import Metrics
+
+OPEN_PATHS = ("/", "/health")
+"""Paths that need no key, with all below ``/page/``."""
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+"""Headers of every answer that does not set them itself."""
+
+
+class Gate:
+    """The outermost part of the application."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, log: Log, metrics: Metrics) -> None:
+        self._app, self._settings, self._log, self._metrics = app, settings, log, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; nothing but the end of the server's task leaves this function as an error."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(scope["method"], scope["path"])
+        keep(scope, exchange)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                _complete(MutableHeaders(scope=message), exchange)
+            await send(message)
+
+        try:
+            if refusal := self._refusal(scope):
+                await error_answer(refusal, close=True)(scope, receive, answer)
+            else:
+                await self._app(scope, receive, answer)
+        except Exception as error:  # the one place that may: whatever it is, the client gets an answer
+            await _failed(error, exchange, (scope, receive, answer))
+        finally:
+            exchange.route = getattr(scope.get("endpoint"), "__name__", "other")
+            self._log.request(exchange)
+            self._metrics.request(exchange)
+
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        headers = Headers(scope=scope)
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if size > HEADER_BYTES or len(headers.raw) > HEADERS:
+            return ApiError(431, f"the headers are longer than {HEADER_BYTES} bytes, or more than {HEADERS}")
+        hosts = headers.getlist("host")
+        if len(hosts) > 1 or (self._settings.loopback and not _local(hosts)):
+            words = "the header host does not name this machine; use localhost or 127.0.0.1"
+            return ApiError(403, words, code="forbidden_host")
+        if self._settings.key is None and not _same_origin(headers.get("origin"), hosts):
+            return ApiError(403, "pages of other sites may not ask here", code="forbidden_origin")
+        path = scope["path"]
+        if path not in OPEN_PATHS and not path.startswith("/page/"):
+            return self._without_key(headers)
+        return None
+
+    def _without_key(self, headers: Headers) -> ApiError | None:
+        given = headers.get("authorization", "")
+        if self._settings.admits(given):
+            return None
+        what = "the key is wrong" if given else "a key is needed: send the header authorization: Bearer KEY"
+        error = ApiError(401, what, code="invalid_api_key")
+        error.headers["www-authenticate"] = "Bearer"
+        return error
+
+
+def _complete(headers: MutableHeaders, exchange: Exchange) -> None:
+    for name, value in _HEADERS.items():
+        headers.setdefault(name, value)
+    headers["x-request-id"] = exchange.id
+
+
+def _local(hosts: list[str]) -> bool:
+    try:
+        return bool(hosts) and is_loopback(urlsplit(f"//{hosts[0]}").hostname or "")
+    except ValueError:
+        return False
+
+
+def _same_origin(origin: str | None, hosts: list[str]) -> bool:
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc in hosts
+    except ValueError:
+        return False
+
+
+async def _failed(error: Exception, exchange: Exchange, how: tuple[Scope, Receive, Send]) -> None:
+    """Answer a request that ended in an error, unless its answer has begun."""
+    found = api_error(error)
+    exchange.cause = exchange.cause or found.cause
+    if os.environ.get("EDGEDEC_DEBUG"):
+        traceback.print_exception(error)
+    if not exchange.status:
+        await error_answer(found, close=True)(*how)

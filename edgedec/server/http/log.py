@@ -1,0 +1,102 @@
+"""The log: one JSON object a line, without text of prompts and replies, and without keys."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from edgedec.server.http.exchange import Exchange
+
+LEVELS = ("info", "warning", "error")
+"""Every request; those that failed or were refused; failures of the server alone."""
+_OTHERS = ("uvicorn", "asyncio")
+_PATH_CHARS = 200
+
+
+class Log:
+    """Writes lines of at least ``level`` to ``stream``."""
+
+    def __init__(self, stream: TextIO | None = None, level: str = "info") -> None:
+        self._stream = stream or sys.stderr
+        self._least = LEVELS.index(level)
+
+    def request(self, exchange: Exchange) -> None:
+        """Write the line of a request."""
+        bad = exchange.status >= 500 and exchange.status != 503
+        level = "error" if bad else "warning" if exchange.status >= 400 else "info"
+        self.line(level, "request", **_fields(exchange))
+
+    def notice(self, text: str) -> None:
+        """Write a line of the models."""
+        self.line("warning", "notice", message=text)
+
+    def line(self, level: str, event: str, **fields: Any) -> None:
+        """Write a line; fields that are None or empty are left out."""
+        if LEVELS.index(level) < self._least:
+            return
+        given = {name: value for name, value in fields.items() if value not in (None, "", [])}
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        text = json.dumps({"time": moment, "level": level, "event": event, **given})
+        print(text, file=self._stream, flush=True)
+
+    @contextmanager
+    def of_libraries(self) -> Iterator[None]:
+        """Inside, errors of the libraries of the server are lines of this log, without their tracebacks."""
+        handler = _Handler(self.line)
+        loggers = [logging.getLogger(name) for name in _OTHERS]
+        before = [(one.propagate, one.level) for one in loggers]
+        for one in loggers:
+            one.addHandler(handler)
+            one.propagate = False
+            one.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for one, (propagate, level) in zip(loggers, before, strict=True):
+                one.removeHandler(handler)
+                one.propagate = propagate
+                one.setLevel(level)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, write: Callable[..., None]) -> None:
+        super().__init__(logging.ERROR)
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        first = next(iter(str(record.msg).strip().splitlines()), "")
+        self._write("error", "library", logger=record.name, message=first, cause=kind)
+
+
+def _fields(exchange: Exchange) -> dict[str, Any]:
+    usage = exchange.usage
+    tokens = usage and {
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "drafted_tokens": usage.drafted_tokens,
+        "queue_ms": _ms(usage.queue_s),
+    }
+    return {
+        "id": exchange.id,
+        "method": exchange.method[:20],
+        "path": exchange.path[:_PATH_CHARS],
+        "status": exchange.status,
+        "ms": _ms(exchange.elapsed_s),
+        "model": exchange.model,
+        "first_token_ms": _ms(exchange.first_token_s),
+        **(tokens or {}),
+        "finish_reasons": exchange.reasons,
+        "client_gone": exchange.gone or None,
+        "cause": exchange.cause,
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)

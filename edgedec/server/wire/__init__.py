@@ -1,0 +1,1 @@
+"""OpenAI's forms: JSON to requests, events to JSON, errors. No HTTP."""

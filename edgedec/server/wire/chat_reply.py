@@ -1,0 +1,123 @@
+"""A chat completion: chunks of a stream, or one object."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgedec.server.wire.chat_request import ChatBody
+from edgedec.server.wire.errors import ApiError
+from edgedec.server.wire.logprobs import content_logprobs
+from edgedec.server.wire.parts import ReadText, SampleReader
+from edgedec.server.wire.reply_form import FINISH, Frame
+from edgedec.server.wire.usage import MemoryUse, together, usage_json
+from edgedec.server.work.request import Event, Piece, TracedToken, Usage
+
+
+@dataclass(slots=True)
+class _Sample:
+    """One reply so far."""
+
+    reader: SampleReader = field(default_factory=SampleReader)
+    reasoning: list[str] = field(default_factory=list)
+    content: list[str] = field(default_factory=list)
+    tokens: list[TracedToken] = field(default_factory=list)
+    thought: int = 0
+    reason: str | None = None
+    usage: Usage | None = None
+
+    def take(self, reading: ReadText) -> None:
+        self.reasoning.append(reading.reasoning)
+        self.content.append(reading.content)
+        self.tokens += reading.tokens
+        self.thought += reading.thought_tokens
+
+
+class ChatReply:
+    """The replies to a body, of the model ``model``."""
+
+    done_mark = True
+
+    def __init__(self, body: ChatBody, model: str) -> None:
+        self._asked = body
+        self._samples = [_Sample() for _ in range(body.n)]
+        self._head = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": None,
+        }
+
+    def opening(self) -> Iterator[Frame]:
+        """Yield a chunk with the role of each reply."""
+        for number in range(len(self._samples)):
+            yield self._chunk(self._choice(number, {"role": "assistant", "content": ""}))
+
+    def event(self, event: Event) -> Iterator[Frame]:
+        """Yield the chunks of an event."""
+        sample = self._samples[event.sample]
+        if isinstance(event, Piece):
+            yield from self._pieces(event.sample, sample.reader.push(event.text, event.tokens))
+            return
+        yield from self._pieces(event.sample, sample.reader.flush())
+        sample.reason, sample.usage = event.reason, event.usage
+        yield self._chunk(self._choice(event.sample, {}, event.reason))
+
+    def closing(self, memory: MemoryUse) -> Iterator[Frame]:
+        """Yield the chunk of figures, where it is asked for."""
+        if self._asked.include_usage:
+            yield Frame({**self._head, "choices": [], "usage": self._usage(memory)})
+
+    def failing(self, error: ApiError) -> Iterable[Frame]:
+        """Return an error as a chunk."""
+        return [Frame(error.as_json())]
+
+    def whole(self, memory: MemoryUse) -> Any:
+        """Return the completion."""
+        choices = [self._whole(number, sample) for number, sample in enumerate(self._samples)]
+        head = {**self._head, "object": "chat.completion"}
+        return {**head, "choices": choices, "usage": self._usage(memory)}
+
+    def _pieces(self, number: int, reading: ReadText) -> Iterator[Frame]:
+        self._samples[number].take(reading)
+        if reading.reasoning:
+            yield self._chunk(self._choice(number, {"reasoning_content": reading.reasoning}))
+        if reading.content or (reading.tokens and (self._asked.logprobs or self._asked.edgedec.sources)):
+            choice = self._choice(number, {"content": reading.content})
+            yield self._chunk(choice | self._traced(reading.tokens))
+
+    def _chunk(self, choice: dict[str, Any]) -> Frame:
+        usage = {"usage": None} if self._asked.include_usage else {}
+        return Frame({**self._head, "choices": [choice], **usage})
+
+    def _choice(self, number: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+        finish = None if reason is None else FINISH[reason]
+        own = {} if reason in (None, finish) else {"edgedec": {"finish_reason": reason}}
+        return {"index": number, "delta": delta, "logprobs": None, "finish_reason": finish, **own}
+
+    def _whole(self, number: int, sample: _Sample) -> dict[str, Any]:
+        message = {"role": "assistant", "content": "".join(sample.content), "refusal": None}
+        if thought := "".join(sample.reasoning):
+            message["reasoning_content"] = thought
+        choice = self._choice(number, message, sample.reason)
+        choice["message"] = choice.pop("delta")
+        traced = self._traced(sample.tokens)
+        if "edgedec" in traced:
+            traced["edgedec"] |= choice.get("edgedec", {})
+        return choice | traced
+
+    def _traced(self, tokens: Iterable[TracedToken]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._asked.logprobs:
+            found["logprobs"] = {"content": content_logprobs(tokens), "refusal": None}
+        if self._asked.edgedec.sources:
+            found["edgedec"] = {"tokens": [{"text": one.text, "source": one.source} for one in tokens]}
+        return found
+
+    def _usage(self, memory: MemoryUse) -> Any:
+        usage = together([one.usage for one in self._samples if one.usage])
+        return usage_json(usage, memory, sum(one.thought for one in self._samples))

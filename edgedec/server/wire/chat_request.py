@@ -1,0 +1,78 @@
+"""The body of a chat completion."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from edgedec.server.wire.body import BodyPart, Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.errors import invalid
+from edgedec.server.wire.formats import grammar_of
+from edgedec.server.wire.limits import MOST_TOP, stops_of
+from edgedec.server.wire.messages import messages_of
+from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
+
+
+class Extensions(BodyPart):
+    """EdgeDec's own fields of a chat completion."""
+
+    sources: bool = False
+    """Whether tokens come with the drafter that proposed them."""
+    continues: bool = Field(default=False, alias="continue")
+    """Whether the reply goes on with the last message, an assistant's."""
+
+
+class ChatBody(RequestBody):
+    """The body of ``POST /v1/chat/completions``."""
+
+    messages: list[Any]
+    model: str | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
+    stop: Any = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_TOP)
+    response_format: Any = None
+    edgedec: Extensions = Extensions()
+
+    harmless: ClassVar = RequestBody.harmless | {"prediction"}
+    refused: ClassVar = {
+        "audio": Refusal("replies are text"),
+        "function_call": Refusal("use tool_choice", "auto", "none"),
+        "functions": Refusal("use tools", []),
+        "modalities": Refusal("replies are text", ["text"]),
+        "reasoning_effort": Refusal("models here think as they were trained to"),
+        "tool_choice": Refusal("this server calls no tools", "auto", "none"),
+        "tools": Refusal("this server calls no tools", []),
+        "verbosity": Refusal("say it in a message", "medium"),
+        "web_search_options": Refusal("nothing is searched"),
+    }
+
+    def request(self) -> GenerationRequest:
+        """Return the request that the body makes. Raises ApiError, or UsageError for values that clash."""
+        self.refuse_others(NAMES)
+        if self.stream_options and not self.stream:
+            raise invalid("stream_options needs stream", "stream_options")
+        if self.top_logprobs and not self.logprobs:
+            raise invalid("top_logprobs needs logprobs", "top_logprobs")
+        return GenerationRequest(
+            model=self.model,
+            messages=messages_of(self.messages),
+            continues=self.edgedec.continues,
+            sampling=sampling_of(self.others),
+            max_tokens=self.max_completion_tokens or self.max_tokens,
+            stop=stops_of(self.stop),
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            samples=self.n,
+            grammar=grammar_of(self.response_format),
+        )
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a chunk of figures."""
+        return bool(self.stream_options and self.stream_options.include_usage)

@@ -1,0 +1,68 @@
+"""The body of a text completion."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from edgedec.server.wire.body import Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.errors import invalid
+from edgedec.server.wire.limits import stops_of
+from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
+
+_MOST_TOP = 5
+_USUAL_TOKENS = 16
+"""OpenAI's length of a completion where none is named."""
+
+
+class CompletionBody(RequestBody):
+    """The body of ``POST /v1/completions``."""
+
+    prompt: Any
+    model: str | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
+    stop: Any = None
+    max_tokens: int = Field(default=_USUAL_TOKENS, ge=1)
+    logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP)
+    echo: bool = False
+
+    refused: ClassVar = {
+        "best_of": Refusal("use n, and choose", 1),
+        "suffix": Refusal("the text between two others cannot be asked for", ""),
+    }
+
+    @property
+    def text(self) -> str:
+        """The prompt. Raises ApiError."""
+        given = self.prompt[0] if isinstance(self.prompt, list) and len(self.prompt) == 1 else self.prompt
+        if not isinstance(given, str) or not given:
+            raise invalid(
+                "prompt should be one text; token ids and several prompts are not supported", "prompt"
+            )
+        return given
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a chunk of figures."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def request(self) -> GenerationRequest:
+        """Return the request that the body makes. Raises ApiError."""
+        self.refuse_others(NAMES)
+        if self.stream_options and not self.stream:
+            raise invalid("stream_options needs stream", "stream_options")
+        if self.echo and self.logprobs is not None:
+            raise invalid("echo is not supported together with logprobs", "echo", "unsupported_parameter")
+        return GenerationRequest(
+            model=self.model,
+            text=self.text,
+            sampling=sampling_of(self.others),
+            max_tokens=self.max_tokens,
+            stop=stops_of(self.stop),
+            logprobs=self.logprobs,
+            samples=self.n,
+        )

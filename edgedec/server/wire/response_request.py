@@ -1,0 +1,73 @@
+"""The body of a response."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from edgedec.server.wire.body import BodyPart, Refusal, RequestBody, short
+from edgedec.server.wire.errors import invalid
+from edgedec.server.wire.formats import grammar_of
+from edgedec.server.wire.limits import MOST_TOP
+from edgedec.server.wire.response_items import input_messages
+from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.work.request import GenerationRequest
+
+LOGPROBS = "message.output_text.logprobs"
+_HARMLESS_PARTS = ("reasoning.encrypted_content",)
+_NO_STORE = "nothing is stored; send the items that came before as input"
+
+
+class TextOptions(BodyPart):
+    """The form of the text."""
+
+    format: Any = None
+    verbosity: str | None = Field(default=None, pattern="^medium$")
+
+
+class ResponseBody(RequestBody):
+    """The body of ``POST /v1/responses``."""
+
+    input: Any
+    model: str | None = None
+    instructions: str | None = None
+    stream: bool = False
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_TOP)
+    include: list[str] = Field(default_factory=list)
+    text: TextOptions = TextOptions()
+
+    harmless: ClassVar = RequestBody.harmless | {"access_programs", "stream_options"}
+    refused: ClassVar = {
+        "background": Refusal("requests are answered at once", False),
+        "context_management": Refusal("the client manages the context", []),
+        "conversation": Refusal(_NO_STORE),
+        "max_tool_calls": Refusal("tools are called by the client"),
+        "previous_response_id": Refusal(_NO_STORE),
+        "prompt": Refusal("there are no stored prompts; send its text as instructions"),
+        "reasoning": Refusal("models here think as they were trained to", {}),
+        "tool_choice": Refusal("this server calls no tools", "auto", "none"),
+        "tools": Refusal("this server calls no tools", []),
+        "truncation": Refusal("an input that is too long is refused", "disabled"),
+    }
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether tokens come with their log-probabilities."""
+        return LOGPROBS in self.include or bool(self.top_logprobs)
+
+    def request(self) -> GenerationRequest:
+        """Return the request that the body makes. Raises ApiError."""
+        self.refuse_others([name for name in NAMES if name != "stop"])
+        for name in self.include:
+            if name != LOGPROBS and name not in _HARMLESS_PARTS:
+                raise invalid(f"include cannot be {short(name)}", "include", "unsupported_parameter")
+        return GenerationRequest(
+            model=self.model,
+            messages=input_messages(self.input, self.instructions),
+            sampling=sampling_of(self.others),
+            max_tokens=self.max_output_tokens,
+            logprobs=(self.top_logprobs or 0) if self.wants_logprobs else None,
+            grammar=grammar_of(self.text.format, "text.format"),
+        )

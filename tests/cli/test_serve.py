@@ -1,0 +1,143 @@
+"""``edgedec serve``: keys, ports, signals, and a tiny model behind the whole of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.patience import PATIENCE_S
+
+ASKED = {"prompt": "a b c", "max_tokens": 4, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one tiny model."""
+    home = tmp_path_factory.mktemp("home")
+    tiny_bundle(tmp_path_factory.mktemp("bundles")).rename(_made(home / "models") / "tiny")
+    return home
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@contextmanager
+def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address."""
+    command = [sys.executable, "-m", "edgedec", "serve", "tiny", "--port", "0", "--context", "128", *options]
+    environment = {**os.environ, "EDGEDEC_HOME": str(home)}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    guard = threading.Timer(PATIENCE_S, process.kill)
+    guard.start()
+    try:
+        said = [process.stdout.readline(), process.stdout.readline()]
+        assert said[0].startswith("tiny: "), (said, process.poll())
+        yield process, said[1].split()[2].rstrip(",")
+    finally:
+        guard.cancel()
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_answers_and_ends_with_status_0(store: Path, number: signal.Signals) -> None:
+    with serving(store, "--parallel", "2", "--finish", "5") as (process, url):
+        answer = httpx.post(f"{url}/v1/completions", json=ASKED, trust_env=False, timeout=PATIENCE_S)
+        assert answer.json()["usage"]["completion_tokens"] == 4
+        again = httpx.post(f"{url}/v1/completions", json=ASKED, trust_env=False, timeout=PATIENCE_S)
+        assert again.json()["choices"] == answer.json()["choices"]
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert [line["status"] for line in lines if line["event"] == "request"] == [200, 200]
+
+
+def test_a_reply_in_progress_is_cut_at_the_end(store: Path) -> None:
+    with serving(store, "--finish", "0", "--context", "512") as (process, url):
+        asked = {**ASKED, "max_tokens": 400, "stream": True}
+        with httpx.stream(
+            "POST", f"{url}/v1/completions", json=asked, trust_env=False, timeout=PATIENCE_S
+        ) as answer:
+            lines = (line for line in answer.iter_lines() if line)
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            rest = list(lines)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert rest[-1] == "data: [DONE]"
+    assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
+
+
+def test_a_port_in_use_is_one_line(home: Home) -> None:
+    home.path.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = run(home.services(), "serve", "--port", port)
+        assert_one_line(result, 2, f"port {port} is in use", "choose another")
+
+
+def test_other_machines_need_a_key(home: Home) -> None:
+    result = run(home.services(), "serve", "--host", "0.0.0.0", "--port", "0")
+    assert_one_line(result, 2, "0.0.0.0 can be reached by other machines", "--key-file FILE or EDGEDEC_KEY")
+
+
+@pytest.mark.parametrize("host", ["no such host", "256.1.1.1", ""])
+def test_an_address_that_is_none_is_one_line(home: Home, host: str) -> None:
+    result = run(home.services(), "serve", "--host", host, "--port", "0", env={"EDGEDEC_KEY": "long-enough"})
+    assert_one_line(result, 2, "is no address")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "holds no key"),
+        (b"short", "holds no key"),
+        (b"two words", "holds no key"),
+        (b"\xff" * 9, "no key"),
+    ],
+)
+def test_a_key_file_holds_one_word(home: Home, tmp_path: Path, content: bytes, words: str) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(content)
+    result = run(home.services(), "serve", "--key-file", str(file))
+    assert result.exit_code in (2, 4)
+    assert words in result.stderr
+    missing = run(home.services(), "serve", "--key-file", str(tmp_path / "none"))
+    assert_one_line(missing, 3, "cannot be read")
+
+
+def test_a_key_in_the_environment_is_checked(home: Home) -> None:
+    result = run(home.services(), "serve", env={"EDGEDEC_KEY": "x"})
+    assert_one_line(result, 2, "EDGEDEC_KEY holds no key", "8 to 4096")
+
+
+def test_without_the_extra_one_line_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run(home.services(), "serve")
+    assert_one_line(result, 2, "serving needs starlette", "pip install 'edgedec-runtime[server]'")
+
+
+def test_the_help_shows_every_option_in_groups() -> None:
+    shown = run(None, "serve", "--help").stdout
+    places = [shown.index(f"\n{heading}:\n") for heading in ("Server", "Memory and speed", "Limits")]
+    assert places == sorted(places)
+    assert "--key " not in shown

@@ -1,0 +1,176 @@
+"""A hub that says what a test wants, and a server over it on a port of this machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from edgedec.core.errors import NotFoundError
+from edgedec.core.preset import Preset
+from edgedec.server.http.log import Log
+from edgedec.server.http.serving import HttpServer, address_of, listen
+from edgedec.server.http.settings import ServerSettings
+from edgedec.server.work.request import (
+    ClosingError,
+    GenerationRequest,
+    ModelInfo,
+    Piece,
+    Status,
+    TracedToken,
+    Usage,
+)
+from edgedec.server.work.ticket import Ticket
+from edgedec.session.reply import TokenLogprob
+
+MODEL = "tiny"
+
+
+@dataclass
+class FakeHub:
+    """Replies with ``words``, one a token, every ``pause_s``; notes what it is asked."""
+
+    words: tuple[str, ...] = ("Hello", ",", " world", "!")
+    pause_s: float = 0.0
+    error: Exception | None = None
+    """Raised at once by ``submit``."""
+    late_error: Exception | None = None
+    """Raised by the stream, behind the words."""
+    asked: list[GenerationRequest] = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def models(self) -> list[ModelInfo]:
+        preset = Preset(temperature=0.2)
+        return [ModelInfo(name=MODEL, created=7, loaded=True, context=256, preset=preset, has_template=True)]
+
+    def submit(self, request: GenerationRequest) -> Ticket:
+        if self.error:
+            raise self.error
+        if self.closed.is_set():
+            raise ClosingError("the server is shutting down")
+        if request.model not in (None, MODEL):
+            raise NotFoundError(f"there is no model {request.model!r}", hint=f"there is {MODEL}")
+        self.asked.append(request)
+        ticket = Ticket(request, MODEL, arrived_s=0.0, deadline_s=math.inf)
+        self.tickets.append(ticket)
+        threading.Thread(target=self._reply, args=(ticket,), daemon=True).start()
+        return ticket
+
+    def _reply(self, ticket: Ticket) -> None:
+        asked = ticket.request
+        words = self.words[: asked.max_tokens]
+        reason = "stop" if len(words) == len(self.words) else "length"
+        for job in ticket.jobs:
+            ticket.begin(job)
+        for word in words:
+            for job in ticket.jobs:
+                ticket.put(Piece(job.number, word, (self._token(word, asked.logprobs),)))
+            time.sleep(self.pause_s)
+            if ticket.cancelled or self.closed.is_set():
+                reason = "interrupted"
+                break
+        if self.late_error:
+            ticket.fail(self.late_error)
+        for job in ticket.jobs:
+            ticket.end(job, reason, self._usage(len(words)))
+
+    @staticmethod
+    def _token(word: str, logprobs: int | None) -> TracedToken:
+        if logprobs is None:
+            return TracedToken(1, word, "lookup")
+        top = tuple(TokenLogprob(at, f"{word}{at}", -float(at)) for at in range(logprobs))
+        return TracedToken(1, word, "lookup", TokenLogprob(1, word, -0.5, top))
+
+    @staticmethod
+    def _usage(tokens: int) -> Usage:
+        return Usage(
+            prompt_tokens=9, cached_tokens=4, completion_tokens=tokens, drafted_tokens=1, decode_s=0.1,
+            passes=2, joules=1.0,
+        )  # fmt: skip
+
+    def status(self) -> Status:
+        return Status(
+            closing=self.closed.is_set(), uptime_s=1.0, memory_bytes=1000, memory_budget_bytes=None,
+            running=0, waiting=0, slots=1, models=(), requests=len(self.asked), refused=0, failed=0,
+            cancelled=0, prompt_tokens=9, cached_tokens=4, completion_tokens=4, drafted_tokens=1,
+            passes=2, slot_passes=2,
+        )  # fmt: skip
+
+    def close(self, *, finish_s: float) -> None:
+        self.closed.set()
+
+
+@dataclass
+class Running:
+    """A server that runs, and its log."""
+
+    url: str
+    hub: Any
+    lines: io.StringIO
+    server: HttpServer
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines.getvalue().splitlines()]
+
+    def line_of(self, answer: httpx.Response) -> dict[str, Any]:
+        """The line of the log about an answer; it is written right after it."""
+        wanted = answer.headers["x-request-id"]
+        assert eventually(lambda: wanted in self.lines.getvalue())
+        return next(line for line in self.log() if line.get("id") == wanted)
+
+    def raw(self, data: bytes, *, wait_s: float = 5.0) -> bytes:
+        """Send bytes as they are; return all that comes back."""
+        with socket.create_connection(self.address, timeout=wait_s) as client:
+            client.sendall(data)
+            found = b""
+            with suppress(TimeoutError, ConnectionError):
+                while part := client.recv(65536):
+                    found += part
+            return found
+
+    def client(self, **settings: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=20, trust_env=False, **settings)
+
+
+@contextmanager
+def running(hub: Any, **settings: Any) -> Iterator[Running]:
+    """A server over ``hub`` in a thread."""
+    lines = io.StringIO()
+    server = HttpServer(hub, ServerSettings(**{"finish_s": 2.0, **settings}), Log(lines))
+    ready = threading.Event()
+    with listen("127.0.0.1", 0) as listening:
+        url = address_of(listening)
+        thread = threading.Thread(target=server.serve_on, args=(listening, ready.set))
+        thread.start()
+        try:
+            assert ready.wait(10)
+            yield Running(url, hub, lines, server)
+        finally:
+            server.end()
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def eventually(holds: Callable[[], object], within_s: float = 5.0) -> bool:
+    """Whether a condition holds soon."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return bool(holds())
