@@ -46,7 +46,7 @@ MESSAGES = st.lists(
     ),
     max_size=3,
 )
-SHARED = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 JSON = {"content-type": "application/json"}
 
 
@@ -81,7 +81,7 @@ def test_any_bytes_are_answered(client: httpx.Client, path: str, data: bytes) ->
     assert sound(answer)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.binary(min_size=1, max_size=200),
     begins=st.sampled_from((b"", b"GET /health ", b"POST / HTTP/1.1\r\n")),
