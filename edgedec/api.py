@@ -34,13 +34,16 @@ from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
 from edgedec.session.chat import Chat, Host
 from edgedec.session.conversations import Conversations
+from edgedec.session.function_tools import tools_of
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
+from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
     from edgedec.control.switching import SwitchRule
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.function_tools import Tool
     from edgedec.switch.side import TextSide
 
 
@@ -194,17 +197,20 @@ class Model:
         sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        tools: Iterable[Tool] = (),
     ) -> Chat:
         """Begin a conversation, or go on with ``messages``.
 
         - ``system`` is the system message; None for that of the model's preset, "" for none.
         - ``messages`` are ``Message`` objects or ``{"role": ..., "content": ...}``, with roles "user",
-          "assistant" and, for the first one, "system": that one counts in place of ``system``.
+          "assistant", "tool" and, for the first one, "system": that one counts in place of ``system``.
         - ``sampling`` says how replies are drawn. Values that it does not name are those of
           ``Model.sampling``.
         - ``max_tokens`` bounds a reply in tokens. None: it goes on as far as the context reaches, less room
           for the next turn.
         - ``stop`` strings end a reply, beside those of the model's preset.
+        - ``tools`` are functions that replies may call: mappings in OpenAI's form, or Python functions with
+          annotations and a docstring. See ``Reply.tool_calls`` and ``Chat.tool_result``.
 
         >>> with model.chat(max_tokens=5, stop=["!"]) as chat:
         ...     print(chat.reply("Hello!").read())
@@ -215,7 +221,8 @@ class Model:
         """
         settings = self.settings(sampling, max_tokens, stop)
         self._ready(settings.params)
-        return self._chat(settings, conversation_of(messages, system, self._system(None)))
+        syntax = ReplySyntax(self.loaded.codec, tools_of(tools))
+        return self._chat(settings, conversation_of(messages, system, self._system(None)), syntax)
 
     def restore(self, path: str | Path) -> Chat:
         """Continue a chat that ``Chat.save`` wrote; its KV cache is restored with it.
@@ -295,9 +302,11 @@ class Model:
         """
         return len(self.loaded.tokenizer.encode(text))
 
-    def _chat(self, settings: Settings, messages: Sequence[Message] = ()) -> Chat:
+    def _chat(
+        self, settings: Settings, messages: Sequence[Message] = (), syntax: ReplySyntax | None = None
+    ) -> Chat:
         host = Host(self._notice, self._ready)
-        chat = Chat(self.engine, self.loaded.codec, settings, messages=messages, host=host)
+        chat = Chat(self.engine, self.loaded.codec, settings, messages=messages, syntax=syntax, host=host)
         self._chats.add(chat)
         return chat
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,10 @@ from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
 from edgedec.metrics.stats import Clock, ReplyStats
 from edgedec.session import fit
-from edgedec.session.prompt import Message, Prompt, Prompts, Unfinished
+from edgedec.session.message import Message, ToolCall, message_of
+from edgedec.session.prompt import Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
+from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
@@ -31,8 +34,12 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
-    from edgedec.text.template_inputs import TemplateInputs
+    from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
+
+
+_PROMPT_END_CHARS = 100
+"""Characters at the end of a prompt that tell whether the reply begins in its thinking part."""
 
 
 @dataclass
@@ -92,13 +99,15 @@ class Chat:
         settings: Settings | None = None,
         *,
         messages: Sequence[Message] = (),
-        inputs: TemplateInputs | None = None,
+        syntax: ReplySyntax | None = None,
         host: Host | None = None,
     ) -> None:
         self.engine = engine
         self.codec = codec
+        self.syntax = syntax or ReplySyntax(codec)
+        """The tools, and the options of the chat template."""
         limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
-        self.prompts = Prompts(codec.tokenizer, codec.template, limits, inputs)
+        self.prompts = Prompts(codec.tokenizer, codec.template, limits, self.syntax.inputs)
         self.settings = settings or Settings()
         self.messages: list[Message] = list(messages)
         self.totals = Totals()
@@ -188,7 +197,8 @@ class Chat:
                 self.messages = before
 
         room = self._room(len(prompt.ids), final)
-        start = Start(prompt.ids, room=room, turns=self._turns(fitted.messages))
+        turns, reader = self._turns(fitted.messages), self._reader(prompt, fitted.messages)
+        start = Start(prompt.ids, room=room, turns=turns, reader=reader)
         self.last = self._begun(start, logprobs, ended)
         self._say(fitted)
         return self.last
@@ -230,11 +240,39 @@ class Chat:
                 self._answered(messages, prompt, reply)
 
         room = self._room(len(prompt.ids) + len(tokens), final)
-        start = Start(prompt.ids, tokens, cut.shown, room, self._turns(messages))
+        turns, reader = self._turns(messages), self._reader(prompt, messages)
+        start = Start(prompt.ids, tokens, cut.shown, room, turns, reader)
         self.last = self._begun(start, logprobs, ended)
         if fitted:
             self._say(fitted)
         return self.last
+
+    def tool_result(self, call: ToolCall, text: str) -> None:
+        """Add the result of a call that the last reply asked for; ``reply()`` answers the results.
+
+        Raises UsageError for a call that does not wait for one.
+
+        >>> def weather(town: str) -> str:
+        ...     "Tell the weather of a town."
+        ...     return f"Rain and 12 degrees in {town}."
+        >>> system = "Use the tools to find facts. Then answer in plain words."
+        >>> talk = qwen.chat(tools=[weather], system=system)
+        >>> asked = talk.reply("What is the weather in Rome?").read()
+        >>> [call] = talk.last.tool_calls
+        >>> call.name, call.values()
+        ('weather', {'town': 'Rome'})
+        >>> talk.tool_result(call, weather(**call.values()))
+        >>> talk.reply().read()
+        'The weather in Rome is rainy and 12 degrees.'
+        """
+        results = len(self.messages)
+        while results and self.messages[results - 1].role == "tool":
+            results -= 1
+        asked = self.messages[results - 1].tool_calls if results else ()
+        answered = {message.tool_call_id for message in self.messages[results:]}
+        if call.id in answered or all(one.id != call.id for one in asked):
+            raise UsageError(f"no call {call.id!r:.40} waits for its result", hint="the last reply has them")
+        self.messages = [*self.messages, Message("tool", text, name=call.name, tool_call_id=call.id)]
 
     def take_back(self) -> str:
         """Remove the last turn, the user's text with its reply, and return the text.
@@ -334,7 +372,7 @@ class Chat:
 
     __dir__ = shown(
         "interrupt", "last", "messages", "more", "reply", "reset", "restore", "save", "set_system", "system",
-        "take_back", "totals", "unfinished",
+        "take_back", "tool_result", "totals", "unfinished",
     )  # fmt: skip
 
     def __enter__(self) -> Chat:
@@ -365,7 +403,12 @@ class Chat:
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
         settings = replace(self._settings, logprobs=logprobs)
+        if start.reader and self.syntax.inputs.tools:
+            settings = replace(settings, spelled=self.syntax.spelled)
         return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._host.clock)
+
+    def _reader(self, prompt: Prompt, messages: Sequence[Message]) -> Callable[[], ReplyReader]:
+        return partial(self.syntax.reader, prompt.text[-_PROMPT_END_CHARS:], list(messages))
 
     @property
     def _settings(self) -> Settings:
@@ -423,7 +466,7 @@ class Chat:
 
     def _answered(self, messages: list[Message], prompt: Prompt, reply: Reply) -> None:
         """Take a reply, or the next part of one, into the conversation ``messages``."""
-        self.messages = [*messages, Message("assistant", reply.whole)]
+        self.messages = [*messages, self._message(reply)]
         tokens = (*reply.start.tokens, *reply.text_tokens)
         cut = reply.finish_reason != "stop"
         self.unfinished = Unfinished(prompt, tokens, reply.start.shown + reply.text) if cut else None
@@ -431,6 +474,14 @@ class Chat:
             self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *tokens])
         else:
             self.prompts.forget()
+
+    def _message(self, reply: Reply) -> Message:
+        """Return a reply as a message; all of it is content where there are no tools, or a call is broken."""
+        if self.syntax.inputs.tools:
+            message = reply.message
+            with suppress(UsageError):
+                return message_of(message)
+        return Message("assistant", reply.whole)
 
 
 def _fills_the_context(capacity: int) -> ContextFullError:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from edgedec.core.passage import Turns
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.message import Message, ToolCall
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
+    from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
 
 
@@ -51,6 +53,7 @@ class Start:
 
     ``tokens`` are those of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
     has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
+    ``reader`` makes a reader of its text from the beginning; None for a text that is nothing but content.
     """
 
     prompt: Sequence[int]
@@ -58,6 +61,7 @@ class Start:
     shown: str = ""
     room: int | None = None
     turns: Turns = ()
+    reader: Callable[[], ReplyReader] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,22 @@ class Reply:
         return self._stream.whole if self._stream else self.start.shown
 
     @property
+    def message(self) -> Message:
+        """The reply so far as a message: content, reasoning and tool calls are told apart.
+
+        Its reasoning is the thinking part. Without tools there are no calls in it.
+        """
+        from edgedec.session.reply_syntax import read_whole
+        from edgedec.text.reply_reader import reader_of
+
+        return read_whole(self.start.reader() if self.start.reader else reader_of(None), self.whole)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of tools that the model asks for."""
+        return self.message.tool_calls
+
+    @property
     def text_tokens(self) -> list[int]:
         """``tokens`` without the end token."""
         return [token for token in self.tokens if token not in self._end_ids]
@@ -243,8 +263,8 @@ class Reply:
         return f"<Reply {text!r}: {len(self.tokens)} tokens, {self.finish_reason or 'not finished'}>"
 
     __dir__ = shown(
-        "finish_reason", "interrupt", "logprobs", "params", "prompt", "read", "reused", "sources", "stats",
-        "text", "tokens", "trace", "whole", "writers",
+        "finish_reason", "interrupt", "logprobs", "message", "params", "prompt", "read", "reused", "sources",
+        "stats", "text", "tokens", "tool_calls", "trace", "whole", "writers",
     )  # fmt: skip
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
@@ -36,13 +37,17 @@ def test_every_public_name_is_on_the_page() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", EXAMPLES)
 def test_examples_run_with_the_real_model(module: str, tmp_path: Path) -> None:
-    try:
-        Store().path("smollm2-135m")
-    except NotFoundError:
-        pytest.skip("the real model is not installed: edgedec pull smollm2-135m")
+    for name in ("smollm2-135m", "qwen2.5-coder-1.5b"):
+        try:
+            Store().path(name)
+        except NotFoundError:
+            pytest.skip(f"the real model is not installed: edgedec pull {name}")
     config = edgedec.RunConfig(context=1024, sampling=edgedec.SamplingParams.greedy())
-    with edgedec.open("smollm2-135m", config) as model:
+    with ExitStack() as opened:
+        model = opened.enter_context(edgedec.open("smollm2-135m", config))
         given = {"edgedec": edgedec, "model": model, "chat": model.chat(max_tokens=60), "folder": tmp_path}
+        if module == "edgedec.session.chat":  # tools need a template that knows them
+            given["qwen"] = opened.enter_context(edgedec.open("qwen2.5-coder-1.5b", config))
         results = doctest.testmod(import_module(module), extraglobs=given)
     assert results.failed == 0
     assert results.attempted > 0

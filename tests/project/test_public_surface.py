@@ -24,7 +24,6 @@ EXPORTED = {
         "Conversations",
         "DownloadError",
         "EdgeDecError",
-        "GrammarError",
         "MemoryBudgetError",
         "Message",
         "Model",

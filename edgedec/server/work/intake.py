@@ -11,14 +11,16 @@ from edgedec.core.ledger import SLACK
 from edgedec.decode.checks import check_request
 from edgedec.session.prompt import Prompts, conversation_of
 from edgedec.session.reply import Settings, Start
+from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.text.limits import TextLimits
-from edgedec.text.template_inputs import TemplateInputs
+from edgedec.text.reply_reader import reader_of
 
 if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling import DrawParams
     from edgedec.server.work.request import GenerationRequest, QueueLimits
     from edgedec.session.engine import ReplyEngine
+    from edgedec.text.reply_reader import ReplyReader
 
 _SEEDS = 1 << 64
 
@@ -34,6 +36,12 @@ class ReplyInputs:
     def prompt(self) -> list[int]:
         """The token ids before the reply."""
         return [*self.start.prompt, *self.start.tokens]
+
+    def reader(self) -> ReplyReader:
+        """Return a reader of the text of one reply, without the part that is continued."""
+        reader = self.start.reader() if self.start.reader else reader_of(None)
+        reader.push(self.start.shown)
+        return reader
 
     def settings_of(self, sample: int) -> Settings:
         """Return the settings of a sample: those of the first, with another seed."""
@@ -55,41 +63,44 @@ class Intake:
         self._params = params
         self._limits = limits
         self._text_limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
-        codec = model.codec.clone()
-        self._tokenizer, self._template = codec.tokenizer, codec.template
+        self._codec = model.codec.clone()
+        self._tokenizer, self._template = self._codec.tokenizer, self._codec.template
 
     def inputs(self, request: GenerationRequest) -> ReplyInputs:
         """Return the inputs of a request's replies.
 
         Raises ContextFullError for a prompt that does not fit, TemplateError, UsageError.
         """
-        start = self._start(request)
+        syntax = ReplySyntax(self._codec, request.tools, request.tool_choice, request.template_options)
+        start = self._start(request, syntax)
         stops = (*self._model.manifest.preset.stops, *request.stop)
         logprobs = None if request.logprobs is None else max(request.logprobs, 1)
-        settings = Settings(request.sampling.over(self._params), request.max_tokens, stops, logprobs=logprobs)
+        spelled = syntax.spelled if start.reader else frozenset()
+        params = request.sampling.over(self._params)
+        settings = Settings(params, request.max_tokens, stops, logprobs=logprobs, spelled=spelled)
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
         return inputs
 
-    def _start(self, request: GenerationRequest) -> Start:
+    def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> Start:
         room = self._limits.reply_tokens
-        tools = () if request.tool_choice == "none" else request.tools
-        given = TemplateInputs(tools, request.template_options)
-        prompts = Prompts(self._tokenizer, self._template, self._text_limits, given)
+        prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
         if request.text is not None:
             return Start(prompts.of_text(request.text), room=room)
         usual = self._model.manifest.preset.system if self._template else None
         messages = conversation_of(request.messages, None, usual)
         if not request.continues:
-            return Start(prompts.build(messages).ids, room=room)
+            prompt = prompts.build(messages)
+            return Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
         if messages[-1].uses_tools:
             raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
         shown = messages[-1].content
         prompts.check(shown)
         if not messages[:-1]:
             raise UsageError("there is nothing before the reply to continue", hint="give the user's message")
-        prompt = prompts.build(messages[:-1]).ids
-        return Start(prompt, tuple(self._tokenizer.encode_inside(shown)), shown, room)
+        prompt = prompts.build(messages[:-1])
+        tokens = tuple(self._tokenizer.encode_inside(shown))
+        return Start(prompt.ids, tokens, shown, room, reader=partial(syntax.reader, prompt.text, messages))
 
     def _check(self, inputs: ReplyInputs) -> None:
         settings, count = inputs.settings, len(inputs.prompt)

@@ -1,24 +1,58 @@
 """Tags around JSON: Hermes, Qwen2.5, Qwen3, SmolLM3, Granite 4.
 
 <tool_call>{"name": ..., "arguments": {...}}</tool_call>
+
+Small models leave the tags out: they write the object alone, or in a fence of Markdown. At the beginning of a
+reply such an object is a call if its name is that of a tool. Qwen2.5's template shows the object in double
+braces, and its models copy them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from edgedec.text.tool_calls.family import Family, Schemas, tagged
+from edgedec.text.tool_calls.family import Family, Schemas, attempt
 from edgedec.text.tool_calls.json_calls import json_calls
-from edgedec.text.tool_calls.scanner import Scanner, Wait
+from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
 
 BEGIN, END = "<tool_call>", "</tool_call>"
+_FENCE = "```json\n"
 
 
 def read(scanner: Scanner, schemas: Schemas) -> Wait:
     """Read the calls behind a tag, and the closing one if it is there."""
-    yield from json_calls(scanner)
+    yield from _objects(scanner, bool)
     yield from scanner.space()
     yield from scanner.next_is(END)
+
+
+def _objects(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
+    yield from scanner.space()
+    doubled = yield from scanner.next_is("{{")
+    if doubled:
+        scanner.put_back("{")
+    yield from json_calls(scanner, accepts)
+    if doubled:
+        yield from scanner.space()
+        yield from scanner.next_is("}")
+
+
+def _without_tags(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
+    yield from scanner.space()
+    fenced = yield from scanner.next_is(_FENCE)
+    if not fenced and not scanner.text.startswith("{"):
+        raise NoCallError
+    yield from _objects(scanner, accepts)
+    if fenced:
+        yield from scanner.expect("```")
+
+
+def _parser(scanner: Scanner, schemas: Schemas) -> Wait:
+    scanner.hold()
+    yield from attempt(scanner, _without_tags(scanner, schemas.__contains__))
+    while (yield from scanner.content_until(BEGIN)) is not None:
+        yield from attempt(scanner, read(scanner, schemas))
 
 
 def named(name: str) -> str:
@@ -29,7 +63,7 @@ def named(name: str) -> str:
 HERMES = Family(
     "hermes",
     lambda template: BEGIN in template,
-    tagged((BEGIN,), read),
+    _parser,
     (BEGIN, END),
     lambda name: (f"{BEGIN}\n{named(name)}", f"}}\n{END}"),
 )

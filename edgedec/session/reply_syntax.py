@@ -1,0 +1,105 @@
+"""The form of replies to a conversation with tools: its prompt, the calls that are allowed, a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.grammar.spec import GrammarSpec
+from edgedec.session.message import Message, ToolCall
+from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
+from edgedec.text.template_inputs import Plain, TemplateInputs
+from edgedec.text.thinking import thinking_tags
+from edgedec.text.tool_calls.call_grammar import call_grammar
+from edgedec.text.tool_calls.families import family_of
+
+if TYPE_CHECKING:
+    from edgedec.text.codec import Codec
+
+AUTO, NONE, REQUIRED = "auto", "none", "required"
+
+
+@dataclass(frozen=True)
+class ReplySyntax:
+    """The form of replies of a model with ``codec``, with ``tools`` and ``options`` of its chat template.
+
+    ``choice`` is "auto", "none" for no calls, "required" for a reply that is a call, or the name of the
+    function that it calls. Raises UsageError for a choice that no tool fits, UnsupportedError where the form
+    of the model's calls is not known.
+    """
+
+    codec: Codec
+    tools: Sequence[Mapping[str, Any]] = ()
+    choice: str = AUTO
+    options: Mapping[str, Plain] | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice not in (AUTO, NONE) and not self._chosen:
+            what = "a tool call is required" if self.choice == REQUIRED else f"{self.choice!r:.40} is no tool"
+            raise UsageError(
+                what if self.tools else f"{what}, and there are no tools", hint="declare the tool"
+            )
+        if self.inputs.tools:
+            reader_of(self.codec.template, self.inputs)
+
+    @cached_property
+    def inputs(self) -> TemplateInputs:
+        """Values for the chat template; no tools where none may be called."""
+        return TemplateInputs(() if self.choice == NONE else tuple(self.tools), self.options or {})
+
+    @cached_property
+    def spelled(self) -> frozenset[int]:
+        """Control tokens that are text for the reader."""
+        return spelled_ids(self.codec.tokenizer, self.codec.template, self.inputs)
+
+    def grammar(self, prompt: str) -> GrammarSpec | None:
+        """Return the grammar of the replies to a rendered prompt; None where they are free.
+
+        Raises UnsupportedError for a form of calls that is not JSON.
+        """
+        if self.choice in (AUTO, NONE):
+            return None
+        template = self.codec.template
+        family = family_of(template.source) if template else None
+        if template is None or family is None:
+            raise UnsupportedError("the form of this model's tool calls is not known")
+        begin, end = thinking_tags(template.source)
+        thinks = prompt.rstrip().endswith(begin)
+        control = self.codec.tokenizer.control_ids()
+        return GrammarSpec.lark(call_grammar(family, self._chosen, control, end if thinks else ""))
+
+    def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
+        """Return a reader of one reply to a rendered prompt of ``messages``."""
+        calls = [call.id for message in messages for call in message.tool_calls]
+        return reader_of(self.codec.template, self.inputs, prompt=prompt, calls=calls)
+
+    @cached_property
+    def _chosen(self) -> list[Mapping[str, Any]]:
+        """The functions that a reply must call one of."""
+        functions = [tool["function"] for tool in self.inputs.tools]
+        return [one for one in functions if self.choice in (REQUIRED, one["name"])]
+
+
+def read_whole(reader: ReplyReader, text: str) -> Message:
+    """Read the text of a reply as an assistant's message; its calls may be unfinished."""
+    parts = [reader.push(text), reader.flush()]
+    return Message(
+        "assistant",
+        "".join(part.content for part in parts),
+        tool_calls=_calls(parts),
+        reasoning="".join(part.reasoning for part in parts).strip(),
+    )
+
+
+def _calls(parts: Iterable[ReplyParts]) -> tuple[ToolCall, ...]:
+    found: list[ToolCall] = []
+    for delta in (delta for part in parts for delta in part.calls):
+        if delta.name is not None:
+            found.append(ToolCall(delta.id or "", delta.name, delta.arguments))
+        else:
+            last = found.pop()
+            found.append(ToolCall(last.id, last.name, last.arguments + delta.arguments))
+    return tuple(found)
