@@ -1,10 +1,10 @@
 // Sampling values that a conversation can set; an empty one leaves the choice to the model's preset.
 
 export const SAMPLING = [
-  { name: "temperature", label: "Temperature", least: 0, most: 100, hint: "0 always takes the likeliest token" },
-  { name: "top_p", label: "Top-p", least: 0, most: 1, above: true, hint: "1 is off" },
-  { name: "top_k", label: "Top-k", least: 0, most: 1e6, whole: true, hint: "0 is off" },
-  { name: "min_p", label: "Min-p", least: 0, most: 1, hint: "0 is off" },
+  { name: "temperature", label: "Temperature", off: 0, least: 0, most: 100, hint: "0 always takes the likeliest token" },
+  { name: "top_p", label: "Top-p", off: 1, least: 0, most: 1, above: true, hint: "1 is off" },
+  { name: "top_k", label: "Top-k", off: 0, least: 0, most: 1e6, whole: true, hint: "0 is off" },
+  { name: "min_p", label: "Min-p", off: 0, least: 0, most: 1, hint: "0 is off" },
   { name: "seed", label: "Seed", least: 0, most: Number.MAX_SAFE_INTEGER, whole: true,
     hint: "Empty: another one for each reply" },
   { name: "max_tokens", label: "Max tokens", least: 1, most: 1e7, whole: true,

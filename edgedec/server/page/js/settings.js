@@ -39,13 +39,13 @@ export class Settings {
   open() {
     if (this.dialog.open) return;
     const { system, sampling, model } = this.chat.conversation;
-    const preset = this.presetOf(model) ?? {};
+    const preset = this.presetOf(model);
     byId("system").value = system;
-    byId("system").placeholder = preset.system ?? "None";
+    byId("system").placeholder = preset?.system ?? "None";
     byId("for-all").checked = false;
-    for (const { name } of SAMPLING) {
+    for (const { name, off } of SAMPLING) {
       this.#inputs.get(name).value = sampling[name] ?? "";
-      this.#inputs.get(name).placeholder = name in preset ? `${preset[name]}` : "";
+      this.#inputs.get(name).placeholder = preset ? `${preset[name] ?? off ?? ""}` : "";
     }
     this.#clear();
     answer(this.dialog);
