@@ -38,7 +38,7 @@ class RestingRound:
         self._measured = measured
         self.unprofitable = unprofitable
 
-    def draft(self, ask: Ask) -> DraftTree:
+    def draft(self, ask: Ask, certain: DraftTree = EMPTY) -> DraftTree:
         """No draft."""
         return EMPTY
 
@@ -70,9 +70,11 @@ class ControlledRound:
         self._peeked: DraftAnswer | None = None
         """The answer that computed parts of the pass."""
 
-    def draft(self, ask: Ask) -> DraftTree:
+    def draft(self, ask: Ask, certain: DraftTree = EMPTY) -> DraftTree:
         """Query cheap drafters, then perhaps a costly one, and choose how much of their tokens to feed."""
         measured = self._measured
+        if len(certain):
+            self._proposed.append(certain)
         for query in self._queries.cheap(self._room):
             self._heard(query.name, ask(query))
         tree, plan = self._planned()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from edgedec.core.tree import DraftTree
+from edgedec.core.tree import EMPTY, DraftTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,11 @@ class Round(Protocol):
         """Whether it rests because no draft can win what querying and learning take, as passes cost now."""
         ...
 
-    def draft(self, ask: Ask) -> DraftTree:
-        """Query drafters and return the tree to feed behind the last committed token."""
+    def draft(self, ask: Ask, certain: DraftTree = EMPTY) -> DraftTree:
+        """Query drafters and return the tree to feed behind the last committed token.
+
+        ``certain``: a draft that is there already, at no cost.
+        """
         ...
 
     @property

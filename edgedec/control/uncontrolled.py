@@ -40,12 +40,12 @@ class UncontrolledRound:
         self._makes = makes
         self._room = room
 
-    def draft(self, ask: Ask) -> DraftTree:
-        """The best tokens of all drafters."""
+    def draft(self, ask: Ask, certain: DraftTree = EMPTY) -> DraftTree:
+        """The best tokens of all drafters and of ``certain``."""
         if self._room < 1:
             return EMPTY
         answers = [ask(Query(name, self._room, 0.0)) for name in tuple(self._makes.names)]
-        trees = [answer.tree for answer in answers if answer and len(answer.tree)]
+        trees = [certain, *(answer.tree for answer in answers if answer and len(answer.tree))]
         return merged(trees, self._room, lambda source, prob: prob, self._makes.stop_ids)
 
     def settle(self, committed: Sequence[int], times: RoundTimes) -> None:

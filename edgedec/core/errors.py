@@ -11,7 +11,8 @@ EdgeDecError                  exit code 1
 ├── ContextFullError          8   prompt or reply does not fit the context
 ├── BackendError              9   the runtime or the kernel library refused to work
 ├── MemoryBudgetError         10  it does not fit the memory that it may take
-└── SideLost                  11  a model elsewhere is lost
+├── SideLost                  11  a model elsewhere is lost
+└── GrammarError              12  a reply is not of the form that was asked for
 
 An error has a message of one line, which says what is wrong, and a hint, which says how to mend it.
 Both name settings in plain words, because a library does not know which options its program has.
@@ -171,3 +172,9 @@ class SideLost(EdgeDecError):  # noqa: N818 - its holder goes on without the sid
     """A model elsewhere that cannot be reached, is too slow, or answers nonsense; the message says which."""
 
     exit_code = 11
+
+
+class GrammarError(EdgeDecError):
+    """A reply that was cut before it had the form that was asked for, or a form too complex to go on with."""
+
+    exit_code = 12

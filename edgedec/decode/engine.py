@@ -26,6 +26,7 @@ from edgedec.decode.records import (
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
+from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawHistory, DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
@@ -81,7 +82,8 @@ class Engine(CachedSequence):
     ) -> Generator[Step, None, None]:
         """Continue ``prompt_ids``; yields one Step per committed token, the last with a ``finish_reason``.
 
-        - "stop": the token is in ``stop_ids``; it is committed too.
+        - "stop": the token is in ``stop_ids``; it is committed too. Or nothing may follow in the grammar of
+          ``details``.
         - "length": ``max_tokens`` or the end of the context is reached.
 
         ``progress(done, total)`` counts the prompt's tokens as they are fed. Each step has its ``details``.
@@ -132,7 +134,7 @@ class Engine(CachedSequence):
         read = self._reader()
         waiting, most = self._passes.catch_up(self._committed, progress, read)
         last = len(waiting) - 1
-        draft = self._draft(last, min(reply.end - position, most) - 1)
+        draft = self._draft(last, min(reply.end - position, most) - 1, reply.grammar)
         tree = draft.tree if draft else EMPTY
         head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree), hidden=bool(read)))
         self._passes.report(progress, self._committed)
@@ -163,7 +165,7 @@ class Engine(CachedSequence):
         wanted = speculation and speculation.reads_hidden and self._forward.caps.hidden
         return speculation.read if speculation and wanted else None
 
-    def _draft(self, last: int, room: int) -> SpeculationRound | None:
+    def _draft(self, last: int, room: int, grammar: Constraint | None) -> SpeculationRound | None:
         """A draft of at most ``room`` tokens; an empty one behind more than the last committed token.
 
         It begins with the tokens that were peeked: the pass goes on from there.
@@ -172,6 +174,6 @@ class Engine(CachedSequence):
             return None
         if last:
             return self.speculation.undrafted()
-        draft = self.speculation.round(room)
+        draft = self.speculation.round(room, grammar)
         draft.lead(self._forward.peeked[1:])
         return draft

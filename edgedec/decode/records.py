@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.grammar.constraint import Constraint
 
 FinishReason = Literal["stop", "length"]
 
@@ -33,11 +34,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepDetails:
-    """Figures that steps have beside their tokens."""
+    """Figures that steps have beside their tokens, and the grammar that the tokens keep to."""
 
     logprobs: int = 0
     """The log-probability of the token, and this many of the most probable ones; 0: none."""
     entropy: bool = False
+    grammar: Constraint | None = field(default=None, compare=False)
+    """At the place where the reply begins; it goes along with the committed tokens."""
 
     @property
     def at_one(self) -> bool:

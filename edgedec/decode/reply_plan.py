@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
+from edgedec.decode.constrained import Ahead, go_on
 from edgedec.decode.entropy import entropy_bits
 from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import FinishReason, Step, StepDetails
+from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import (
     DrawHistory,
     DrawParams,
@@ -36,9 +39,16 @@ class ReplyPlan:
     details: StepDetails
 
     @property
+    def grammar(self) -> Constraint | None:
+        """The grammar that tokens keep to, at the place behind those committed."""
+        return self.details.grammar
+
+    @property
     def drawing_bytes(self) -> int:
         """Bytes that drawing a token takes beside the head rows, at most."""
-        each = drawing_bytes(self.params, self.spec.head_k, logprobs=self.details.at_one)
+        each = drawing_bytes(
+            self.params, self.spec.head_k, logprobs=self.details.at_one, masked=self.grammar is not None
+        )
         return self.spec.vocab_size * each
 
     def rows(self, last: int, drafted: int, *, hidden: bool = False) -> Rows:
@@ -48,7 +58,9 @@ class ReplyPlan:
         """
         return Rows(
             tuple(range(last, last + 1 + drafted)),
-            full=needs_logits(self.params, self.spec.head_k, logprobs=self.details.at_one),
+            full=needs_logits(
+                self.params, self.spec.head_k, logprobs=self.details.at_one, masked=self.grammar is not None
+            ),
             temperature=head_temperature(self.params),
             hidden=hidden,
         )
@@ -56,6 +68,8 @@ class ReplyPlan:
     def commit(self, token: int) -> None:
         """Note a committed token."""
         self.history.add(token)
+        if self.grammar and token not in self.stop_ids:
+            go_on(self.grammar, token)
 
     def verdict(self, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
         """Verify ``tree``: the tokens to commit from ``position`` on, none behind the end.
@@ -63,21 +77,50 @@ class ReplyPlan:
         ``head`` row i + 1 answers node i, row 0 the last committed token. Raises BackendError as ``draw``
         does.
         """
-        params, history = self.params, self.history
-        verdict = keyed(
-            tree,
-            lambda node, said: draw(head, node + 1, params, position + len(said), history.after(said)),
-        )
+        if self.grammar:
+            return self._permitted(self.grammar, tree, head, position)
+        verdict = keyed(tree, lambda node, said: self._draw(head, node, said, position))
         return verdict.until(self.stop_ids, self.end - position)
+
+    def _permitted(self, grammar: Constraint, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
+        """Verify ``tree`` under a grammar: nothing follows the token that finishes it."""
+        most = self.end - position
+        with Ahead(grammar) as ahead:
+
+            def choose(node: int, said: Sequence[int]) -> int:
+                nonlocal most
+                ahead.follow(said)
+                if said and grammar.finished:
+                    most = min(most, len(said))
+                    return said[-1]  # cut off below
+                if forced := grammar.forced():
+                    return forced[0]
+                return self._draw(head, node, said, position)
+
+            verdict = keyed(tree, choose)
+        return verdict.until(self.stop_ids, most)
+
+    def _draw(self, head: HeadRows, node: int, said: Sequence[int], position: int) -> int:
+        history, at = self.history.after(said), position + len(said)
+        return draw(head, node + 1, self.params, at, history, self.grammar)
+
+    def _finishes(self, tokens: Sequence[int]) -> bool:
+        """Whether nothing may follow ``tokens`` in the grammar."""
+        if self.grammar is None or tokens[-1] in self.stop_ids:
+            return False
+        with Ahead(self.grammar) as ahead:
+            ahead.follow(tokens)
+            return self.grammar.finished
 
     def steps(self, verdict: Verdict, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
         """The steps that commit ``verdict``, the first of them at ``position``."""
         sources = [*(tree.sources[node] for node in verdict.path), None]
         before, count = (ROOT, *verdict.path), self.details.logprobs
         steps = []
+        finished = len(verdict.tokens) if self._finishes(verdict.tokens) else 0
         for at, token in enumerate(verdict.tokens):
             reason: FinishReason | None = "length" if position + at + 1 == self.end else None
-            if token in self.stop_ids:
+            if token in self.stop_ids or at + 1 == finished:
                 reason = "stop"
             row = before[at] + 1
             logprob, top = logprob_of(head, row, token, count) if count else (None, ())

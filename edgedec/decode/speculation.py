@@ -12,8 +12,10 @@ from edgedec.control.tally import Tally
 from edgedec.core.progress import Notice
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted_only
 from edgedec.decode.feedback import Feedback, PendingFeedback
 from edgedec.draft import Drafter, lookup_ahead
+from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
 from edgedec.verify import Verdict
 
@@ -55,7 +57,9 @@ class Speculation:
                 self.drafters,
                 limit,
                 peeking=[drafter.name for drafter in drafters if drafter.caps.peeks],
-                pretrained=lambda name: any(one.pretrained for one in drafters if one.name == name),
+                pretrained=lambda name: (
+                    name == GRAMMAR or any(one.pretrained for one in drafters if one.name == name)
+                ),
             )
             if self._costs
             else Uncontrolled(self.drafters)
@@ -143,9 +147,13 @@ class Speculation:
                 self._kept_drift = drift
                 self._keep(self._costs.measured())
 
-    def round(self, room: int) -> SpeculationRound:
-        """Draft at most ``room`` tokens to feed behind the last committed one."""
-        return SpeculationRound(self, self._control.round(min(self.limit, room)))
+    def round(self, room: int, grammar: Constraint | None = None) -> SpeculationRound:
+        """Draft at most ``room`` tokens to feed behind the last committed one, as ``grammar`` permits."""
+        room = min(self.limit, room)
+        control, certain = self._control.round(room), forced_draft(grammar, room)
+        if control.resting and len(certain):
+            return SpeculationRound(self, None, certain)
+        return SpeculationRound(self, control, certain, grammar)
 
     def undrafted(self) -> SpeculationRound:
         """A round whose pass reads committed tokens, with no draft behind them."""
@@ -236,15 +244,23 @@ class Speculation:
 class SpeculationRound:
     """One round: ``tree`` is its draft; ``settle`` takes its result, once."""
 
-    def __init__(self, speculation: Speculation, control: Round | None) -> None:
-        self.tree: DraftTree = EMPTY
+    def __init__(
+        self,
+        speculation: Speculation,
+        control: Round | None,
+        certain: DraftTree = EMPTY,
+        grammar: Constraint | None = None,
+    ) -> None:
+        """``certain``: a draft that takes no query. ``grammar`` leaves out tokens of drafters' answers."""
+        self.tree: DraftTree = certain
         self._speculation = speculation
         self._control = control
         self._drafts = control is not None and not control.resting
         """Whether drafters may be queried; if not, the clock is not read either."""
         if control and self._drafts:
             self._began = speculation.now()
-            self.tree = control.draft(speculation.query)
+            query = permitted_only(grammar, speculation.query) if grammar else speculation.query
+            self.tree = control.draft(query, certain)
             self._ready = speculation.now()
 
     def lead(self, tokens: Sequence[int]) -> None:

@@ -128,7 +128,7 @@ class MaskedRow(Row):
 
     def _permitted(self, ids: Ids) -> NDArray[np.bool_]:
         bits = self._bits[ids >> 3] >> (ids & 7).astype(np.uint8)
-        return (bits & 1).astype(np.bool_)
+        return np.asarray(bits & 1, np.bool_)
 
     @cached_property
     def _bits(self) -> NDArray[np.uint8]:

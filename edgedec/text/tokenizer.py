@@ -134,8 +134,20 @@ class Tokenizer:
         """Return the bytes that a token adds to the text; b'' for control tokens and ids without a token."""
         piece = self._pieces.get(token)
         if piece is None:
-            piece = self._pieces[token] = self._spell(token)
+            piece = self._pieces[token] = self.spell(token)
         return piece
+
+    def spell(self, token: int) -> bytes:
+        """Return ``token_bytes`` without remembering them, for whoever reads the whole vocabulary once."""
+        added = self._encoder.added_token(token)
+        if added is not None:
+            return b"" if added.special else added.content.encode()
+        text = self.token_text(token)
+        if self.info.kind == "bpe":
+            return b"".join(BYTE_OF.get(char, b"") or char.encode() for char in text)
+        if match := _BYTE.fullmatch(text):
+            return bytes([int(match[1], 16)])
+        return text.replace(SPACE, " ").encode()
 
     def id_of(self, piece: bytes) -> int | None:
         """Find the token that adds exactly ``piece`` to a text; None if there is none."""
@@ -250,17 +262,6 @@ class Tokenizer:
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self.info.bos_id
         return ids if bos is None or ids[:1] == [bos] else [bos, *ids]
-
-    def _spell(self, token: int) -> bytes:
-        added = self._encoder.added_token(token)
-        if added is not None:
-            return b"" if added.special else added.content.encode()
-        text = self.token_text(token)
-        if self.info.kind == "bpe":
-            return b"".join(BYTE_OF.get(char, b"") or char.encode() for char in text)
-        if match := _BYTE.fullmatch(text):
-            return bytes([int(match[1], 16)])
-        return text.replace(SPACE, " ").encode()
 
 
 class StreamDecoder:

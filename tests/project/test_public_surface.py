@@ -24,6 +24,7 @@ EXPORTED = {
         "Conversations",
         "DownloadError",
         "EdgeDecError",
+        "GrammarError",
         "MemoryBudgetError",
         "Message",
         "Model",

@@ -88,7 +88,7 @@ class FakeHub:
     def _token(word: str, logprobs: int | None) -> TracedToken:
         if logprobs is None:
             return TracedToken(1, word, "lookup")
-        top = tuple(TokenLogprob(at, f"{word}{at}", -float(at)) for at in range(logprobs))
+        top = tuple(TokenLogprob(at, f"{word}{at}", -float(at)) for at in range(max(logprobs, 1)))
         return TracedToken(1, word, "lookup", TokenLogprob(1, word, -0.5, top))
 
     @staticmethod
@@ -151,7 +151,7 @@ class Running:
 def running(hub: Any, **settings: Any) -> Iterator[Running]:
     """A server over ``hub`` in a thread."""
     lines = io.StringIO()
-    server = HttpServer(hub, ServerSettings(**{"finish_s": 2.0, **settings}), Log(lines))
+    server = HttpServer(hub, ServerSettings(**{"finish_s": 2.0, **settings}), Log(lines.write))
     ready = threading.Event()
     with listen("127.0.0.1", 0) as listening:
         url = address_of(listening)

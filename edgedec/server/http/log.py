@@ -1,14 +1,20 @@
-"""The log: one JSON object a line, without text of prompts and replies, and without keys."""
+"""The log: one JSON object a line, without text of prompts and replies, and without keys.
+
+A thread writes it, so that nobody waits for a reader of the log that stands still; then lines are lost, and
+the next one says how many.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-import sys
+import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from edgedec.server.http.exchange import Exchange
 
@@ -16,14 +22,26 @@ LEVELS = ("info", "warning", "error")
 """Every request; those that failed or were refused; failures of the server alone."""
 _OTHERS = ("uvicorn", "asyncio")
 _PATH_CHARS = 200
+_MOST_WAITING = 1000
+_LAST_LINES_S = 1.0
+_STDERR = 2
+
+
+def _to_stderr(line: str) -> None:
+    # Not through sys.stderr, whose lock the interpreter needs at its end.
+    os.write(_STDERR, line.encode())
 
 
 class Log:
-    """Writes lines of at least ``level`` to ``stream``."""
+    """Hands lines of at least ``level`` to ``write``; ``close`` it at the end."""
 
-    def __init__(self, stream: TextIO | None = None, level: str = "info") -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, write: Callable[[str], object] = _to_stderr, level: str = "info") -> None:
+        self._write = write
         self._least = LEVELS.index(level)
+        self._waiting: queue.Queue[str | None] = queue.Queue(_MOST_WAITING)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._work, name="log", daemon=True)
+        self._thread.start()
 
     def request(self, exchange: Exchange) -> None:
         """Write the line of a request."""
@@ -41,8 +59,24 @@ class Log:
             return
         given = {name: value for name, value in fields.items() if value not in (None, "", [])}
         moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        text = json.dumps({"time": moment, "level": level, "event": event, **given})
-        print(text, file=self._stream, flush=True)
+        lost = {"lost_lines": self._lost} if self._lost else {}
+        text = json.dumps({"time": moment, "level": level, "event": event, **given, **lost})
+        try:
+            self._waiting.put_nowait(f"{text}\n")
+            self._lost = 0
+        except queue.Full:
+            self._lost += 1
+
+    def close(self) -> None:
+        """Write the lines that wait, if that takes no longer than a second."""
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=_LAST_LINES_S)
+        self._thread.join(_LAST_LINES_S)
+
+    def _work(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            with suppress(OSError):  # nobody reads the log any more
+                self._write(line)
 
     @contextmanager
     def of_libraries(self) -> Iterator[None]:

@@ -92,6 +92,7 @@ class HttpServer(uvicorn.Server):
         self.end()
         if self._closing:
             self._closing.join()
+        self._log.close()
 
     def end(self) -> None:
         """Stop taking requests; replies finish, or are cut when their time is over."""

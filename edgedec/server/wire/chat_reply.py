@@ -113,7 +113,10 @@ class ChatReply:
     def _traced(self, tokens: Iterable[TracedToken]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if self._asked.logprobs:
-            found["logprobs"] = {"content": content_logprobs(tokens), "refusal": None}
+            found["logprobs"] = {
+                "content": content_logprobs(tokens, self._asked.top_logprobs or 0),
+                "refusal": None,
+            }
         if self._asked.edgedec.sources:
             found["edgedec"] = {"tokens": [{"text": one.text, "source": one.source} for one in tokens]}
         return found

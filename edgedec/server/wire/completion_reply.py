@@ -83,6 +83,6 @@ class CompletionReply:
     ) -> dict[str, Any]:
         finish = None if reason is None else FINISH[reason]
         own = {} if reason in (None, finish) else {"edgedec": {"finish_reason": reason}}
-        asked = self._asked.logprobs is not None
-        logprobs = text_logprobs(tokens, self._offsets[number]) if asked else None
+        most = self._asked.logprobs
+        logprobs = None if most is None else text_logprobs(tokens, self._offsets[number], most)
         return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish, **own}

@@ -9,13 +9,13 @@ from edgedec.server.work.request import TracedToken
 from edgedec.session.reply import TokenLogprob
 
 
-def content_logprobs(tokens: Iterable[TracedToken]) -> list[dict[str, Any]]:
-    """Return the log-probabilities of a chat's tokens."""
+def content_logprobs(tokens: Iterable[TracedToken], most: int) -> list[dict[str, Any]]:
+    """Return the log-probabilities of a chat's tokens, with ``most`` alternatives each."""
     found = [one.logprob for one in tokens if one.logprob is not None]
-    return [{**_token(one), "top_logprobs": [_token(other) for other in one.top]} for one in found]
+    return [{**_token(one), "top_logprobs": [_token(other) for other in one.top[:most]]} for one in found]
 
 
-def text_logprobs(tokens: Iterable[TracedToken], offset: int) -> dict[str, Any]:
+def text_logprobs(tokens: Iterable[TracedToken], offset: int, most: int) -> dict[str, Any]:
     """Return the log-probabilities of a completion's tokens; the first is at ``offset`` in the text."""
     found = [one.logprob for one in tokens if one.logprob is not None]
     offsets = []
@@ -25,7 +25,7 @@ def text_logprobs(tokens: Iterable[TracedToken], offset: int) -> dict[str, Any]:
     return {
         "tokens": [one.text for one in found],
         "token_logprobs": [one.logprob for one in found],
-        "top_logprobs": [{other.text: other.logprob for other in one.top} for one in found],
+        "top_logprobs": [{other.text: other.logprob for other in one.top[:most]} for one in found],
         "text_offset": offsets,
     }
 

@@ -78,8 +78,11 @@ class ResponseReply:
         if reading.reasoning:
             yield from self._add("reasoning", reading.reasoning, [])
         if reading.content:
-            logprobs = content_logprobs(reading.tokens) if self._asked.wants_logprobs else []
+            logprobs = self._logprobs(reading) if self._asked.wants_logprobs else []
             yield from self._add("message", reading.content, logprobs)
+
+    def _logprobs(self, reading: ReadText) -> list[Any]:
+        return content_logprobs(reading.tokens, self._asked.top_logprobs or 0)
 
     def _add(self, kind: str, text: str, logprobs: list[Any]) -> Iterator[Frame]:
         if self._open is None or self._open["type"] != kind:

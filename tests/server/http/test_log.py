@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 
 import httpx
 import pytest
@@ -39,23 +40,45 @@ def test_a_path_cannot_forge_lines(client: httpx.Client, served: Running) -> Non
 )
 def test_a_level_keeps_what_matters(level: str, kept: list[int]) -> None:
     lines = io.StringIO()
-    log = Log(lines, level)
+    log = Log(lines.write, level)
     for status in (200, 404, 429, 500):
         log.request(Exchange("GET", "/x", status=status))
+    log.close()
     assert [json.loads(line)["status"] for line in lines.getvalue().splitlines()] == kept
 
 
 def test_errors_of_libraries_are_lines_without_tracebacks() -> None:
     lines = io.StringIO()
-    with Log(lines).of_libraries():
+    log = Log(lines.write)
+    with log.of_libraries():
         try:
             raise ValueError("secret")
         except ValueError:
             logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
         logging.getLogger("uvicorn.error").warning("not an error")
+    log.close()
     (line,) = map(json.loads, lines.getvalue().splitlines())
     assert (line["event"], line["logger"], line["cause"]) == ("library", "uvicorn.error", "ValueError")
     assert "secret" not in lines.getvalue()
+
+
+def test_a_reader_that_stands_still_costs_lines_and_no_time() -> None:
+    reads, lines = threading.Event(), []
+
+    def write(line: str) -> None:
+        reads.wait(20)
+        lines.append(json.loads(line))
+
+    log = Log(write)
+    for _ in range(1500):
+        log.line("info", "x")
+    reads.set()
+    assert eventually(lambda: len(lines) > 900)
+    log.line("info", "last")
+    log.close()
+    lost = sum(line.get("lost_lines", 0) for line in lines)
+    assert len(lines) + lost == 1501
+    assert lost > 400
 
 
 def test_metrics_count_requests_tokens_and_times(client: httpx.Client) -> None:
