@@ -34,6 +34,18 @@ class SamplingValues:
     """Keep tokens at least this probable relative to the most probable one; 0 = all."""
     top_n_sigma: float = 0.0
     """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
+    typical: float = 1.0
+    """Keep the tokens whose surprise is nearest to the entropy, up to this probability; 1 = all."""
+    eta: float = 0.0
+    """Keep tokens of at least this probability, or less where the entropy is high; 0 = all."""
+    top_h: float = 1.0
+    """Keep as many of the best as have at most this share of the entropy; 1 = all."""
+    mirostat: float = 0.0
+    """Hold the surprise of tokens near so many bits (mirostat 2); 0 = off."""
+    mirostat_eta: float = 0.1
+    """How fast mirostat follows."""
+    edt: float = 0.0
+    """Lower the temperature where the model is sure: to T * 0.8^(this / entropy); 0 = off."""
     repetition_penalty: float = 1.0
     """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
     frequency_penalty: float = 0.0
@@ -47,6 +59,12 @@ class SamplingValues:
         _check("top-p", self.top_p, 0.0 < self.top_p <= 1.0, "above 0 and at most 1 (off)")
         _check("min-p", self.min_p, 0.0 <= self.min_p <= 1.0, "between 0 (off) and 1")
         _check("top-n-sigma", self.top_n_sigma, 0.0 <= self.top_n_sigma < math.inf, "0 (off) or more")
+        _check("typical", self.typical, 0.0 < self.typical <= 1.0, "above 0 and at most 1 (off)")
+        _check("eta", self.eta, 0.0 <= self.eta < 1.0, "from 0 (off) to below 1")
+        _check("top-h", self.top_h, 0.0 < self.top_h <= 1.0, "above 0 and at most 1 (off)")
+        _check("mirostat", self.mirostat, 0.0 <= self.mirostat < math.inf, "0 (off) or a number of bits")
+        _check("mirostat-eta", self.mirostat_eta, 0.0 < self.mirostat_eta <= 1.0, "above 0 and at most 1")
+        _check("edt", self.edt, 0.0 <= self.edt < math.inf, "0 (off) or more")
         penalty = self.repetition_penalty
         _check("repetition penalty", penalty, 0.0 < penalty < math.inf, "above 0 (1 is off)")
         for name in ("frequency_penalty", "presence_penalty"):
@@ -86,7 +104,7 @@ class Preset(SamplingValues):
 
     def __post_init__(self) -> None:
         SamplingValues.__post_init__(self)  # super() does not find the class that slots make anew
-        for name in ("temperature", "top_n_sigma", "repetition_penalty"):
+        for name in ("temperature", "top_n_sigma", "mirostat", "edt", "repetition_penalty"):
             value = getattr(self, name)
             _check(_words(name), value, value <= _MOST, f"at most {_MOST:g} in a preset")
         _check("top-k", self.top_k, self.top_k <= _MOST_K, f"at most {_MOST_K} in a preset")

@@ -55,8 +55,8 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, clock)
         self._meter = meter
-        self._start: int | None = None
-        """Tokens before the next reply; None: all of its prompt."""
+        self._begun: tuple[int, float | None] | None = None
+        """Tokens before the next reply, and mirostat's state; None: all of its prompt."""
 
     def mark(self) -> CounterSnapshot:
         """Return the counts of passes, drafters and energy up to now."""
@@ -66,9 +66,9 @@ class Engine(CachedSequence):
         read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
         return CounterSnapshot(self._passes.work, read, tables, reading)
 
-    def begin(self, turns: Turns, start: int) -> None:
+    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
         """See ``ReplyEngine.begin``. The messages are of no use: a model here reads tokens."""
-        self._start = start
+        self._begun = start, bound
 
     def generate(
         self,
@@ -91,7 +91,7 @@ class Engine(CachedSequence):
         ``check_request``, before anything changes; BackendError and others from the model while it runs.
         """
         prompt = list(prompt_ids)
-        start, self._start = len(prompt) if self._start is None else self._start, None
+        (start, bound), self._begun = self._begun or (len(prompt), None), None
         check_request(
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
@@ -106,7 +106,7 @@ class Engine(CachedSequence):
         self._committed = prompt
         end = min(len(prompt) + max_tokens, self.capacity)
         said = len(prompt) - min(max(start, 0), len(prompt))
-        history, ends = DrawHistory(params, prompt, said=said), frozenset(stop_ids)
+        history, ends = DrawHistory(params, prompt, said=said, bound=bound), frozenset(stop_ids)
         reply = ReplyPlan(self._replies, self.spec, params, end, ends, history, details)
         return self._run(reply, progress)
 
@@ -117,7 +117,7 @@ class Engine(CachedSequence):
                 for step in self._round(reply, progress):
                     check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
-                    reply.commit(step.token)
+                    reply.commit(step)
                     yield step
                     if step.finish_reason:
                         return

@@ -28,6 +28,8 @@ class Step:
     """The most probable tokens here, best first, as (id, logprob)."""
     entropy_bits: float | None = None
     """Entropy of the model's own distribution at this place, at temperature 1; None unless asked for."""
+    bound: float | None = None
+    """Mirostat's state after the token; see ``sampling.mirostat``."""
     writer: str | None = None
     """The model that wrote the token, where several take turns."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
@@ -16,6 +16,7 @@ from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import (
     DrawHistory,
     DrawParams,
+    bound_after,
     draw,
     drawing_bytes,
     head_temperature,
@@ -37,6 +38,8 @@ class ReplyPlan:
     stop_ids: frozenset[int]
     history: DrawHistory
     details: StepDetails
+    bounds: list[float | None] = field(default_factory=list, init=False)
+    """Mirostat's state before the latest verdict and after each of its tokens; None without it."""
 
     @property
     def grammar(self) -> Constraint | None:
@@ -65,11 +68,11 @@ class ReplyPlan:
             hidden=hidden,
         )
 
-    def commit(self, token: int) -> None:
+    def commit(self, step: Step) -> None:
         """Note a committed token."""
-        self.history.add(token)
-        if self.grammar and token not in self.stop_ids:
-            go_on(self.grammar, token)
+        self.history.add(step.token, step.bound)
+        if self.grammar and step.token not in self.stop_ids:
+            go_on(self.grammar, step.token)
 
     def verdict(self, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
         """Verify ``tree``: the tokens to commit from ``position`` on, none behind the end.
@@ -77,6 +80,7 @@ class ReplyPlan:
         ``head`` row i + 1 answers node i, row 0 the last committed token. Raises BackendError as ``draw``
         does.
         """
+        self.bounds[:] = [self.history.bound]
         if self.grammar:
             return self._permitted(self.grammar, tree, head, position)
         verdict = keyed(tree, lambda node, said: self._draw(head, node, said, position))
@@ -94,6 +98,7 @@ class ReplyPlan:
                     most = min(most, len(said))
                     return said[-1]  # cut off below
                 if forced := grammar.forced():
+                    self.bounds.append(self.bounds[-1])
                     return forced[0]
                 return self._draw(head, node, said, position)
 
@@ -101,8 +106,11 @@ class ReplyPlan:
         return verdict.until(self.stop_ids, most)
 
     def _draw(self, head: HeadRows, node: int, said: Sequence[int], position: int) -> int:
-        history, at = self.history.after(said), position + len(said)
-        return draw(head, node + 1, self.params, at, history, self.grammar)
+        history, at = self.history.after(said, self.bounds[-1]), position + len(said)
+        token = draw(head, node + 1, self.params, at, history, self.grammar)
+        if self.history.bound is not None:
+            self.bounds.append(bound_after(head, node + 1, self.params, token, history, self.grammar))
+        return token
 
     def _finishes(self, tokens: Sequence[int]) -> bool:
         """Whether nothing may follow ``tokens`` in the grammar."""
@@ -125,5 +133,6 @@ class ReplyPlan:
             row = before[at] + 1
             logprob, top = logprob_of(head, row, token, count) if count else (None, ())
             bits = entropy_bits(head, row) if self.details.entropy else None
-            steps.append(Step(token, position + at, reason, sources[at], logprob, top, bits))
+            bound = self.bounds[at + 1] if self.history.bound is not None else None
+            steps.append(Step(token, position + at, reason, sources[at], logprob, top, bits, bound))
         return steps

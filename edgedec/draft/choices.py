@@ -9,6 +9,7 @@ to be exact: the head's few best logits stand for the whole vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from edgedec.core.rows import HeadRows
 from edgedec.sampling import DrawParams, noise, portable, warpers
 from edgedec.sampling.adjustment import Adjustment
 from edgedec.sampling.history import History
+from edgedec.sampling.narrowing import Shares, cuts
+from edgedec.sampling.temperature import temperature_of
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -52,7 +55,8 @@ def choices(
         return [
             (token, min(prob, 1.0)) for token, prob in zip(ids[:FEW].tolist(), probs.tolist(), strict=True)
         ]
-    return _keyed(values, ids, params, position, to_target)
+    temperature = temperature_of(params, rows, row)
+    return _keyed(values, ids, _Drawing(params, temperature, position), to_target)
 
 
 def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTargetIds) -> tuple[F64, Ids]:
@@ -63,25 +67,37 @@ def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTarget
     return values[order], ids[order]
 
 
-def _keyed(
-    values: F64, ids: Ids, params: DrawParams, position: int, to_target: ToTargetIds
-) -> list[tuple[int, float]]:
-    weights = portable.exp((values - values[0]) / params.temperature)
-    kept = _survivors(weights, params)
-    theirs = to_target(ids[:kept])
+class _Drawing(NamedTuple):
+    params: DrawParams
+    temperature: float
+    position: int
+
+
+def _keyed(values: F64, ids: Ids, how: _Drawing, to_target: ToTargetIds) -> list[tuple[int, float]]:
+    scaled = (values - values[0]) / how.temperature
+    weights = portable.exp(scaled)
+    kept = np.arange(_survivors(weights, how.params))
+    for cut in cuts(how.params, None):
+        places = cut.step(Shares(scaled[kept], complete=True), cut.value)
+        assert places is not None, "it is complete"
+        kept = kept[places]
+    weights, ids, theirs = weights[kept], ids[kept], to_target(ids[kept])
     known = theirs >= 0
-    weights, ids, theirs = weights[:kept][known], ids[:kept][known], theirs[known]
+    weights, ids, theirs = weights[known], ids[known], theirs[known]
     if not ids.size:
         return []
-    times = noise.exponential(params.seed, position, theirs) / weights
+    times = noise.exponential(how.params.seed, how.position, theirs) / weights
     order = np.lexsort((theirs, times))
-    surety = (times[order[0]] / times) ** params.temperature
+    surety = (times[order[0]] / times) ** how.temperature
     probs = surety[order[:FEW]] / surety.sum()
     return list(zip(ids[order[:FEW]].tolist(), probs.tolist(), strict=True))
 
 
 def _survivors(weights: F64, params: DrawParams) -> int:
-    """How many of the head's best the warpers leave; top-n-sigma would need the whole row and is left out."""
+    """How many of the head's best the warpers leave before those of ``sampling.narrowing``.
+
+    Top-n-sigma would need the whole row and is left out, and so is mirostat, whose state is the target's.
+    """
     count = min(params.top_k, weights.size) if params.top_k else weights.size
     if params.top_p < 1.0:
         left = weights[:count]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from edgedec.sampling.draw import (
-    MOST_DRAWING,
-    distribution,
-    draw,
-    drawing_bytes,
-    head_temperature,
-    needs_logits,
-)
+from edgedec.sampling.draw import distribution, draw
 from edgedec.sampling.history import DrawHistory
 from edgedec.sampling.masked import Allowed
+from edgedec.sampling.mirostat import bound_after
+from edgedec.sampling.needs import MOST_DRAWING, drawing_bytes, head_temperature, needs_logits
 from edgedec.sampling.occurred import Occurred
 from edgedec.sampling.params import DrawParams
 
@@ -21,6 +16,7 @@ __all__ = [
     "DrawHistory",
     "DrawParams",
     "Occurred",
+    "bound_after",
     "distribution",
     "draw",
     "drawing_bytes",

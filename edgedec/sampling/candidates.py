@@ -14,8 +14,9 @@ from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
 from edgedec.sampling.adjustment import Adjustment
-from edgedec.sampling.history import History
+from edgedec.sampling.history import DrawHistory, History
 from edgedec.sampling.params import DrawParams
+from edgedec.sampling.temperature import temperature_of
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -56,6 +57,9 @@ class Row:
         self._row = row
         self._params = params
         self._adjustment = Adjustment(params, history) if params.adjusts else None
+        self.temperature = temperature_of(params, rows, row)
+        self.bound = DrawHistory.of(history, params).bound if params.mirostat else None
+        """Most bits of surprise that mirostat allows."""
 
     def listed(self) -> tuple[list[float], list[int]]:
         """The head's list as plain numbers: adjusted logits and ids, as far as their order is sure."""
@@ -124,7 +128,7 @@ class Row:
         Where the head added up at this temperature and nothing is adjusted, it is the head's own sum,
         logits at hand or not; else it is added up from the whole row.
         """
-        temperature = self._params.temperature
+        temperature = self.temperature
         if temperature == self._rows.temperature and self._adjustment is None:
             return portable.exp_one(self._logsumexp - highest / temperature)
         if self._logits is None:
@@ -136,6 +140,12 @@ class Row:
             sum_so_far = warpers.total_of(weights)
         return sum_so_far
 
+    def entropy(self, highest: float) -> float | None:
+        """Entropy in nats of the whole vocabulary, or None when it cannot be had; see ``total``."""
+        if self.temperature == self._rows.temperature and self._adjustment is None:
+            return self._rows.entropy.item(self._row)
+        return None if self._logits is None else entropy_of(self._whole, highest, self.temperature)
+
     def total_bounds(self, highest: float) -> tuple[float, float] | None:
         """Two numbers between which ``total`` lies, mostly without reading the whole row.
 
@@ -145,14 +155,14 @@ class Row:
         if (corrected := self._corrected()) is None:
             total = self.total(highest)
             return None if total is None else (total, total)
-        scale = portable.exp_one(self._logsumexp - highest / self._params.temperature)
+        scale = portable.exp_one(self._logsumexp - highest / self.temperature)
         absolute, relative = _SUM_ERROR
         error = absolute + relative * abs(self._logsumexp)
         return (corrected - error) * scale, (corrected + error) * scale
 
     def _corrected(self) -> float | None:
         """The sum of adjusted weights in units of the head's own sum; None where that is not possible."""
-        temperature = self._params.temperature
+        temperature = self.temperature
         if self._adjustment is None or self._logits is None or temperature != self._rows.temperature:
             return None
         touched = self._adjustment.touched()
@@ -194,26 +204,34 @@ class Row:
         return Candidates(np.array(values, np.float64), np.array(ids, np.int64), self.complete)
 
     def _adjusted_list(self, values: list[float], ids: list[int]) -> tuple[list[float], list[int]]:
+        """Adjusted logits and ids, as far as they lead the adjusted vocabulary for certain.
+
+        Logits outside the list are at most its last one, and stay there unless an adjustment lifts them:
+        those it may lift join the list. So values above that floor are in order, and all is if nothing moved.
+        """
         assert self._adjustment is not None
+        if self._adjustment.lifts and not self.complete and self._logits is None:
+            return [], []
         moved = [self._adjustment.one(value, token) for value, token in zip(values, ids, strict=True)]
-        ranked = sorted(zip(moved, ids, strict=True), key=lambda pair: (-pair[0], pair[1]))
-        if not self.complete:
-            ranked = ranked[: self._certain(values, moved)]
+        pairs = list(zip(moved, ids, strict=True))
+        if self._adjustment.lifts and not self.complete:
+            pairs += self._lifted(set(ids), values[-1])
+        ranked = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+        if not self.complete and (self._adjustment.lifts or moved != values):
+            ranked = [pair for pair in ranked if pair[0] > values[-1]]
         if self._adjustment.bans:
             ranked = [pair for pair in ranked if pair[0] > -math.inf]
         return [value for value, _ in ranked], [token for _, token in ranked]
 
-    def _certain(self, values: list[float], moved: list[float]) -> int:
-        """How many of the adjusted list lead the adjusted vocabulary for certain.
-
-        Logits outside the list are at most its last one. An adjustment that only lowers leaves them there, so
-        values that stayed above that floor are in order (and all is, if nothing in the list moved); another
-        one may lift any.
-        """
+    def _lifted(self, listed: set[int], floor: float) -> list[tuple[float, int]]:
+        """Adjusted logits above ``floor``, and ids, of tokens that are not in the list."""
         assert self._adjustment is not None
-        if self._adjustment.lifts:
-            return 0
-        return len(values) if moved == values else sum(value > values[-1] for value in moved)
+        assert self._logits is not None
+        touched = self._adjustment.touched()
+        touched = np.sort(touched[touched < self.size])
+        values = self._adjustment.applied(self._logits[touched].astype(np.float64), touched)
+        pairs = zip(values.tolist(), touched.tolist(), strict=True)
+        return [(value, token) for value, token in pairs if value > floor and token not in listed]
 
     def _from_row(self, size: int) -> Candidates:
         assert self._logits is not None
@@ -231,6 +249,19 @@ class Row:
             if not order.size:
                 raise UsageError("no token is left to draw", hint="the logit bias bans every one")
         return Candidates(values[order], ids[order], complete)
+
+
+def entropy_of(values: F64, highest: float, temperature: float) -> float:
+    """Entropy in nats of the softmax of ``values`` at ``temperature``."""
+    total = mean = 0.0
+    for start in range(0, values.size, _BLOCK):
+        scaled = (values[start : start + _BLOCK] - highest) / temperature
+        weights = portable.exp(scaled)
+        shares = weights * np.maximum(scaled, -_MOST_EXPONENT)
+        weights[0] += total
+        shares[0] += mean
+        total, mean = warpers.total_of(weights), warpers.total_of(shares)
+    return portable.log_one(total) - mean / total
 
 
 def _largest(row: NDArray[np.floating], size: int) -> Ids:

@@ -19,63 +19,10 @@ from edgedec.sampling import noise, portable, short_list, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.history import History
 from edgedec.sampling.masked import Allowed, MaskedRow
+from edgedec.sampling.narrowing import Narrowing
 from edgedec.sampling.params import DrawParams
 
 _LEADERS = 64
-MOST_DRAWING = 120
-"""Bytes of the longest lists, sorted and weighed in float64, and of memory that the allocator keeps."""
-_LOGPROB = 24
-"""Bytes: a row in float64, its weights, and one array between them."""
-_MASKED = 48
-"""Bytes: ids, logits and weights of all that a mask allows, and arrays between them."""
-_TEMPERATURES = 0.1, 10.0
-"""Between these, a total from a logsumexp in float32 is exact to about 1e-5."""
-
-
-def needs_logits(
-    params: DrawParams, head_k: int = 64, *, logprobs: bool = False, masked: bool = False
-) -> bool:
-    """Whether ``draw`` may need whole logits rows, so that ``extend`` must return them.
-
-    False exactly when the ``head_k`` best logits always suffice: greedy, or top-k of at most ``head_k``,
-    without logit bias, penalties or top-n-sigma (their effect depends on logits outside any list). For others
-    a list mostly suffices too, but which ones is known only after the pass: rows that ``draw`` then never
-    reads cost little, another pass would not. ``logprobs``: whether log-probabilities at temperature 1 are
-    wanted besides; the head sums up at ``head_temperature`` alone. ``masked``: whether draws have a mask,
-    which may allow none of the list.
-    """
-    if masked:
-        return True
-    if params.adjusts or (logprobs and head_temperature(params) != 1.0):
-        return True
-    if params.greedy:
-        return False
-    return params.top_n_sigma > 0.0 or not 0 < params.top_k <= head_k
-
-
-def drawing_bytes(
-    params: DrawParams, head_k: int = 64, *, logprobs: bool = False, masked: bool = False
-) -> int:
-    """Bytes per entry of a whole row that ``draw`` takes beside the row, at most, as measured.
-
-    0 where it needs none. ``logprobs``: with log-probabilities. ``masked``: among the tokens of a mask.
-    """
-    least = _LOGPROB if logprobs and head_temperature(params) != 1.0 else 0
-    if masked and (params.greedy or _uncut(params)):
-        return max(least, _MASKED)
-    if masked:
-        return MOST_DRAWING
-    if not needs_logits(params, head_k):
-        return least
-    return max(8 if _uncut(params) else MOST_DRAWING, least)
-
-
-def head_temperature(params: DrawParams) -> float:
-    """At which temperature ``extend`` should sum up the logits: then a list that has the mass of top-p
-    suffices. 1 where that is no use.
-    """
-    low, high = _TEMPERATURES
-    return params.temperature if low <= params.temperature <= high else 1.0
 
 
 def draw(
@@ -98,7 +45,7 @@ def draw(
     then no mask is made.
     """
     if allowed is not None:
-        if params.greedy or _uncut(params):
+        if params.greedy or params.uncut:
             token = draw(rows, row, params, position, history)
             if allowed.permits(token):
                 return token
@@ -120,9 +67,7 @@ def distribution(
     allowed: Allowed | None = None,
 ) -> warpers.F64:
     """The distribution f64[vocabulary] that ``draw`` draws from. Raises as ``draw`` does."""
-    seen = (
-        Row(rows, row, params, history) if allowed is None else MaskedRow(rows, row, params, history, allowed)
-    )
+    seen = row_of(rows, row, params, history, allowed)
     kept = survivors(seen, params)
     if kept is None:
         raise _no_rows()
@@ -130,14 +75,23 @@ def distribution(
     if params.greedy:
         out[kept.ids[0]] = 1.0
         return out
-    weights = portable.exp((kept.values - kept.values.max()) / params.temperature)
+    weights = portable.exp((kept.values - kept.values.max()) / seen.temperature)
     out[kept.ids] = weights / weights.sum()
     return out
 
 
+def row_of(rows: HeadRows, row: int, params: DrawParams, history: History, allowed: Allowed | None) -> Row:
+    """The row that ``draw`` draws from."""
+    if allowed is None:
+        return Row(rows, row, params, history)
+    return MaskedRow(rows, row, params, history, allowed)
+
+
 def _drawn(seen: Row, params: DrawParams, position: int) -> int:
-    if _uncut(params):
+    if params.uncut:
         kept = _likely(seen, params, position)
+    elif params.narrows and not params.greedy:
+        kept = _cut(seen.prefixes(), seen, params)
     else:
         token = short_list.draw(seen, params, position)
         if token is not None:
@@ -145,31 +99,33 @@ def _drawn(seen: Row, params: DrawParams, position: int) -> int:
         kept = _cut(seen.longer(), seen, params)
     if kept is None:
         raise _no_rows()
-    return _choose(kept, params, position)
+    return _choose(kept, seen, params, position)
 
 
 def survivors(row: Row, params: DrawParams) -> Candidates | None:
     """The tokens that survive every warper, or None when only a whole row could tell."""
-    if _uncut(params):
+    if params.uncut:
         return row.unsorted()
     return _cut(row.prefixes(), row, params)
 
 
 def _cut(prefixes: Iterable[Candidates], row: Row, params: DrawParams) -> Candidates | None:
+    filtered = params.filters
+    narrowing = Narrowing(row, params, filtered=filtered) if params.narrows and not params.greedy else None
     for candidates in prefixes:
-        count = _count(candidates, row, params)
-        if count:
-            return Candidates(candidates.values[:count], candidates.ids[:count], True)
+        left: Candidates | None = candidates
+        if narrowing is None or filtered:
+            count = _count(candidates, row, params)
+            left = Candidates(candidates.values[:count], candidates.ids[:count], True) if count else None
+        if narrowing and left is not None and left.ids.size:
+            left = narrowing.of(left)
+        if left is not None and left.ids.size:
+            return left
     return None
 
 
 def _no_rows() -> BackendError:
     return BackendError("these sampling settings need whole logits rows and the pass returned none")
-
-
-def _uncut(params: DrawParams) -> bool:
-    cuts = params.top_k or params.top_p < 1.0 or params.min_p or params.top_n_sigma
-    return not (params.greedy or cuts)
 
 
 def _count(candidates: Candidates, row: Row, params: DrawParams) -> int | None:
@@ -195,7 +151,7 @@ def _count(candidates: Candidates, row: Row, params: DrawParams) -> int | None:
 
 def _nucleus(values: warpers.F64, complete: bool, row: Row, params: DrawParams) -> int | None:
     highest = float(values[0])
-    weights = portable.exp((values - highest) / params.temperature)
+    weights = portable.exp((values - highest) / row.temperature)
     if params.top_p < 1.0:
         filtered = params.top_n_sigma or params.top_k
         count = _top_p(weights, complete, row, params, None if filtered else highest)
@@ -221,11 +177,11 @@ def _top_p(
     return warpers.top_p_count(weights, total, params.top_p, complete=complete)
 
 
-def _choose(kept: Candidates, params: DrawParams, position: int) -> int:
+def _choose(kept: Candidates, row: Row, params: DrawParams, position: int) -> int:
     """argmin of noise / weight (the lowest id on a tie); weights need no normalising."""
     if kept.ids.size == 1 or params.greedy:
         return int(kept.ids[0])
-    scaled = (kept.values - kept.values.max()) / params.temperature
+    scaled = (kept.values - kept.values.max()) / row.temperature
     ids = kept.ids
     if ids.size > 16 * _LEADERS:
         scaled, ids = _contenders(scaled, ids, params.seed, position)
@@ -241,7 +197,7 @@ def _likely(row: Row, params: DrawParams, position: int) -> Candidates | None:
     leaders = row.leaders()
     if leaders is None or leaders.complete:
         return leaders
-    scaled = (leaders.values - leaders.values[0]) / params.temperature
+    scaled = (leaders.values - leaders.values[0]) / row.temperature
     lucky = noise.above(
         params.seed, position, row.size, _least_uniform(scaled, leaders.ids, params.seed, position)
     )

@@ -16,7 +16,7 @@ class DrawHistory:
     """The tokens before a draw, as far as its settings read them.
 
     ``occurred`` has the ids of prompt and reply, for the repetition penalty. ``said`` counts the reply's own
-    tokens, for the frequency and presence penalties.
+    tokens, for the frequency and presence penalties. ``bound`` is mirostat's state; see ``mirostat``.
 
     >>> penalised = DrawParams(repetition_penalty=1.1, frequency_penalty=0.5)
     >>> history = DrawHistory(penalised, [5, 7, 9, 9], said=2)
@@ -26,11 +26,19 @@ class DrawHistory:
     ({9: 3, 7: 1}, {9: 2})
     """
 
-    def __init__(self, params: DrawParams, tokens: Sequence[int] = (), *, said: int = 0) -> None:
-        """``tokens`` are all before the draw; the last ``said`` of them are of the reply."""
+    def __init__(
+        self, params: DrawParams, tokens: Sequence[int] = (), *, said: int = 0, bound: float | None = None
+    ) -> None:
+        """``tokens`` are all before the draw; the last ``said`` of them are of the reply.
+
+        ``bound`` is that after a reply's first part; None: as a reply begins.
+        """
         self._reads_ids, self._counts = params.repetition_penalty != 1.0, params.counts
         self.occurred = Occurred(tokens if self._reads_ids else ())
         self.said = Counter(tokens[len(tokens) - said :] if self._counts else ())
+        self.bound: float | None = None
+        if params.mirostat and not params.greedy:
+            self.bound = 2.0 * params.mirostat if bound is None else bound
 
     @staticmethod
     def of(history: History, params: DrawParams) -> DrawHistory:
@@ -43,20 +51,24 @@ class DrawHistory:
         found.occurred = history
         return found
 
-    def add(self, token: int) -> None:
-        """Note that ``token`` was committed."""
+    def add(self, token: int, bound: float | None = None) -> None:
+        """Note that ``token`` was committed, and the bound after it."""
+        self.bound = bound
         if self._reads_ids:
             self.occurred.add(token)
         if self._counts:
             self.said[token] += 1
 
-    def after(self, tokens: Sequence[int]) -> DrawHistory:
-        """Return the history with ``tokens`` behind it, which may be taken back; this one stays as it is."""
-        if not tokens or not (self._reads_ids or self._counts):
+    def after(self, tokens: Sequence[int], bound: float | None = None) -> DrawHistory:
+        """Return the history with ``tokens`` behind it, which may be taken back; this one stays as it is.
+
+        ``bound`` is that after them.
+        """
+        if not tokens or not (self._reads_ids or self._counts or self.bound is not None):
             return self
         found = object.__new__(DrawHistory)
         found._reads_ids, found._counts = self._reads_ids, self._counts
-        found.occurred = self.occurred.after(tokens)
+        found.occurred, found.bound = self.occurred.after(tokens), bound
         found.said = self.said
         if self._counts:
             found.said = self.said.copy()

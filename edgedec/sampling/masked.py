@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgedec.core.errors import UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
-from edgedec.sampling.candidates import Candidates, Ids, Row
+from edgedec.sampling.candidates import Candidates, Ids, Row, entropy_of
 from edgedec.sampling.history import History
 from edgedec.sampling.params import DrawParams
 
@@ -95,14 +95,19 @@ class MaskedRow(Row):
     def total(self, highest: float) -> float | None:
         if self._logits is None:
             return None
-        scaled = (self.values_of(self._ids) - highest) / self._params.temperature
+        scaled = (self.values_of(self._ids) - highest) / self.temperature
         return warpers.total_of(portable.exp(scaled))
+
+    def entropy(self, highest: float) -> float | None:
+        if self._logits is None:
+            return None
+        return entropy_of(self.values_of(self._ids), highest, self.temperature)
 
     def total_bounds(self, highest: float) -> tuple[float, float] | None:
         """Bounds of ``total``: the allowed tokens of the list have a part of it, the others none."""
         if (whole := self._whole_at_most(highest)) is not None:
             values, ids = super().listed()
-            weights = portable.exp((np.array(values, np.float64) - highest) / self._params.temperature)
+            weights = portable.exp((np.array(values, np.float64) - highest) / self.temperature)
             legal = self._permitted(np.array(ids, np.int64))
             least = float(weights[legal].sum())
             most = max(whole - float(weights[~legal].sum()), least)
@@ -112,7 +117,7 @@ class MaskedRow(Row):
 
     def _whole_at_most(self, highest: float) -> float | None:
         """The sum over the whole vocabulary, or a little more; None where only the row itself could tell."""
-        temperature = self._params.temperature
+        temperature = self.temperature
         exponent = self._logsumexp - highest / temperature
         if temperature != self._rows.temperature or not exponent < _MOST_EXPONENT:
             return None

@@ -33,6 +33,18 @@ class SamplingParams:
     """Keep tokens at least this probable relative to the most probable one; 0 = all."""
     top_n_sigma: float | None = None
     """Keep logits within this many standard deviations (over the vocabulary) of the highest; 0 = all."""
+    typical: float | None = None
+    """Keep the tokens whose surprise is nearest to the entropy, up to this probability; 1 = all."""
+    eta: float | None = None
+    """Keep tokens of at least this probability, or less where the entropy is high; 0 = all."""
+    top_h: float | None = None
+    """Keep as many of the best as have at most this share of the entropy; 1 = all."""
+    mirostat: float | None = None
+    """Hold the surprise of tokens near so many bits (mirostat 2); 0 = off."""
+    mirostat_eta: float | None = None
+    """How fast mirostat follows; not named: 0.1."""
+    edt: float | None = None
+    """Lower the temperature where the model is sure: to T * 0.8^(this / entropy); 0 = off."""
     repetition_penalty: float | None = None
     """Logits of tokens seen before are divided (if positive) or multiplied (if negative) by it; 1 = off."""
     frequency_penalty: float | None = None

@@ -14,7 +14,7 @@ class DrawParams(SamplingValues):
     """How the tokens of a reply are drawn: every value of the sampler. Each default is "off".
 
     They apply in this order: logit bias, repetition penalty, frequency and presence penalties, top-n-sigma,
-    temperature, top-k, top-p, min-p.
+    temperature (lowered by edt), top-k, top-p, min-p, typical, eta, top-h, mirostat.
     Raises UsageError for a value outside its range.
     """
 
@@ -46,6 +46,21 @@ class DrawParams(SamplingValues):
     def counts(self) -> bool:
         """Whether it matters how often the reply has said a token."""
         return self.frequency_penalty != 0.0 or self.presence_penalty != 0.0
+
+    @property
+    def filters(self) -> bool:
+        """Whether a cut is on that looks at one token after the other, before those of ``narrows``."""
+        return bool(self.top_k or self.top_p < 1.0 or self.min_p or self.top_n_sigma)
+
+    @property
+    def uncut(self) -> bool:
+        """Whether every token can be drawn that is not banned."""
+        return not (self.greedy or self.filters or self.narrows)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether a cut is on that looks at the whole distribution; see ``narrowing``."""
+        return self.typical < 1.0 or self.top_h < 1.0 or bool(self.eta or self.mirostat)
 
     @property
     def adjusts(self) -> bool:

@@ -36,7 +36,7 @@ def surviving(values: list[float], row: Row, params: DrawParams) -> list[float] 
         values = _filtered(values, row, params)
         if not values:
             return None
-    highest, temperature = values[0], params.temperature
+    highest, temperature = values[0], row.temperature
     if (bounds := _enough(values, filtered, row, params)) is None:
         return None
     enough, surely = bounds
@@ -70,7 +70,7 @@ def _enough(values: list[float], filtered: bool, row: Row, params: DrawParams) -
     if filtered:
         mass = 0.0  # not sum(), which compensates from Python 3.12 on
         for value in values:
-            mass += exp_one((value - values[0]) / params.temperature)
+            mass += exp_one((value - values[0]) / row.temperature)
         return params.top_p * mass, params.top_p * mass
     bounds = row.total_bounds(values[0])
     if bounds is None or math.isnan(bounds[1]):

@@ -241,7 +241,7 @@ class Chat:
 
         room = self._room(len(prompt.ids) + len(tokens), final)
         turns, reader = self._turns(messages), self._reader(prompt, messages)
-        start = Start(prompt.ids, tokens, cut.shown, room, turns, reader)
+        start = Start(prompt.ids, tokens, cut.shown, room, turns, reader, cut.bound)
         self.last = self._begun(start, logprobs, ended)
         if fitted:
             self._say(fitted)
@@ -469,7 +469,8 @@ class Chat:
         self.messages = [*messages, self._message(reply)]
         tokens = (*reply.start.tokens, *reply.text_tokens)
         cut = reply.finish_reason != "stop"
-        self.unfinished = Unfinished(prompt, tokens, reply.start.shown + reply.text) if cut else None
+        shown = reply.start.shown + reply.text
+        self.unfinished = Unfinished(prompt, tokens, shown, reply.bound) if cut else None
         if reply.exact:
             self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *tokens])
         else:

@@ -50,10 +50,11 @@ class ReplyEngine(Protocol):
 
     def resume(self, tokens: Sequence[int], source: Source) -> None: ...
 
-    def begin(self, turns: Turns, start: int) -> None:
+    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
         """Hear which messages the next reply answers; none for a text.
 
-        ``start``: tokens before the reply. The rest of the prompt is what it has said already.
+        ``start``: tokens before the reply. The rest of the prompt is what it has said already; ``bound`` is
+        mirostat's state behind that.
         """
         ...
 

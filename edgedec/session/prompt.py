@@ -39,11 +39,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them."""
+    """A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them.
+
+    ``bound`` is mirostat's state behind the tokens, where they were drawn with it.
+    """
 
     prompt: Prompt
     tokens: tuple[int, ...]
     shown: str
+    bound: float | None = None
 
 
 class Prompts:

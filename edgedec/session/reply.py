@@ -54,6 +54,7 @@ class Start:
     ``tokens`` are those of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
     has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
     ``reader`` makes a reader of its text from the beginning; None for a text that is nothing but content.
+    ``bound``: mirostat's state behind ``tokens``.
     """
 
     prompt: Sequence[int]
@@ -62,6 +63,7 @@ class Start:
     room: int | None = None
     turns: Turns = ()
     reader: Callable[[], ReplyReader] | None = None
+    bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ class Reply:
         self._max_tokens = settings.max_tokens
         self._end_ids = frozenset(engine.home.spec.eos_ids)
         self._interrupted = False
+        self.bound = start.bound
+        """Mirostat's state behind the tokens so far."""
         self._on_end = ended
         self._clock = clock
         self._timer: ReplyTimer | None = None
@@ -171,7 +175,7 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
-        engine.begin(start.turns, len(start.prompt))
+        engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""
         self.awaited = False
@@ -305,6 +309,7 @@ class Reply:
                 self.tokens.append(step.token)
                 self.sources.append(step.source)
                 self.writers.append(step.writer)
+                self.bound = step.bound
                 if step.logprob is not None:
                     self.logprobs.append(self._logprob(step.token, step.logprob, step.top))
                 if step.token not in self._end_ids:

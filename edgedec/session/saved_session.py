@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -76,9 +77,14 @@ def document_of(saved: SavedSession) -> dict[str, Any]:
         "messages": [message.as_json() for message in saved.messages],
         "text": saved.text,
         "tokens": list(saved.tokens),
-        "unfinished": cut and {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown},
+        "unfinished": cut and _unfinished_document(cut),
         "cache": saved.cache and asdict(saved.cache),
     }
+
+
+def _unfinished_document(cut: Unfinished) -> dict[str, Any]:
+    bound = {} if cut.bound is None else {"bound": cut.bound}
+    return {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown, **bound}
 
 
 def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice) -> SavedSession:
@@ -179,7 +185,10 @@ def _parse(document: dict[str, Any]) -> SavedSession:
 
 def _unfinished(item: dict[str, Any]) -> Unfinished:
     prompt = Prompt(_text(item["prompt"]["text"]), list(_tokens(item["prompt"]["ids"])))
-    return Unfinished(prompt, _tokens(item["said"]), _text(item["shown"]))
+    bound = item.get("bound")
+    if bound is not None and not (type(bound) is float and math.isfinite(bound)):
+        raise ValueError("the state of mirostat is not a number")
+    return Unfinished(prompt, _tokens(item["said"]), _text(item["shown"]), bound)
 
 
 def _cache(item: dict[str, Any]) -> SavedCache:

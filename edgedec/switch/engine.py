@@ -108,7 +108,7 @@ class SwitchedEngine:
         self.home.resume(tokens, source)
         self.committed = list(tokens)
 
-    def begin(self, turns: Turns, start: int) -> None:
+    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
         """See ``ReplyEngine.begin``."""
         self._before = turns, start
 

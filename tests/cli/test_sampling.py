@@ -22,6 +22,7 @@ from tests.session.parrot import CAPACITY
 PRESET = Preset(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05)
 GREEDY = {
     "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "top_n_sigma": 0.0,
+    "typical": 1.0, "eta": 0.0, "top_h": 1.0, "mirostat": 0.0, "mirostat_eta": 0.1, "edt": 0.0,
     "repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0, "seed": 0, "logit_bias": [],
 }  # fmt: skip
 TAKEN = GREEDY | {"temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.05}

@@ -10,7 +10,7 @@ from edgedec.backends.fake import Expect, FakeForward, MarkovForward, ScriptErro
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
-from edgedec.sampling import DrawHistory, DrawParams, draw
+from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)
@@ -22,6 +22,9 @@ EVERY_KIND = [
     DrawParams(repetition_penalty=1.5),
     DrawParams(frequency_penalty=0.8, logit_bias=((3, 2.5), (5, -100.0))),
     DrawParams(temperature=0.9, top_p=0.9, presence_penalty=1.5, frequency_penalty=-0.2, seed=6),
+    DrawParams(temperature=1.2, mirostat=1.5, seed=7),
+    DrawParams(temperature=1.0, typical=0.8, edt=0.4, seed=8),
+    DrawParams(temperature=1.5, top_k=12, eta=0.02, top_h=0.8, mirostat=2.0, frequency_penalty=0.3, seed=9),
 ]
 PROMPTS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
@@ -32,11 +35,13 @@ def tokens(engine: Engine, prompt: Sequence[int], params: DrawParams = GREEDY, n
 
 def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     """The definition: for each token a fresh model reads everything in one pass, and one token is drawn."""
-    sequence = list(prompt)
+    sequence, bound = list(prompt), None
     for _ in range(n):
         head = MarkovForward(max_pass=256).extend(sequence, rows=Rows(last=True, full=True))
-        history = DrawHistory(params, sequence, said=len(sequence) - len(prompt))
+        history = DrawHistory(params, sequence, said=len(sequence) - len(prompt), bound=bound)
         sequence.append(draw(head, 0, params, len(sequence), history))
+        if params.mirostat:
+            bound = bound_after(head, 0, params, sequence[-1], history)
     return sequence[len(prompt) :]
 
 

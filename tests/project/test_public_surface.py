@@ -79,6 +79,7 @@ EXPORTED = {
         "DrawHistory",
         "DrawParams",
         "Occurred",
+        "bound_after",
         "distribution",
         "draw",
         "drawing_bytes",

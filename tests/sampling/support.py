@@ -24,7 +24,8 @@ def head(logits: np.ndarray, k: int, *, full: bool, temperature: float = 1.0) ->
     ids = np.array([order], dtype=np.int32)
     one = np.array([lse], dtype=np.float32)
     whole = logits[None] if full else None
-    return HeadRows(logits[ids], ids, one, np.zeros(1, np.float32), whole, temperature)
+    entropy = math.fsum(math.exp(x - lse) * (lse - x) for x in exact if math.isfinite(x))
+    return HeadRows(logits[ids], ids, one, np.array([entropy], np.float32), whole, temperature)
 
 
 def distribution(
@@ -36,6 +37,7 @@ def distribution(
     order = sorted(values, key=lambda v: (-values[v], v))
     if params.temperature == 0:
         return {order[0]: 1.0}
+    temperature = temperature_of(logits, params)
     if params.top_n_sigma:
         numbers = list(values.values())
         mean = math.fsum(numbers) / len(numbers)
@@ -43,10 +45,59 @@ def distribution(
         order = [v for v in order if values[v] >= max(numbers) - params.top_n_sigma * deviation]
     if params.top_k:
         order = order[: params.top_k]
-    order = _top_p(order, _normalised(order, values, params.temperature), params.top_p)
-    probabilities = _normalised(order, values, params.temperature)
+    order = _top_p(order, _normalised(order, values, temperature), params.top_p)
+    probabilities = _normalised(order, values, temperature)
     order = [v for v in order if probabilities[v] >= params.min_p * probabilities[order[0]]]
-    return _normalised(order, values, params.temperature)
+    for step in (typical, eta, top_h, mirostat):
+        order = step(order, _normalised(order, values, temperature), params) or order[:1]
+    return _normalised(order, values, temperature)
+
+
+def temperature_of(logits: Sequence[float], params: DrawParams) -> float:
+    """The temperature of a draw, which depends on the entropy with EDT."""
+    if not params.edt:
+        return params.temperature
+    everything = dict(enumerate(map(float, logits)))
+    at_one = _normalised(sorted(everything, key=lambda v: -everything[v]), everything, 1.0)
+    return max(params.temperature * 0.8 ** (params.edt / max(entropy_of(at_one), 1e-9)), 1e-3)
+
+
+def entropy_of(p: dict[int, float]) -> float:
+    return -math.fsum(x * math.log(x) for x in p.values() if x > 0.0)
+
+
+def typical(order: list[int], p: dict[int, float], params: DrawParams) -> list[int]:
+    if params.typical == 1.0:
+        return order
+    entropy, kept, mass = entropy_of(p), set[int](), 0.0
+    for v in sorted(order, key=lambda v: abs(-math.log(max(p[v], 1e-300)) - entropy)):
+        kept.add(v)
+        mass += p[v]
+        if mass >= params.typical:
+            break
+    return [v for v in order if v in kept]
+
+
+def eta(order: list[int], p: dict[int, float], params: DrawParams) -> list[int]:
+    least = min(params.eta, math.sqrt(params.eta) * math.exp(-entropy_of(p)))
+    return [v for v in order if p[v] >= least]
+
+
+def top_h(order: list[int], p: dict[int, float], params: DrawParams) -> list[int]:
+    if params.top_h == 1.0:
+        return order
+    most, kept = params.top_h * entropy_of(p), order[:1]
+    for count in range(2, len(order) + 1):
+        mass = math.fsum(p[v] for v in order[:count])
+        if entropy_of({v: p[v] / mass for v in order[:count]}) > most:
+            break
+        kept = order[:count]
+    return kept
+
+
+def mirostat(order: list[int], p: dict[int, float], params: DrawParams) -> list[int]:
+    """As at the beginning of a reply: the bound is twice the target."""
+    return [v for v in order if not params.mirostat or -math.log2(max(p[v], 1e-300)) <= 2 * params.mirostat]
 
 
 def adjusted(values: dict[int, float], params: DrawParams, said: Sequence[int]) -> dict[int, float]:

@@ -36,6 +36,11 @@ def random_params(rng: np.random.Generator) -> DrawParams:
         repetition_penalty=maybe(1.0, float(rng.choice([0.8, 1.05, 1.3, 3.0])), 0.4),
         frequency_penalty=maybe(0.0, float(rng.choice([-0.5, 0.3, 2.0])), 0.08),
         presence_penalty=maybe(0.0, float(rng.choice([-0.5, 0.3, 2.0])), 0.08),
+        typical=maybe(1.0, float(rng.uniform(0.1, 0.99)), 0.06),
+        eta=maybe(0.0, float(rng.uniform(0.001, 0.3)), 0.06),
+        top_h=maybe(1.0, float(rng.uniform(0.1, 0.9)), 0.06),
+        mirostat=maybe(0.0, float(rng.uniform(0.5, 3.0)), 0.06),
+        edt=maybe(0.0, float(rng.uniform(0.1, 2.0)), 0.06),
         logit_bias=maybe((), ((3, -100.0), (7, 4.0)), 0.08),
         seed=int(rng.integers(2**63)),
     )
@@ -49,10 +54,23 @@ def random_logits(rng: np.random.Generator, size: int) -> np.ndarray:
     return logits.astype(np.float32)
 
 
+def loosened(params: DrawParams) -> DrawParams:
+    """The same with cuts a hair further out."""
+    return replace(
+        params,
+        top_p=min(1.0, params.top_p * 1.00001),
+        typical=min(1.0, params.typical * 1.00001),
+        eta=params.eta * 0.99999,
+        top_h=min(1.0, params.top_h * 1.00001),
+        mirostat=params.mirostat * 1.00001,
+    )
+
+
 def by_arrays(rows: HeadRows, params: DrawParams, position: int, history: list[int]) -> int:
     """The token as the whole row gives it, without a look at the head's list."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(short_list, "draw", lambda *_: None)
+        patch.setattr(Row, "prefixes", lambda row: row.longer())
         return draw(rows, 0, params, position, history)
 
 
@@ -71,9 +89,7 @@ def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
             params
         )
         assert draw(head(logits, K, full=True, temperature=at), 0, params, position, history) == whole, params
-        assert whole in distribution(
-            logits.tolist(), replace(params, top_p=min(1.0, params.top_p * 1.00001)), history
-        )
+        assert whole in distribution(logits.tolist(), loosened(params), history)
         try:
             short = draw(head(logits, K, full=False, temperature=at), 0, params, position, history)
         except BackendError:
@@ -163,7 +179,7 @@ def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
             assert token in (None, by_arrays(rows, params, position, history)), params
             assert token is not None or k < 150
     complete = 3 * len(CUTS)
-    assert decided[True] == complete if penalty < 1.0 else decided[True] > 2 * complete
+    assert decided[True] > 2 * complete
     assert decided[False] > 20
 
 
@@ -185,7 +201,12 @@ def test_of_a_list_the_same_survives() -> None:
         params = replace(random_params(rng), min_p=0.0)  # it may end a list that top-p finds too short
         at = head_temperature(params)
         row = Row(head(random_logits(rng, 120), K, full=False, temperature=at), 0, params, [5, 50])
-        if params.greedy or params == DrawParams(temperature=params.temperature, seed=params.seed):
+        if (
+            params.greedy
+            or params.narrows
+            or params.edt
+            or params == DrawParams(temperature=params.temperature, seed=params.seed)
+        ):
             continue
         values, _ = row.listed()
         weights = short_list.surviving(values, row, params) if values else None

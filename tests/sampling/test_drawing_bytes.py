@@ -18,6 +18,12 @@ CASES = [
     DrawParams(temperature=0.8, top_p=0.95, repetition_penalty=1.1),
     DrawParams(temperature=1.0, min_p=0.01),
     DrawParams(temperature=1.0, top_n_sigma=1.0),
+    DrawParams(temperature=1.0, frequency_penalty=0.3, logit_bias=((5, 2.0),)),
+    DrawParams(temperature=1.0, edt=0.5),
+    DrawParams(temperature=1.0, typical=0.99),
+    DrawParams(temperature=1.0, top_p=0.99, typical=0.99, top_h=0.99, repetition_penalty=1.1),
+    DrawParams(temperature=1.0, top_h=0.99),
+    DrawParams(temperature=1.0, eta=1e-7, mirostat=9.0),
 ]
 
 

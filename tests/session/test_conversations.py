@@ -40,6 +40,7 @@ PARAMS = {
     "greedy": DrawParams(),
     "sampled": DrawParams(temperature=0.8, seed=3),
     "whole rows": DrawParams(temperature=1.0, top_p=0.95, repetition_penalty=1.2, seed=5),
+    "mirostat": DrawParams(temperature=0.9, mirostat=2.0, typical=0.95, seed=5),
     "counted": DrawParams(temperature=0.6, frequency_penalty=0.3, logit_bias=((2, -100.0),), seed=5),
 }
 MODELS = [("llama", "fp16", (1, 2, 4, 8)), ("gemma3", "fp16", (8,)), ("llama", "int8", (3,))]

@@ -29,7 +29,8 @@ from tests.session.parrot import CAPACITY, load_parrot, make_tokenizer
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=1.2, top_p=0.95, repetition_penalty=1.1, seed=5)
 COUNTED = DrawParams(temperature=1.0, frequency_penalty=0.6, presence_penalty=0.4, logit_bias=((2, -100.0),))
-KINDS = {"greedy": GREEDY, "sampled": SAMPLED, "counted": COUNTED}
+MIROSTAT = DrawParams(temperature=1.3, mirostat=3.0, edt=0.2, logit_bias=((2, -100.0),), seed=5)
+KINDS = {"greedy": GREEDY, "sampled": SAMPLED, "counted": COUNTED, "mirostat": MIROSTAT}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,170 @@
+"""Typical, eta, top-H, mirostat and entropy-dependent temperature, against plain definitions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from edgedec.core.errors import BackendError
+from edgedec.sampling import (
+    DrawHistory,
+    DrawParams,
+    bound_after,
+    distribution,
+    draw,
+    head_temperature,
+    needs_logits,
+)
+from edgedec.sampling.candidates import Row
+from edgedec.sampling.draw import survivors
+from edgedec.sampling.narrowing import Shares, typical
+from tests.sampling import support
+from tests.sampling.support import chi_square_p, head
+from tests.sampling.test_draw import by_arrays, loosened, random_logits
+
+SINGLE = [
+    DrawParams(temperature=1.0, typical=0.6),
+    DrawParams(temperature=0.8, typical=0.95),
+    DrawParams(temperature=1.0, eta=0.05),
+    DrawParams(temperature=1.3, eta=0.3),
+    DrawParams(temperature=1.0, top_h=0.4),
+    DrawParams(temperature=2.0, top_h=0.8),
+    DrawParams(temperature=1.0, mirostat=1.2),
+    DrawParams(temperature=0.9, mirostat=2.5),
+    DrawParams(temperature=1.2, edt=0.7),
+]
+MIXED = [
+    DrawParams(temperature=1.1, top_k=12, typical=0.8, eta=0.01, top_h=0.9, mirostat=2.0, edt=0.2),
+    DrawParams(temperature=0.9, top_p=0.95, typical=0.7, repetition_penalty=1.2),
+    DrawParams(temperature=1.0, min_p=0.02, top_h=0.5, frequency_penalty=0.4),
+    DrawParams(temperature=1.0, top_n_sigma=1.5, eta=0.1, logit_bias=((2, -100.0), (9, 3.0))),
+    DrawParams(temperature=0.7, edt=0.3, top_p=0.9, presence_penalty=0.6),
+]
+SETTINGS = [*SINGLE, *MIXED]
+LOGITS = st.lists(st.floats(-12, 12, width=32), min_size=1, max_size=24)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LOGITS, st.sampled_from(SETTINGS), st.lists(st.integers(0, 23), max_size=6))
+def test_the_distribution_is_that_of_the_definition(
+    logits: list[float], params: DrawParams, said: list[int]
+) -> None:
+    said = [token for token in said if token < len(logits)]
+    assume(len(logits) > 9 or not params.logit_bias)
+    expected = support.distribution(logits, params, said)
+    assume(all(set(support.distribution(logits, one, said)) == set(expected) for one in nudged(params)))
+    found = distribution(head(np.array(logits), 5, full=True), 0, params, said, len(logits))
+    assert set(np.flatnonzero(found > 1e-290)) == {v for v, p in expected.items() if p > 1e-290}
+    assert found.tolist() == pytest.approx([expected.get(v, 0.0) for v in range(len(logits))], abs=2e-5)
+
+
+def nudged(params: DrawParams) -> list[DrawParams]:
+    """The same with its cuts a hair further out, and further in."""
+    tighter = replace(
+        params, top_p=params.top_p * 0.99999, typical=params.typical * 0.99999, eta=params.eta * 1.00001,
+        top_h=params.top_h * 0.99999, mirostat=params.mirostat * 0.99999,
+    )  # fmt: skip
+    return [loosened(params), tighter]
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
+def test_the_list_and_the_whole_row_give_the_same_token(params: DrawParams) -> None:
+    rng = np.random.default_rng(3)
+    decided = 0
+    for position in range(150):
+        logits = random_logits(rng, 200)
+        at = float(rng.choice([1.0, head_temperature(params)]))
+        history = rng.integers(0, 200, 12).tolist()
+        whole = by_arrays(head(logits, 24, full=True, temperature=at), params, position, history)
+        for rows in (
+            head(logits, 24, full=True, temperature=at),
+            head(logits, 200, full=True, temperature=at),
+        ):
+            assert draw(rows, 0, params, position, history) == whole
+        try:
+            assert draw(head(logits, 24, full=False, temperature=at), 0, params, position, history) == whole
+            decided += 1
+        except BackendError:
+            assert needs_logits(params, 24)
+    adjusted = params.adjusts or params.top_n_sigma or params == SINGLE[-1]
+    assert adjusted or decided > 10
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
+def test_tokens_are_drawn_from_that_distribution(params: DrawParams) -> None:
+    logits = np.array([2.0, 1.9, 1.0, 0.6, 0.5, 0.0, -0.4, -1.0, -1.5, -3.0], dtype=np.float32)
+    expected = support.distribution(logits.tolist(), params, [1, 1, 4])
+    assert len(expected) > 1
+    rows = head(logits, 4, full=True)
+    counts = Counter(draw(rows, 0, params, position, [1, 1, 4]) for position in range(1_500))
+    assert chi_square_p(counts, expected) > 1e-4
+
+
+@given(LOGITS, st.sampled_from(SETTINGS))
+def test_a_token_is_left_and_greedy_takes_the_best(logits: list[float], params: DrawParams) -> None:
+    params = replace(params, logit_bias=())
+    rows = head(np.array(logits), 3, full=True)
+    kept = survivors(Row(rows, 0, params, []), params)
+    assert kept is not None
+    assert kept.ids.size >= 1
+    greedy = replace(params, temperature=0.0)
+    assert draw(rows, 0, greedy, 7, []) == int(rows.ids[0, 0])
+    assert needs_logits(greedy) is greedy.adjusts
+
+
+def test_typical_leaves_out_the_most_probable_token_where_it_says_too_little() -> None:
+    p = np.array([0.4, 0.15, 0.15, 0.15, 0.15])
+    part = Shares(np.log(p / p[0]), complete=True)
+    assert typical(part, 0.5).tolist() == [1, 2, 3, 4]  # type: ignore[union-attr]
+    assert typical(part, 0.14).tolist() == [1]  # type: ignore[union-attr]
+    short = Shares(np.log(p[:3] / p[0]), complete=False, total=2.5, entropy=part.entropy)
+    assert typical(short, 0.14).tolist() == [1]  # type: ignore[union-attr]
+    assert typical(short, 0.5) is None
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_edt_lowers_the_temperature_where_the_model_is_sure(temperature: float) -> None:
+    params = DrawParams(temperature=temperature, edt=0.5)
+    sure, unsure = np.array([9.0, 0.0, 0.0]), np.zeros(50)
+    warm = Row(head(unsure, 3, full=False), 0, params, []).temperature
+    cold = Row(head(sure, 3, full=False), 0, params, []).temperature
+    assert warm == pytest.approx(temperature * 0.8 ** (0.5 / math.log(50)), rel=1e-6)
+    assert cold < 0.01 * warm
+    with pytest.raises(BackendError, match="entropy at temperature 1"):
+        draw(head(unsure, 3, full=False, temperature=0.7), 0, params, 0, [])
+
+
+def test_mirostat_begins_at_twice_its_target_and_follows_the_surprise() -> None:
+    params = DrawParams(temperature=1.0, mirostat=1.6, mirostat_eta=0.2)
+    logits = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625]))
+    rows = head(logits, 5, full=True)
+    history = DrawHistory(params)
+    assert history.bound == 3.2
+    first = bound_after(rows, 0, params, 1, history)  # the cut at 3.2 bits leaves 7/8
+    assert first == pytest.approx(3.2 - 0.2 * (-math.log2(0.25 * 8 / 7) - 1.6))
+    later = history.after([1], first)
+    assert (later.bound, history.bound) == (first, 3.2)
+    assert DrawHistory(params, bound=0.7).bound == 0.7
+    tight = DrawHistory(params, bound=0.5)
+    assert {draw(rows, 0, params, position, tight) for position in range(50)} == {0}
+
+
+def test_mirostat_holds_the_surprise_of_a_long_reply_near_its_target() -> None:
+    params = DrawParams(temperature=1.5, mirostat=2.0)
+    history, surprise = DrawHistory(params), []
+    rng = np.random.default_rng(5)
+    for position in range(800):
+        logits = (rng.normal(size=60) * 2.0).astype(np.float32)
+        rows = head(logits, 60, full=True, temperature=1.5)
+        token = draw(rows, 0, params, position, history)
+        bound = bound_after(rows, 0, params, token, history)
+        assert history.bound is not None
+        surprise.append((history.bound - bound) / params.mirostat_eta + params.mirostat)
+        history.add(token, bound)
+    assert np.mean(surprise[100:]) == pytest.approx(2.0, abs=0.1)
