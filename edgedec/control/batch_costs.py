@@ -107,6 +107,10 @@ class SequenceCosts:
         """``BatchCosts`` sees to it."""
         return False
 
+    def doubt_level(self) -> bool:
+        """Refuse: there are no passes over one token that would show it."""
+        return False
+
     @property
     def drift(self) -> float:
         return self._table.drift

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from edgedec.control.measurements import Measurements
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan
 from edgedec.control.queries import Queries
+from edgedec.control.query_record import CHEAP_SHARE
 from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
@@ -26,6 +29,14 @@ class _Trial:
     name: str
     gain_without: float
     exploring: bool
+
+
+class _Call(NamedTuple):
+    """A query that drafted ``depth`` levels in so many seconds."""
+
+    name: str
+    depth: int
+    seconds: float
 
 
 class RestingRound:
@@ -65,8 +76,10 @@ class ControlledRound:
         self._proposed: list[DraftTree] = []
         self._queried: list[str] = []
         self._trial: _Trial | None = None
+        self._calls: list[_Call] = []
+        """Queries with little to read first."""
         self._uncharged_s = 0.0
-        """Time that drafters took to read, or were interrupted, which is not charged to their drafts."""
+        """Time that drafters took to read, which is not charged to their drafts."""
         self._peeked: DraftAnswer | None = None
         """The answer that computed parts of the pass."""
 
@@ -104,14 +117,39 @@ class ControlledRound:
             return
         for tree in self._proposed:
             measured.acceptance.observe(tree, committed)
-        drafted = len(fed)
-        passing = self._passing(times)
-        measured.passed(drafted)
-        took = passing + times.drafting - self._uncharged_s + measured.verify_overhead.slope * drafted
-        self._account(committed, took / measured.costs.plain)
+        measured.passed(len(fed))
+        self._watch(times)
+        measured.level.settle(measured.turn, partial(self._settle, committed, times))
         for name in self._queried:
             if name in measured.records:
                 measured.records[name].queried(measured.turn, name in fed.sources)
+
+    def _watch(self, times: RoundTimes) -> None:
+        """Compare the times of calls and of the pass with the usual ones, where these are known."""
+        measured, tokens = self._measured, 1 + len(self._fed)
+        for call in self._calls:
+            record = measured.records.get(call.name)
+            if record is None:
+                continue
+            if not record.unknown and call.name in measured.costly:
+                measured.level.saw(call.seconds, record.cost.on_line(call.depth))
+            elif record.unknown and call.seconds > measured.costs.plain * CHEAP_SHARE:
+                measured.level.saw_first_call()
+        known = not self._peeked or measured.reuse.known(tokens, self._reused(self._peeked))
+        if times.passing is not None and known:
+            measured.level.saw(times.passing, self.pass_s)
+
+    def _settle(self, committed: Sequence[int], times: RoundTimes, scale: float) -> None:
+        """Learn from the round's times, ``scale`` times as long as measured, and book it."""
+        measured, drafted = self._measured, len(self._fed)
+        times, uncharged = times.scaled(scale), scale * self._uncharged_s
+        for name, depth, seconds in self._calls:
+            if name in measured.records:
+                uncharged += measured.records[name].took(depth, scale * seconds, measured.costs.plain)
+                measured.classify(name)
+        passing = self._passing(times)
+        took = passing + times.drafting - uncharged + measured.verify_overhead.slope * drafted
+        self._account(committed, took / measured.costs.plain)
 
     def _planned(self) -> tuple[DraftTree, FeedPlan]:
         measured = self._measured
@@ -137,8 +175,8 @@ class ControlledRound:
             self._uncharged_s += reading
             self._read(name, reading / measured.costs.plain, fresh)
         else:
-            self._uncharged_s += record.took(depth, answer.seconds, measured.costs.plain)
-        measured.classify(name)
+            self._calls.append(_Call(name, depth, answer.seconds))
+        measured.fresh.discard(name)
         self._queried.append(name)
 
     def _read(self, name: str, passes: float, fresh: bool) -> None:

@@ -25,6 +25,10 @@ _UNCLEAR = 0.1
 """Movement of the curve (a logarithm) by passes over several tokens that makes the cost of one unclear."""
 _LEVEL_PASSES = 3
 """Passes that show the level of an old curve, by their median."""
+_MOST_LEVEL_PASSES = 9
+"""Passes after which the level is that of the latest ones, whether they agree or not."""
+_USUAL = 0.25
+"""Deviation (a logarithm) of a pass over one token that is ordinary."""
 _SHARED = 0.5
 """Share of a deviation of a pass over several tokens that moves the whole curve; the rest moves its shape."""
 
@@ -51,6 +55,8 @@ class Costs(Protocol):
 
     @property
     def level_is_old(self) -> bool: ...
+
+    def doubt_level(self) -> bool: ...
 
     @property
     def drift(self) -> float: ...
@@ -79,9 +85,12 @@ class CostCurve:
         self._level = 0.0
         self._shape = [0.0] * self.longest
         self._near = [_near(tokens, self.longest) for tokens in range(1, self.longest + 1)]
-        self._strange = 0
+        self._strange = [0, 0]
+        """Passes in a row that took several times too long: those with drafts, and plain ones."""
         self._awaited = _LEVEL_PASSES if old else 0
         self._levels: list[float] = []
+        self._checking = False
+        """Whether the first of these passes may show that the level has not changed."""
         self._level_of_one = 0.0
         self._seen = [0] * self.longest
         self._scale = 1.0
@@ -126,8 +135,9 @@ class CostCurve:
         if self._awaited:
             self._take_level(self._level + math.log(ratio))
             return True
-        self._strange = self._strange + 1 if ratio > _OUTLIER else 0
-        if 0 < self._strange < _INTERRUPTED:
+        alone = tokens == 1 or plain
+        self._strange[alone] = self._strange[alone] + 1 if ratio > _OUTLIER else 0
+        if 0 < self._strange[alone] < _INTERRUPTED:
             return False
         self._seen[tokens - 1] += 1
         weight = max(_WEIGHT, _FIRST_WEIGHT / self._seen[tokens - 1] ** 0.5)
@@ -140,12 +150,27 @@ class CostCurve:
         self._scale = math.exp(self._level)
         return True
 
+    def doubt_level(self) -> bool:
+        """Take the level from the next passes, as for an old curve; from one alone if that is as usual.
+
+        Returns whether they will be plain passes.
+        """
+        if not self._awaited:
+            self._awaited, self._levels, self._checking = _LEVEL_PASSES, [], True
+        return True
+
     def _take_level(self, seen: float) -> None:
-        """Set the level of an old curve by a pass that ran at the level ``seen``."""
-        self._awaited -= 1
-        self._levels = sorted([*self._levels, seen])
-        self._level = self._level_of_one = self._levels[len(self._levels) // 2]
+        """Set the level by a pass that ran at the level ``seen``: the last of them have to agree."""
+        if self._checking and not self._levels and abs(seen - self._level) < _USUAL:
+            self._awaited = 0
+            return
+        self._levels.append(seen)
+        last = self._levels[-_LEVEL_PASSES:]
+        self._level = self._level_of_one = sorted(last)[len(last) // 2]
         self._scale = math.exp(self._level)
+        steady = len(last) > 1 and abs(last[-2] - seen) < _USUAL
+        if steady or self._awaited > 1 or len(self._levels) == _MOST_LEVEL_PASSES:
+            self._awaited -= 1
 
     def _see_one(self, off: float, weight: float) -> None:
         seen = self._level + off

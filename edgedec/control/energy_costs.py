@@ -63,6 +63,10 @@ class EnergyCosts:
     def level_is_old(self) -> bool:
         return self._curve.level_is_old
 
+    def doubt_level(self) -> bool:
+        """See ``CostCurve.doubt_level``."""
+        return self._curve.doubt_level()
+
     @property
     def drift(self) -> float:
         return self._curve.drift

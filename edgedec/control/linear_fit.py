@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_FEW_CALLS = 4.0
+"""Calls that all earlier ones count for once times have changed."""
+
 
 def between(points: Mapping[int, float], at: int) -> float:
     """Return the value at ``at`` on straight lines between ``points``; beyond the last one, its value."""
@@ -29,9 +32,20 @@ class Line:
         self._xx = keep * self._xx + units * units
         self._xy = keep * self._xy + units * seconds
 
+    def rescale(self, ratio: float) -> None:
+        """Take earlier seconds times ``ratio``, and as those of a few calls."""
+        keep = min(1.0, _FEW_CALLS / self._n) if self._n else 1.0
+        self._n, self._x, self._xx = keep * self._n, keep * self._x, keep * self._xx
+        self._y, self._xy = keep * ratio * self._y, keep * ratio * self._xy
+
     @property
     def known(self) -> bool:
         return self._n > 0.0
+
+    @property
+    def calls(self) -> float:
+        """Calls observed; earlier ones count for less."""
+        return self._n
 
     @property
     def mean(self) -> float:
@@ -46,6 +60,10 @@ class Line:
     def expected(self, units: float) -> float:
         """Seconds of a call of ``units``, at most: as if all of them cost per unit; 0 before any call."""
         return self._y * (1.0 + units) / (self._n + self._x) if self._n else 0.0
+
+    def on_line(self, units: float) -> float:
+        """Seconds of a call of ``units`` by the line."""
+        return self.fixed + self.slope * units
 
     @property
     def slope(self) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from edgedec.control.acceptance import Acceptance
 from edgedec.control.costs import Costs
 from edgedec.control.credit import Credit
+from edgedec.control.level_check import USUAL_SPREAD, LevelCheck
 from edgedec.control.linear_fit import Line
 from edgedec.control.query_record import ExplorationBudget, QueryRecord
 from edgedec.control.reuse import Reuse
@@ -20,8 +21,6 @@ _SAMPLED_ROUNDS = 4
 """One in this many plain rounds without a query is measured."""
 _PLAIN_EVERY_ROUNDS = 128
 """Rounds after which one goes without drafts, to measure plain decoding."""
-_USUAL_SPREAD = 0.3
-"""Relative deviation of a pass's time that is ordinary."""
 _MOST_OVERHEAD = 0.05
 """Most passes that one token's verification is believed to take."""
 
@@ -58,8 +57,10 @@ class Measurements:
         self._since_plain = 0
         """Rounds since the last one without drafts."""
         self._tokens = self._passes = 0.0
+        self.level = LevelCheck(costs, self._rescale)
+        """The speed of the machine."""
         self._long_passes = 0
-        """Passes in a row that took longer than usual."""
+        """Passes behind drafts in a row that took longer than usual."""
 
     def begin(self, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
@@ -96,7 +97,6 @@ class Measurements:
             self.costly.add(name)
         else:
             self.costly.discard(name)
-        self.fresh.discard(name)
 
     def rested(self, passing: float | None) -> None:
         """Note a round in which nobody was queried; ``passing``: seconds of its pass, None if not measured.
@@ -106,7 +106,7 @@ class Measurements:
         self._since_plain = 0
         sampled = self.turn % _SAMPLED_ROUNDS == 0 or self.costs.level_is_old
         if passing is not None and sampled:
-            self.costs.observe(1, passing)
+            self.level.plain(self.turn, passing)
         self.credit.book(1, 1.0)
         self.count(1, 1.0)
 
@@ -115,9 +115,13 @@ class Measurements:
 
         An ordinary deviation is the machine's doing. So is one pass that took longer; two in a row are not.
         """
-        self._long_passes = self._long_passes + 1 if seconds > (1.0 + _USUAL_SPREAD) * usual else 0
-        unusual = abs(seconds - usual) > _USUAL_SPREAD * usual
+        self._long_passes = self._long_passes + 1 if seconds > (1.0 + USUAL_SPREAD) * usual else 0
+        unusual = abs(seconds - usual) > USUAL_SPREAD * usual
         return seconds if unusual and self._long_passes != 1 else usual
+
+    def _rescale(self, ratio: float) -> None:
+        for record in self.records.values():
+            record.rescale(ratio)
 
     def verified(self, drafted: int, seconds: float) -> None:
         """Note the seconds that verification took beside the pass; an interrupted one hardly counts."""

@@ -79,7 +79,8 @@ class Queries:
         for name, record in known.records.items():
             if name not in known.costly or name in queried:
                 continue
-            record.reconsider(known.turn, known.costs.plain)
+            if record.dear(2.0 * known.costs.plain - known.costs.seconds(2)):
+                record.reconsider(known.turn, known.costs.plain)
             if record.levels(spare) < 1:
                 continue
             hope = record.hope(known.exploration.rounds)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from edgedec.control.level_check import USUAL_SPREAD
 from edgedec.control.linear_fit import Line
 
-_CHEAP_SHARE = 0.05
+CHEAP_SHARE = 0.05
 """Drafters cheaper than this fraction of a plain pass are queried so that they can be scored."""
 _OUTLIER = 3.0
 """A call that took more times the usual was interrupted. A drafter that slowed down shows in a few calls."""
@@ -27,6 +28,12 @@ _DOUBTED_PASSES = 18.0
 """Time of first calls that is not believed. Each took longer than a pass per level, which no draft is worth:
 it may have been interrupted.
 """
+_SPARED_KEPT, _SPARED = 0.9, 0.5
+"""One long call in seven counts as an interrupted one: a count that keeps so much of itself with each call,
+and what it must have fallen to.
+"""
+_KNOWN_CALLS = 4.0
+"""Calls after which it is known what one takes."""
 _RETRIED_SHARE = 0.01
 """Fraction of all passes that may go into calls of a drafter that seems too dear."""
 _VAIN_SHARE = 0.003
@@ -70,6 +77,8 @@ class QueryRecord:
         """Passes that calls took which were not believed."""
         self._strange = 0
         """Calls in a row that took several times too long."""
+        self._spared = 0.0
+        """Long calls lately that were not charged."""
         self._every = 1
         self._vain = 0
         self._last = 0
@@ -91,14 +100,24 @@ class QueryRecord:
         if self.unknown and self._doubted(seconds / plain, depth):
             return seconds
         self.unknown = False
-        usual = self.cost.expected(depth) if self.cost.known else seconds
+        known = max(self.cost.expected(depth), self.cost.on_line(depth))
+        usual = known if self.cost.known else seconds
         self._strange = self._strange + 1 if seconds > _OUTLIER * usual else 0
         if 0 < self._strange < _INTERRUPTED:
             return seconds - usual
         counted = min(seconds, _OUTLIER * usual)
+        spared = self._spares(seconds, usual)
         self.cost.observe(depth, counted)
         self.seconds = self.cost.mean
-        return seconds - counted
+        return seconds - (usual if spared else counted)
+
+    def _spares(self, seconds: float, usual: float) -> bool:
+        """Return whether a long call is not charged, as a long pass is not."""
+        self._spared *= _SPARED_KEPT
+        known = self.cost.calls >= _KNOWN_CALLS and self._spared < _SPARED
+        spared = known and seconds > (1.0 + USUAL_SPREAD) * usual
+        self._spared += spared
+        return spared
 
     def _doubted(self, passes: float, depth: int) -> bool:
         """Return whether a first call that took so long is not believed: one always, more that are short."""
@@ -108,14 +127,22 @@ class QueryRecord:
             return True
         return False
 
+    def dear(self, most: float) -> bool:
+        """Whether a level seems to take more than ``most`` seconds."""
+        return not self.unknown and self.cost.slope > most
+
     def reconsider(self, turn: int, plain: float) -> None:
         """Forget what calls took where no draft is worth it, once another one costs little beside all passes.
 
         Else some interrupted calls would end a good drafter for good.
         """
-        dear = not self.unknown and self.cost.slope > plain
-        if dear and turn - self._last > self.seconds / (_RETRIED_SHARE * plain):
+        if turn - self._last > self.seconds / (_RETRIED_SHARE * plain):
             self.cost, self.seconds, self.unknown = Line(), 0.0, True
+
+    def rescale(self, ratio: float) -> None:
+        """Note that everything takes ``ratio`` times as long from now on."""
+        self.cost.rescale(ratio)
+        self.seconds *= ratio
 
     def paused(self, turn: int) -> bool:
         """Whether rounds went by without a query: their tokens have to be read first."""
@@ -130,7 +157,7 @@ class QueryRecord:
 
     def costly(self, plain: float) -> bool:
         """Whether a call is dear beside a pass that takes ``plain`` seconds."""
-        return self.seconds > _CHEAP_SHARE * plain
+        return self.seconds > CHEAP_SHARE * plain
 
     def due_in(self, turn: int, plain: float) -> int:
         """Rounds from ``turn`` on until a cheap drafter is due for a query; 0 or less: now."""

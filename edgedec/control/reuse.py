@@ -34,6 +34,10 @@ class Reuse:
         share, _ = self._shares.get((tokens, reused), (1.0, 0))
         return share * costs.seconds(tokens)
 
+    def known(self, tokens: int, reused: int) -> bool:
+        """Whether such a pass was seen before."""
+        return (tokens, reused) in self._shares
+
     def passing(self, costs: Costs, tokens: int, reused: int, seconds: float | None) -> float:
         """Seconds to charge for a pass over ``tokens``, ``reused`` of them computed in part, and learn.
 

@@ -49,6 +49,11 @@ class RoundTimes:
     verifying: float = 0.0
     """Verification; plain decoding has it too, for one token."""
 
+    def scaled(self, scale: float) -> RoundTimes:
+        """Return times ``scale`` times as long."""
+        passing = None if self.passing is None else scale * self.passing
+        return RoundTimes(passing, scale * self.drafting, scale * self.verifying)
+
 
 class Round(Protocol):
     """One round."""

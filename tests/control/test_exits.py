@@ -59,7 +59,7 @@ class Exit(Guesser):
         right = target.right[exit]
         step = target.step(exit, device.costs.plain)
         super().__init__(text, device, lambda at: right, level=step, name=exit_name(exit))
-        self.exit = exit
+        self.target, self.exit = target, exit
         self._drafted = 0
 
     @property
@@ -118,24 +118,29 @@ def speculated(
     drafters = {exit_name(exit): kind(target, exit, truth, device) for exit in exits}
     costs = believed or curve(CURVES[shape])
     speculation = Speculation(list(drafters.values()), costs, clock=device.clock)
+    reply(device, speculation, drafters, truth)
+    return device.now, speculation
+
+
+def reply(device: Device, speculation: Speculation, exits: Mapping[str, Exit], truth: Sequence[int]) -> None:
+    """Decode ``truth``. A pass behind the query of an exit does not compute again what that computed."""
     speculation.begin([], 0)
     at = 0
     while at < len(truth):
-        calls = {name: drafter.calls for name, drafter in drafters.items()}
+        calls = {name: drafter.calls for name, drafter in exits.items()}
         round = speculation.round(len(truth) - at - 1)
-        asked = [drafter for name, drafter in drafters.items() if drafter.calls > calls[name]]
+        asked = [drafter for name, drafter in exits.items() if drafter.calls > calls[name]]
         assert len(asked) <= 1
         seconds = device.run(1 + len(round.tree))
         if asked:
             peeked = min(asked[0].peeked, 1 + len(round.tree))
             stretch = seconds / device.costs.seconds(1 + len(round.tree))
-            saved = target.saved(asked[0].exit, 1 + len(round.tree), peeked, device.costs) * stretch
+            saved = asked[0].target.saved(asked[0].exit, 1 + len(round.tree), peeked, device.costs) * stretch
             device.now -= saved
             seconds -= saved
         verdict = following(round.tree, truth[at:])
         round.settle(NO_ROWS, verdict, seconds)
         at += len(verdict.tokens)
-    return device.now, speculation
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])

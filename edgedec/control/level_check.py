@@ -1,0 +1,103 @@
+"""Checks of the machine's speed, so that a round is charged by a plain pass under the same load.
+
+A round costs its time over that of a plain pass. Where the machine becomes slower between them, the round
+seems to cost too much, and what may be lost is used up by drafts that pay. So a round in which a call or a
+pass deviates is held back: plain passes come next, which lose nothing, and it is settled by their
+level. Checks that find the old level become rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from edgedec.control.costs import Costs
+
+USUAL_SPREAD = 0.3
+"""Relative deviation of a time that is ordinary."""
+_IN_A_ROW = 2
+"""Deviations to the same side after which the level is checked again sooner."""
+_SOONER = 4
+_FIRST_WAIT, _MOST_WAIT = 4, 256
+"""Rounds from a check in vain to the next one, at first and at most."""
+
+Settle = Callable[[float], None]
+"""Settles a round whose times count so many times as measured."""
+
+
+class LevelCheck:
+    """Watches the times of calls and passes; ``changed`` hears by which ratio all of them have changed."""
+
+    def __init__(self, costs: Costs, changed: Callable[[float], None]) -> None:
+        self._costs = costs
+        self._changed = changed
+        self._row = 0
+        """Deviations in a row; negative: times are shorter than usual."""
+        self._deviated = self._first_call = False
+        """Whether a time of this round did, and whether it has the first call of a costly drafter."""
+        self._held: list[tuple[Settle, bool]] = []
+        """Rounds held back, and whether they deviated."""
+        self._level = 0.0
+        """Seconds of a plain pass before the check under way; 0: there is none."""
+        self._learning = False
+        """Whether the check under way was made for a first call."""
+        self._wait = _FIRST_WAIT
+        self._next = self._next_in_a_row = 0
+
+    def saw(self, seconds: float, usual: float) -> None:
+        """Note a call or a pass that usually takes ``usual`` seconds."""
+        longer = seconds > (1.0 + USUAL_SPREAD) * usual
+        shorter = seconds * (1.0 + USUAL_SPREAD) < usual
+        side = int(longer) - int(shorter)
+        self._row = self._row + side if self._row * side > 0 else side
+        self._deviated = self._deviated or side != 0
+
+    def saw_first_call(self) -> None:
+        """Note the first call of a costly drafter, which nothing shows to be longer than it was before."""
+        self._first_call = True
+
+    def settle(self, turn: int, settle: Settle) -> None:
+        """Settle round ``turn``, now or when the level is known."""
+        deviated = self._deviated
+        if self._due(turn) and self._doubt():
+            self._held.append((settle, deviated))
+        else:
+            settle(1.0)
+
+    def plain(self, turn: int, seconds: float) -> None:
+        """Observe a pass over one token, in round ``turn``."""
+        if not self._costs.level_is_old:
+            self.saw(seconds, self._costs.plain)
+            if self._due(turn):
+                self._doubt()
+        self._costs.observe(1, seconds)
+        if self._level and not self._costs.level_is_old:
+            self._conclude(turn)
+
+    def _due(self, turn: int) -> bool:
+        in_a_row = abs(self._row) >= _IN_A_ROW and turn >= self._next_in_a_row
+        due = in_a_row or self._first_call or (self._deviated and turn >= self._next)
+        self._learning = self._first_call
+        self._deviated = self._first_call = False
+        return due
+
+    def _doubt(self) -> bool:
+        level = self._costs.plain
+        if self._costs.doubt_level():
+            self._level = level
+        return bool(self._level)
+
+    def _conclude(self, turn: int) -> None:
+        """Settle the rounds held back: those that ran at the old level, as if they had run at this one."""
+        ratio = self._costs.plain / self._level
+        changed = abs(math.log(ratio)) > math.log(1.0 + USUAL_SPREAD)
+        if changed:
+            self._changed(ratio)
+        if changed or self._learning:
+            self._wait = _FIRST_WAIT
+        else:
+            self._wait = min(2 * self._wait, _MOST_WAIT)
+            self._next, self._next_in_a_row = turn + self._wait, turn + self._wait // _SOONER
+        held, self._held, self._row, self._level = self._held, [], 0, 0.0
+        for settle, deviated in held:
+            settle(ratio if changed and not deviated else 1.0)
