@@ -64,6 +64,8 @@ class Script:
     retry_after: int = 1
     wait_s: float = 0.0
     """Before the first token."""
+    render_s: float = 0.0
+    """Before Markdown is answered."""
     pause_s: float = 0.005
     """Between two tokens."""
     seen: list[dict[str, Any]] = field(default_factory=list)
@@ -136,6 +138,7 @@ class Server:
         return JSONResponse({"closing": False, "running": 0, "waiting": 0, "models": [model], **memory})
 
     async def markdown(self, request: Request) -> Response:
+        await asyncio.sleep(self.script.render_s)
         return JSONResponse({"html": rendered((await request.json())["text"])})
 
     async def chat(self, request: Request) -> Response:
@@ -144,7 +147,7 @@ class Server:
         if self.script.busy:
             self.script.busy -= 1
             return refusal(
-                429, "all slots are taken; try again in 1 s", {"Retry-After": str(self.script.retry_after)}
+                429, "all slots are taken (try again in 1 s)", {"Retry-After": str(self.script.retry_after)}
             )
         if "refuse" in body["messages"][-1]["content"]:
             return refusal(400, "the conversation has 3,000 tokens; the context has room for 2,048")

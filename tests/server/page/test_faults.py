@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_a_busy_server_is_asked_again(page: Any, script: Any) -> None:
     script.busy = 2
     ask(page, "hello", ends=False)
-    page.get_by_text("All slots are taken; try again in 1 s. Next attempt in").wait_for()
+    page.get_by_text("All slots are taken (try again in 1 s). Next attempt in").wait_for()
     ended(page)
     assert replies(page) == ["You said: hello"]
     assert len(script.seen) == 3

@@ -59,6 +59,20 @@ def test_markdown_is_rendered_and_code_is_copied(page: Any, context: Any) -> Non
     assert page.evaluate("navigator.clipboard.readText()").startswith("def words(text: str)")
 
 
+def test_text_is_shown_before_it_is_rendered(page: Any, script: Any) -> None:
+    script.pause_s = 0.02
+    ask(page, "a story", ends=False)
+    page.wait_for_selector(".reply .body p:not(.plain)")
+    script.render_s = 3600.0
+    page.wait_for_timeout(500)
+    shown = replies(page)[0]
+    page.wait_for_timeout(500)
+    assert len(replies(page)[0]) > len(shown)
+    script.render_s = 0.0
+    page.reload()
+    page.wait_for_selector(".reply .body p:not(.plain)")
+
+
 def test_what_a_model_writes_runs_and_loads_nothing(page: Any) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -24,11 +24,17 @@ const keyFor = (wrong) => askKey(server, wrong);
 const chat = new Chat(server, store, keyFor, defaults);
 const announcer = new Announcer(chat);
 const models = new Models(chat, server, keyFor);
-const thread = new Thread(chat, server, (name) => models.isLoading(name));
+const thread = new Thread(chat, server, progress);
 const composer = new Composer(chat, () => thread.editLast());
 const settings = new Settings(chat, (name) => models.presetOf(name));
 const sidebar = new Sidebar(chat, store, notice);
 const status = new Status(chat, server, (found) => models.take(found.models ?? []), reload);
+
+/** Say what a reply without text waits for; the server tells a page nothing of its own place in the queue. */
+function progress(model) {
+  if (models.isLoading(model)) return `Loading ${model}…`;
+  return status.waiting ? "Waiting behind other replies, or reading the prompt…" : "Reading the prompt…";
+}
 
 let noticeTimer = null;
 

@@ -7,6 +7,7 @@ const PLAIN = new Set([
   "p", "ul", "ol", "li", "em", "strong", "s", "del", "blockquote", "br", "hr", "code", "pre", "span", "div", "sup", "sub",
   "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "kbd",
 ]);
+const BLOCKS = new Set(["p", "ul", "ol", "li", "blockquote", "pre", "div", "table", "tbody", "tr", "td"]);
 const HEADING = /^h[1-6]$/;
 const LINK = /^(https?:|mailto:)/i;
 const CLASS = /^[A-Za-z][\w-]*( [A-Za-z][\w-]*)*$/;
@@ -56,6 +57,14 @@ export function place(target, fragment) {
   });
   while (target.children.length > blocks.length) target.lastElementChild.remove();
   for (const node of [...target.childNodes]) if (node.nodeType === Node.TEXT_NODE) node.remove();
+}
+
+/** Return the block that text after the rendered one continues, as far as can be told. */
+export function endOf(target) {
+  let end = target;
+  const isBlock = (element) => element && (BLOCKS.has(element.localName) || end.localName === "pre");
+  while (isBlock(end.lastElementChild)) end = end.lastElementChild;
+  return end;
 }
 
 function copies(parent) {

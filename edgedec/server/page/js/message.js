@@ -3,7 +3,7 @@
 import { siblings, unanswered } from "./conversation.js";
 import { copyText, h, icon } from "./dom.js";
 import { details, ending, ofReply } from "./figures.js";
-import { fragmentOf, htmlOf, place } from "./markdown.js";
+import { endOf, fragmentOf, htmlOf, place } from "./markdown.js";
 import { pieces } from "./sources.js";
 
 const RENDER_EVERY_MS = 250;
@@ -91,7 +91,8 @@ function copyAction(text) {
 }
 
 class Reply {
-  #rendered = null;
+  #rendered = ""; // the text that is shown as Markdown
+  #tail = document.createTextNode("");
   #rendering = false;
   #renderedAt = 0;
   #pause = RENDER_EVERY_MS;
@@ -145,27 +146,24 @@ class Reply {
     } else this.#render();
   }
 
-  /** Show the text at once as it is, then as Markdown; while it grows, as often as rendering is cheap. */
+  /** Show the text at once, then as Markdown; while it grows, as often as rendering is cheap. */
   async #render() {
     const { text } = this.message;
-    if (text === this.#rendered || this.#rendering) return;
-    if (this.#rendered === null || !text.startsWith(this.#rendered)) {
-      this.body.replaceChildren(h("p", { class: "plain" }, text));
-      this.#rendered = "";
-    }
-    if (!text || (this.#running && Date.now() - this.#renderedAt < this.#pause)) return;
+    if (text === this.#rendered) return;
+    this.#showPlain(text);
+    const early = this.#running && Date.now() - this.#renderedAt < this.#pause;
+    if (!text || early || this.#rendering) return;
     this.#rendering = true;
     const before = performance.now();
     try {
-      const html = await htmlOf(this.server, text, !this.#running);
-      const fragment = fragmentOf(html);
+      const fragment = fragmentOf(await htmlOf(this.server, text, !this.#running));
       // Markdown may be without visible text, such as a definition of a link.
       if (!fragment.textContent.trim()) fragment.replaceChildren(h("p", { class: "plain" }, text));
       place(this.body, fragment);
       this.#rendered = text;
     } catch {
-      this.body.replaceChildren(h("p", { class: "plain" }, this.message.text));
-      this.#rendered = null;
+      this.#rendered = "";
+      this.#showPlain(this.message.text);
       if (!this.#running) return;
     } finally {
       this.#renderedAt = Date.now();
@@ -174,6 +172,17 @@ class Reply {
       this.options.grown();
     }
     if (!this.#running && this.#rendered !== this.message.text) this.#render();
+  }
+
+  /** Show what is not rendered yet as it is, after the rendered part. */
+  #showPlain(text) {
+    if (!this.#rendered || !text.startsWith(this.#rendered)) {
+      this.#rendered = "";
+      this.body.replaceChildren(h("p", { class: "plain" }, text));
+    } else {
+      this.#tail.data = text.slice(this.#rendered.length);
+      if (!this.#tail.isConnected) endOf(this.body).append(this.#tail);
+    }
   }
 
   #showNote() {
@@ -193,7 +202,7 @@ class Reply {
       return `${run.waiting.message} Next attempt in ${seconds} s.`;
     }
     if (this.message.text || this.message.reasoning) return null;
-    return this.options.loading(this.message.model) ? `Loading ${this.message.model}…` : "Reading the prompt…";
+    return this.options.progress(this.message.model);
   }
 
   #showButtons() {

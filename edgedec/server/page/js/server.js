@@ -96,7 +96,7 @@ async function errorOf(response) {
 function plain(message) {
   if (typeof message !== "string" || !message.trim()) return null;
   const text = message.trim();
-  return text[0].toUpperCase() + text.slice(1) + (/[.!?)]$/.test(text) ? "" : ".");
+  return text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 /** Yield the data of server-sent events; `body` is a stream of bytes that can be cut anywhere. */

@@ -10,6 +10,9 @@ export class Status {
   #timer = null;
   #gone = false;
 
+  /** Requests in the server's queue. */
+  waiting = 0;
+
   /** `taken` gets each status; `back` is called when a server that was gone answers. */
   constructor(chat, server, taken, back) {
     Object.assign(this, { chat, server, taken, back });
@@ -52,6 +55,7 @@ export class Status {
       meter.classList.toggle("nearly", share > 0.9);
       meter.firstElementChild.style.width = `${100 * share}%`;
     }
+    this.waiting = status.waiting;
     const others = status.running - (this.chat.run ? 1 : 0);
     const queue = [];
     if (others > 0) queue.push(others === 1 ? "one other reply runs" : `${others} other replies run`);

@@ -12,12 +12,13 @@ export class Thread {
   #views = new Map();
   #follows = true;
   #due = null;
-  #options = { marked: false, loading: () => false, grown: () => this.#follow() };
+  #options = { marked: false, progress: () => "", grown: () => this.#follow() };
 
-  constructor(chat, server, loading) {
+  /** `progress` says what a reply of a model waits for. */
+  constructor(chat, server, progress) {
     this.chat = chat;
     this.server = server;
-    this.#options.loading = loading;
+    this.#options.progress = progress;
     this.scroller = byId("scroller");
     this.list = byId("messages");
     this.end = byId("to-end");
