@@ -14,7 +14,6 @@ from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelle
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
 from edgedec.text.tool_calls.call_grammar import call_grammar
-from edgedec.text.tool_calls.families import family_of
 
 if TYPE_CHECKING:
     from edgedec.text.codec import Codec
@@ -63,7 +62,7 @@ class ReplySyntax:
         if self.choice in (AUTO, NONE):
             return None
         template = self.codec.template
-        family = family_of(template.source) if template else None
+        family = template.call_family() if template else None
         if template is None or family is None:
             raise UnsupportedError("the form of this model's tool calls is not known")
         begin, end = thinking_tags(template.source)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.text.thinking import ThinkingSplitter, thinking_tags
-from edgedec.text.tool_calls.families import family_of
 from edgedec.text.tool_calls.scanner import CallDelta, Scanner
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def reader_of(
     tags = thinking_tags(source)
     splitter = ThinkingSplitter(begun=prompt.rstrip().endswith(tags[0]), tags=tags)
     tools = inputs.tools if inputs else ()
-    family = family_of(source) if tools else None
+    family = template.call_family() if tools and template else None
     if tools and family is None:
         raise UnsupportedError("the form of this model's tool calls is not known", hint=_NO_FORM)
     functions = [tool["function"] for tool in tools]
@@ -105,7 +104,7 @@ def spelled_ids(
 ) -> frozenset[int]:
     """Return the control tokens that a reader must see spelled out: tags of calls and of thinking."""
     source = template.source if template else ""
-    family = family_of(source) if inputs and inputs.tools else None
+    family = template.call_family() if template and inputs and inputs.tools else None
     first, last = thinking_tags(source)
     control = tokenizer.control_ids()
     texts = (first, first.removesuffix("thought"), last, *(family.control if family else ()))

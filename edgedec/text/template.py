@@ -13,12 +13,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgedec.core.errors import BadFileError, Remedy, TemplateError
 from edgedec.text.known_templates import KNOWN_TEMPLATES
-from edgedec.text.template_inputs import TemplateInputs
-from edgedec.text.template_tools import ToolForms, tool_forms
+from edgedec.text.template_inputs import TemplateInputs, complete_tool, in_system_message
+
+if TYPE_CHECKING:
+    from edgedec.text.template_tools import ToolForms
+    from edgedec.text.tool_calls.family import Family
 
 FILE_NAME = "chat_template.jinja"
 MAX_CHARS = 1_000_000
@@ -104,21 +107,34 @@ class ChatTemplate:
         with self._lock, _hinted():
             return self._tool_forms().declares
 
+    def call_family(self) -> Family | None:
+        """Return the form in which the model writes calls of tools; None for one that is not known.
+
+        Raises TemplateError for a broken template.
+        """
+        with self._lock, _hinted():
+            return self._tool_forms().family
+
     def _tool_forms(self) -> ToolForms:
         if self._forms is None:
+            from edgedec.text.template_tools import tool_forms  # imports all forms of calls
+
             self._ready()  # a broken template says so before it is probed
             self._forms = tool_forms(
-                lambda messages, tools: self._render(messages, TemplateInputs(tools), True)
+                lambda messages, tools: self._render(messages, TemplateInputs(tools), True), self.source
             )
         return self._forms
 
     def _render(
         self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
     ) -> str:
-        tools = list(inputs.tools) or None
+        tools = [complete_tool(tool) for tool in inputs.tools] or None
+        given = [dict(message) for message in messages]
+        if tools and "message['tools']" in self.source:
+            given = in_system_message(given, tools)
         variables = {
             **inputs.options,
-            "messages": [dict(message) for message in messages],
+            "messages": given,
             "add_generation_prompt": add_generation_prompt,
             "bos_token": self._bos,
             "eos_token": self._eos,

@@ -45,6 +45,26 @@ class TemplateInputs:
                 raise UsageError(f"the value of the template option {name} is {value!r:.40}, and not plain")
 
 
+def complete_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool with the fields that templates read without asking: description and parameters."""
+    given = tool["function"]
+    function = {"name": given["name"], "description": "", "parameters": {"type": "object", "properties": {}}}
+    function |= {key: value for key, value in given.items() if value is not None}
+    return {"type": "function", **tool, "function": function}
+
+
+def in_system_message(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return messages whose system message has the tools as text, which Phi-4-mini's template reads there."""
+    first, rest = dict(messages[0]) if messages else {}, [dict(message) for message in messages[1:]]
+    if first.get("role") != "system":
+        rest = [dict(message) for message in messages]
+        first = {"role": "system", "content": ""}
+    functions = [tool["function"] for tool in tools]
+    return [{**first, "tools": json.dumps(functions, ensure_ascii=False)}, *rest]
+
+
 def _check_tool(tool: object) -> None:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if (

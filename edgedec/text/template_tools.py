@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import TemplateError, UnsupportedError
+from edgedec.text.tool_calls.families import FAMILIES, family_of
+from edgedec.text.tool_calls.family import Family
 
 Render = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], str]
 """Renders messages with tools; raises TemplateError."""
@@ -30,26 +32,44 @@ _HINT = "leave the tools out, or use a model whose template writes them"
 
 @dataclass(frozen=True, slots=True)
 class ToolForms:
-    """Abilities of a template: ``declares`` tools, writes ``calls``, takes their arguments as ``text``."""
+    """Abilities of a template: ``declares`` tools, writes ``calls``, takes their arguments as ``text``.
+
+    ``family`` is the form in which its model writes calls; None for one that is not known.
+    """
 
     declares: bool
     calls: bool
     text: bool
+    family: Family | None
 
     def check(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> None:
         """Raise UnsupportedError for a conversation of which the template would drop a part."""
         if tools and not self.declares:
             raise UnsupportedError("the chat template of this model knows no tools", hint=_HINT)
-        if not self.calls and any(message.get("tool_calls") for message in messages):
+        writes = self.calls or (self.family and self.family.written("f", {}))
+        if not writes and any(message.get("tool_calls") for message in messages):
             raise UnsupportedError("the chat template of this model knows no tool calls", hint=_HINT)
 
     def ready(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return copies of messages with the arguments of calls in the form that the template takes."""
-        return [_with_text(message) if self.text else dict(message) for message in messages]
+        """Return copies of messages with calls in the form that the template takes.
+
+        For a template that drops calls they are content, as the model wrote them.
+        """
+        if self.calls:
+            return [_with_text(message) if self.text else dict(message) for message in messages]
+        return [self._as_content(message) for message in messages]
+
+    def _as_content(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        found = {key: value for key, value in message.items() if key != "tool_calls"}
+        if calls and self.family:
+            written = [self.family.written(call["name"], call["arguments"]) or "" for call in calls]
+            found["content"] = "\n".join([message["content"], *written]).strip("\n")
+        return found
 
 
-def tool_forms(render: Render) -> ToolForms:
-    """Find the abilities of a template by rendering probes."""
+def tool_forms(render: Render, source: str) -> ToolForms:
+    """Find the abilities of the template ``source`` by rendering probes."""
     declares = _NAME in _rendered(render, [_USER], [_TOOL])
     tools = [_TOOL] if declares else []
     for text in (False, True):
@@ -57,8 +77,19 @@ def tool_forms(render: Render) -> ToolForms:
         answer = {"role": "tool", "name": _NAME, "tool_call_id": "probe0001", "content": "probe_result"}
         shown = _rendered(render, [_USER, turn, answer], tools)
         if _VALUE in shown and _KEY in shown and shown.count(_NAME) > declares:
-            return ToolForms(declares, True, text)
-    return ToolForms(declares, False, False)
+            return ToolForms(declares, True, text, _family(shown, _rendered(render, [_USER], tools), source))
+    return ToolForms(declares, False, False, family_of(source))
+
+
+def _family(shown: str, prompt: str, source: str) -> Family | None:
+    """Find the family that reads the probe's call, first among those that the source names."""
+    shared = next((at for at, (a, b) in enumerate(zip(shown, prompt, strict=False)) if a != b), len(prompt))
+    samples = [shown[shared:], shown.rpartition(_USER["content"])[2]]
+    named = [family for family in FAMILIES if family.knows(source)]
+    for family in dict.fromkeys([*named, *FAMILIES]):
+        if any(family.reads(sample, _NAME, {_KEY: _VALUE}) for sample in samples):
+            return family
+    return None
 
 
 def _call_turn() -> dict[str, Any]:

@@ -69,6 +69,23 @@ def test_a_template_that_joins_arguments_gets_them_as_text() -> None:
     assert template_of(AS_TEXT).render(TALK, INPUTS).endswith('<c>weather:{"town": "Köln"}toolYes.')
 
 
+def test_templates_get_the_fields_that_they_read_without_asking() -> None:
+    template = template_of("{% for t in tools or [] %}{{ t.function | tojson }}{% endfor %}")
+    bare = TemplateInputs(({"function": {"name": "now"}},))
+    function = {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}
+    assert json.loads(template.render([], bare)) == function
+    assert json.loads(template.render([], INPUTS)) == TOOL["function"]
+
+
+def test_tools_may_stand_in_the_system_message() -> None:
+    template = template_of(
+        "{% for message in messages %}{{ message['tools'] }}{{ message.content }}{% endfor %}"
+    )
+    for system in ([], [{"role": "system", "content": "Be brief."}]):
+        text = template.render([*system, {"role": "user", "content": "Hi"}], INPUTS)
+        assert text == json.dumps([TOOL["function"]]) + ("Be brief." if system else "") + "Hi"
+
+
 def test_a_broken_template_says_so_before_it_is_probed() -> None:
     with pytest.raises(TemplateError, match="line 1"):
         template_of("{% if %}").render(TALK, INPUTS)

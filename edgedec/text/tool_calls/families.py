@@ -6,15 +6,16 @@ from edgedec.text.tool_calls.bar_tags import GRANITE, PHI
 from edgedec.text.tool_calls.deepseek import DEEPSEEK, DEEPSEEK_FENCED
 from edgedec.text.tool_calls.family import Family
 from edgedec.text.tool_calls.gemma import FUNCTION_GEMMA, GEMMA4
-from edgedec.text.tool_calls.hermes import HERMES
+from edgedec.text.tool_calls.glm import GLM
+from edgedec.text.tool_calls.hermes import APRIEL, HERMES, NEMOTRON
 from edgedec.text.tool_calls.lfm import LFM
 from edgedec.text.tool_calls.llama import LLAMA
 from edgedec.text.tool_calls.mistral import MISTRAL, MISTRAL_ARGS
 from edgedec.text.tool_calls.qwen_coder import QWEN_CODER
 
 FAMILIES = (
-    QWEN_CODER, FUNCTION_GEMMA, GEMMA4, LFM, PHI, GRANITE, MISTRAL_ARGS, MISTRAL, DEEPSEEK_FENCED, DEEPSEEK,
-    HERMES, LLAMA,
+    QWEN_CODER, GLM, FUNCTION_GEMMA, GEMMA4, LFM, PHI, GRANITE, MISTRAL_ARGS, MISTRAL, DEEPSEEK_FENCED,
+    DEEPSEEK, NEMOTRON, APRIEL, HERMES, LLAMA,
 )  # fmt: skip
 
 

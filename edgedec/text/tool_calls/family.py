@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ class Family:
     ``knows`` tells by the text of a chat template whether its model writes this form. ``parser`` reads
     replies. ``control`` are the texts of tokens that belong to the form; where they are control tokens, the
     reader must see them spelled out. ``around`` has the text before and after the arguments of a call of a
-    function; None where they are no JSON.
+    function; None where they are no JSON. ``write`` writes a call where ``around`` cannot.
     """
 
     name: str
@@ -28,6 +29,30 @@ class Family:
     parser: Parser
     control: tuple[str, ...] = ()
     around: Callable[[str], tuple[str, str]] | None = None
+    write: Callable[[str, Mapping[str, Any]], str] | None = None
+
+    def written(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return a call as the model writes it; None where that is not known."""
+        if self.write:
+            return self.write(name, arguments)
+        if self.around:
+            before, after = self.around(name)
+            return f"{before}{json.dumps(arguments, ensure_ascii=False)}{after}"
+        return None
+
+    def reads(self, text: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether the first call in ``text`` is this one."""
+        scanner = Scanner()
+        scanner.text, scanner.ended = text, True
+        for _ in self.parser(scanner, {name: {}}):
+            raise AssertionError("a parser waits at the end of its text")
+        own = [delta for delta in scanner.deltas if delta.index == 0]
+        if not own or own[0].name != name:
+            return False
+        try:
+            return bool(json.loads("".join(delta.arguments for delta in own)) == dict(arguments))
+        except ValueError:
+            return False
 
 
 def attempt(scanner: Scanner, call: Wait) -> Wait:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from edgedec.text.tool_calls.family import Family, Schemas, attempt
+from edgedec.text.tool_calls.family import Family, Schemas, attempt, tagged
 from edgedec.text.tool_calls.json_calls import json_calls
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
 
@@ -60,6 +60,25 @@ def named(name: str) -> str:
     return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": '
 
 
+def _other(name: str, begin: str, end: str) -> Family:
+    """Make a family with other tags, and a list within them."""
+
+    def call(scanner: Scanner, schemas: Schemas) -> Wait:
+        yield from json_calls(scanner)
+        yield from scanner.space()
+        yield from scanner.next_is(end)
+
+    return Family(
+        name,
+        lambda template: begin in template,
+        tagged((begin,), call),
+        (begin, end),
+        lambda function: (f"{begin}[{named(function)}", f"}}]{end}"),
+    )
+
+
+NEMOTRON = _other("nemotron", "<TOOLCALL>", "</TOOLCALL>")
+APRIEL = _other("apriel", "<tool_calls>", "</tool_calls>")
 HERMES = Family(
     "hermes",
     lambda template: BEGIN in template,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from edgedec.text.tool_calls.family import Family, Schemas, tagged
 from edgedec.text.tool_calls.json_calls import json_calls
-from edgedec.text.tool_calls.python_calls import calls_of, give
+from edgedec.text.tool_calls.python_calls import calls_of, give, python_text
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
 
 BEGIN, END = "<|tool_call_start|>", "<|tool_call_end|>"
@@ -30,9 +33,15 @@ def _call(scanner: Scanner, schemas: Schemas) -> Wait:
         give(scanner, name, arguments)
 
 
+def _write(name: str, arguments: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{key}={python_text(value)}" for key, value in arguments.items())
+    return f"{BEGIN}[{name}({given})]{END}"
+
+
 LFM = Family(
     "lfm",
-    lambda template: BEGIN in template or "<|tool_list_start|>" in template,
+    lambda template: BEGIN in template or "<|tool_list_start|>" in template or "List of tools: [" in template,
     tagged((BEGIN,), _call),
     (BEGIN, END),
+    write=_write,
 )

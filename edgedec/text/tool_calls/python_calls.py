@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner
@@ -29,6 +30,15 @@ def give(scanner: Scanner, name: str, arguments: str) -> None:
     """Give out a call that is there as a whole."""
     scanner.begin(name)
     scanner.arguments(arguments)
+
+
+def python_text(value: Any) -> str:
+    """Write a value of JSON in Python's syntax; characters stay as they are."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{python_text(key)}: {python_text(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(python_text, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _parsed(text: str) -> ast.expr:

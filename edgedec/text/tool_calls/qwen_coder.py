@@ -14,11 +14,12 @@ A value is plain text where the function's schema wants a string, and JSON elsew
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Generator
 
 from edgedec.text.tool_calls.family import Family, Schemas, attempt
 from edgedec.text.tool_calls.hermes import BEGIN, END, read
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+from edgedec.text.tool_calls.typed_values import typed_value
 
 _FUNCTION, _FUNCTION_END = "<function=", "</function>"
 _PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
@@ -38,52 +39,24 @@ def _tagged(scanner: Scanner, schemas: Schemas) -> Wait:
 def _function(scanner: Scanner, schemas: Schemas) -> Wait:
     name = yield from _name(scanner)
     scanner.begin(name)
-    properties = schemas.get(name, {}).get("properties", {})
     scanner.arguments("{")
     before = ""
     while (yield from scanner.expect(_PARAMETER, _FUNCTION_END)) == _PARAMETER:
         key = yield from _name(scanner)
         scanner.arguments(f"{before}{json.dumps(key, ensure_ascii=False)}: ")
-        yield from _value(scanner, properties.get(key) if isinstance(properties, dict) else None)
+        yield from scanner.next_is("\n")
+        yield from typed_value(scanner, _PARAMETER_END, schemas.get(name, {}), key, "\n")
         before = ", "
     scanner.arguments("}")
     yield from scanner.space()
     yield from scanner.next_is(END)
 
 
-def _name(scanner: Scanner) -> Any:
+def _name(scanner: Scanner) -> Generator[None, None, str]:
     text, _ = yield from scanner.until(">", most=_MOST_NAME)
     if not text or "\n" in text:
         raise NoCallError
     return text
-
-
-def _value(scanner: Scanner, schema: object) -> Wait:
-    yield from scanner.next_is("\n")
-    if isinstance(schema, dict) and schema.get("type") == "string":
-        scanner.arguments('"')
-        yield from scanner.pieces_until(
-            _PARAMETER_END, lambda piece: scanner.arguments(json.dumps(piece, ensure_ascii=False)[1:-1]), "\n"
-        )
-        scanner.arguments('"')
-        return
-    pieces: list[str] = []
-    yield from scanner.pieces_until(_PARAMETER_END, pieces.append, "\n")
-    scanner.arguments(_as_json("".join(pieces)))
-
-
-def _as_json(text: str) -> str:
-    """Return a value that may be JSON, or a word of Python, or plain text."""
-    plain = {"True": "true", "False": "false", "None": "null"}.get(text.strip(), text)
-    try:
-        json.loads(plain, parse_constant=_refused)
-    except (ValueError, RecursionError):
-        return json.dumps(text, ensure_ascii=False)
-    return plain
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def _parser(scanner: Scanner, schemas: Schemas) -> Wait:

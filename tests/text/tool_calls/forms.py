@@ -65,6 +65,7 @@ def _template(form: Form) -> ChatTemplate:
     """One for all tests: it has a process."""
     turns = _TURNS.replace("{% for c", f"{{% if m.tool_calls %}}{form.before}{{% endif %}}{{% for c", 1)
     end = f"{{% endfor %}}{{% if m.tool_calls %}}{form.after}{{% endif %}}{{% endfor %}}"
+    end += "{% if add_generation_prompt %}<assistant>{% endif %}"
     return ChatTemplate(f"{form.macros}{_DECLARES}{turns}{form.call}{end}", bos="", eos="")
 
 
@@ -81,6 +82,11 @@ _CODER = (
     "\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, x in c.function.arguments | items %}"
     "<parameter={{ k }}>\n{{ x if x is string else x | tojson }}\n</parameter>\n{% endfor %}"
     "</function>\n</tool_call>"
+)
+_GLM = (
+    "\n<tool_call>{{ c.function.name }}\n{% for k, x in c.function.arguments | items %}"
+    "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ x if x is string else x | tojson }}</arg_value>\n{% endfor %}"
+    "</tool_call>"
 )
 _PYTHON = (
     "{{ c.function.name }}({% for k, x in c.function.arguments | items %}{{ k }}={{ x | tojson }}"
@@ -101,6 +107,9 @@ FORMS = {
     for form in (
         Form("hermes", f"\n<tool_call>\n{_object('arguments')}\n</tool_call>"),
         Form("qwen-coder", _CODER),
+        Form("glm", _GLM),
+        Form("nemotron", _object("arguments") + _SEPARATED, "<TOOLCALL>[", "]</TOOLCALL>"),
+        Form("apriel", _object("arguments") + _SEPARATED, "<tool_calls>[", "]</tool_calls>"),
         Form("llama", _object("parameters") + "{{ '; ' if not loop.last }}", macros="{# <|python_tag|> #}"),
         Form(
             "mistral", _object("arguments")[:-1] + ', "id": "{{ c.id }}"}' + _SEPARATED, "[TOOL_CALLS][", "]"
