@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.core.progress import Notice, ignore
-from edgedec.memory.release import release_freed
+from edgedec.memory.release import release_code, release_freed
 from edgedec.server.work.catalogue import InstalledModels
 from edgedec.server.work.opener import OpenModel, SchedulerOpener, opener_of
 from edgedec.server.work.request import (
@@ -211,10 +211,11 @@ class Hub:
             self._fail(entry, ClosingError("the server is shutting down"))
         for again in (True, False):
             for entry in entries:
-                if scheduler := entry.scheduler:
-                    scheduler.close(max(until - time.monotonic(), 0.0))
+                _close(entry, max(until - time.monotonic(), 0.0))
             if again:
                 self._thread.join(_END_S)
+        for entry in entries:
+            self._forget(entry)
         _release()
 
     def _entry(self, name: str | None) -> _Entry:
@@ -292,16 +293,12 @@ class Hub:
                 raise ClosingError("the server is shutting down")
             with self._changed:
                 others = [one for one in self._entries.values() if one.state == "ready"]
-            passes = _passes(others)
             try:
-                if not others or self._opener.may_open(entry.path, len(others)):
+                idle = any(not _busy(one) for one in others)
+                if self._opener.may_open(entry.path, len(others), idle=idle):
                     return self._opener.opened(entry.name, entry.path, self._notify)
             except NoRoomBeside:
                 pass
-            except MemoryBudgetError:
-                # Replies of others may have taken memory meanwhile, which counted as this model's.
-                if passes == _passes(others) and not any(map(_busy, others)):
-                    raise
             finally:
                 _release()
             self._close_one(others)
@@ -318,14 +315,19 @@ class Hub:
             entry.state = "closing"
             entry.pending = [*scheduler.withdraw(), *entry.pending]
         scheduler.close(0.0 if self._closing else self.limits.request_s)
-        with self._changed:
-            self._totals = self._totals.plus(scheduler.counted())
-            entry.scheduler, entry.state = None, "closed"
         del scheduler
+        self._forget(entry)
         _release()
         if self._opener.room:
             self._opener.room.closed(entry.name)
         self._notice(f"closed {entry.name} to make room")
+
+    def _forget(self, entry: _Entry) -> None:
+        """Let go of a model that was closed; its counts stay."""
+        with self._changed:
+            if entry.scheduler:
+                self._totals = self._totals.plus(entry.scheduler.counted())
+            entry.scheduler, entry.state = None, "closed"
 
     def _fail(self, entry: _Entry, error: Exception) -> None:
         """Tell whoever waits for a model that it will not open."""
@@ -342,6 +344,13 @@ def _release() -> None:
     """Give the memory of models back that nothing refers to any more."""
     gc.collect()
     release_freed()
+    release_code()
+
+
+def _close(entry: _Entry, finish_s: float) -> None:
+    """End the work of a model; its memory is free when nothing refers to the scheduler any more."""
+    if scheduler := entry.scheduler:
+        scheduler.close(finish_s)
 
 
 def _live(tickets: Sequence[Ticket]) -> int:
@@ -350,10 +359,6 @@ def _live(tickets: Sequence[Ticket]) -> int:
 
 def _busy(entry: _Entry) -> bool:
     return entry.scheduler is not None and entry.scheduler.busy
-
-
-def _passes(entries: Sequence[_Entry]) -> int:
-    return sum(one.scheduler.counted().passes for one in entries if one.scheduler)
 
 
 def _status(entry: _Entry, scheduler: Scheduler | None, state: str) -> ModelStatus:

@@ -36,10 +36,13 @@ class SchedulerOpener:
     room: ModelRoom | None
     notice: Notice
 
-    def may_open(self, bundle: Path, others: int) -> bool:
-        """Return whether it is worth while to try to open a model beside ``others`` more."""
+    def may_open(self, bundle: Path, others: int, *, idle: bool) -> bool:
+        """Return whether it is worth while to try to open a model beside ``others`` more.
+
+        ``idle``: whether one of these can be closed at once.
+        """
         if self.room:
-            return self.room.fits(weight_bytes(bundle))
+            return not idle or self.room.fits(weight_bytes(bundle))
         return others < self.limits.models
 
     def opened(self, name: str, bundle: Path, idle: Callable[[], None]) -> Scheduler:
@@ -68,12 +71,17 @@ class SchedulerOpener:
 
 
 def opener_of(store: Store, notice: Notice) -> OpenModel:
-    """Return what opens models by the API, with what ``store`` keeps beside them."""
+    """Return what opens models by the API, with what ``store`` keeps beside them.
+
+    Named draft models must be installed.
+    """
 
     def open_model(bundle: Path, config: RunConfig) -> Model:
         from edgedec import api
         from edgedec.assemble.prepare import Bundles
+        from edgedec.drafters.registry import models_in
 
-        return api.open(Bundles(bundle), config, store=store, notice=notice)
+        drafts = {name: store.path(name) for name in models_in(config.drafters)}
+        return api.open(Bundles(bundle, drafts), config, store=store, notice=notice)
 
     return open_model

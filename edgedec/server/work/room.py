@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.memory.plan import planned
 from edgedec.memory.release import release_freed
@@ -48,6 +49,8 @@ class ModelRoom:
         self._above = 0
         """Bytes of other models when the newest one began to open."""
         self._planned: dict[str, int] = {}
+        self._own: dict[str, int] = {}
+        """The same without weights, which are mapped."""
 
     @property
     def planned(self) -> int:
@@ -69,9 +72,18 @@ class ModelRoom:
             self._base = before
         self._above = max(before - self._base, 0)
 
+        grows = max(sum(self._own.values()) - self._above, 0)
+
         def rule(facts: MemoryFacts, wanted: MemoryChoice) -> int:
             own = replace(facts, process=max(facts.process - self._above, 0))
-            plan = planned(own, wanted, self.budget, elastic=elastic)
+            try:
+                plan = planned(own, wanted, self.budget, elastic=elastic)
+            except MemoryBudgetError:
+                # Replies of other models may have taken memory since, which is among the facts of this one.
+                planned(
+                    replace(own, process=max(own.process - grows, 0)), wanted, self.budget, elastic=elastic
+                )
+                raise NoRoomBeside from None
             if plan.peak + self.planned - self._base > self.budget:
                 raise NoRoomBeside
             return self.budget + self._above
@@ -81,7 +93,8 @@ class ModelRoom:
     def opened(self, name: str, plan: MemoryPlan) -> None:
         """Count the model that was opened by the newest rule."""
         self._planned[name] = max(plan.peak - self._above - self._base, 0)
+        self._own[name] = max(self._planned[name] - plan.parts.get("weights", 0), 0)
 
     def closed(self, name: str) -> None:
         """Count a model no more; its memory was released."""
-        del self._planned[name]
+        del self._planned[name], self._own[name]

@@ -119,6 +119,14 @@ def test_a_closed_model_is_gone(store: Store, hubs: list[Hub]) -> None:
     del scheduler
     only(hub.submit(asking("other")))
     assert (model(), weights()) == (None, None)
+    scheduler = hub._entries["other"].scheduler
+    assert scheduler is not None
+    model = weakref.ref(scheduler.model)
+    del scheduler
+    counts = hub.status().completion_tokens
+    hub.close()
+    assert model() is None
+    assert hub.status().completion_tokens == counts
 
 
 def test_replies_in_progress_end_before_their_model_makes_room(

@@ -99,3 +99,21 @@ def test_the_process_is_measured_anew_when_no_model_is_open(
     facts = replace(model[0], process=model[0].process - 1_000_000)
     opened(room, "b", (facts, model[1], model[2]))
     assert room.planned == BASE + model[2] - 1_000_000
+
+
+def test_a_plan_that_others_spoil_meanwhile_is_tried_again_when_they_are_closed(
+    model: tuple[MemoryFacts, MemoryChoice, int],
+) -> None:
+    """The first one answered while the second one opened, and its cache filled."""
+    need = model[2]
+    room = ModelRoom(BASE + 2 * need, lambda: BASE)
+    opened(room, "a", model)
+    with pytest.raises(NoRoomBeside):
+        opened(room, "b", model, above=200_000)
+    facts, wanted, _ = model
+    tight = ModelRoom(BASE + need, lambda: BASE)
+    opened(tight, "a", model)
+    rule = tight.rule(elastic=False)
+    grown = replace(facts, process=facts.process + need // 2)
+    with pytest.raises(NoRoomBeside):
+        rule(grown, wanted)
