@@ -117,6 +117,7 @@ def _study(
 
     for draft in options.drafts:
         check_batch_drafting(resolved(parsed(draft), None).drafters)
+    models = inputs.find_draft_models(ctx, options.drafts)
     level = Level("size", options.memory, size(options.memory)) if options.memory else None
     run = OwnRun(
         threads=options.chosen_threads,
@@ -124,6 +125,7 @@ def _study(
         context=None if level else min(_CONTEXT_TOKENS, manifest.spec.context_length),
         level=level,
         max_tokens=options.max_tokens,
+        draft_models=models,
     )
     return BatchStudy(bundle, texts, run, options.sizes, options.drafts)
 

@@ -14,9 +14,11 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.ledger import Ledger
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import known_costs
+from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.decode.engine import LONGEST_PASS, Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.drafters.interface import BuildContext
+from edgedec.draft import Drafter
+from edgedec.drafters.interface import BatchPlace, BuildContext
 from edgedec.drafters.registry import in_order
 from edgedec.drafters.tables import restore_prepared
 from edgedec.loaded_model import LoadedModel
@@ -51,10 +53,11 @@ class Batch:
         )
         self.kv = cache.kv
         self.measures = self._context.measures(self.model, self.kv)
-        speculations = self._speculations() if drafts else [None] * config.sequences
+        clocks = [ConversationClock() for _ in range(config.sequences)]
+        speculations = self._speculations(clocks) if drafts else [None] * config.sequences
         self.engines = tuple(
-            Engine(forward, speculation=one, clock=time.thread_time if one else None)
-            for forward, one in zip(self.sequences.forwards, speculations, strict=True)
+            Engine(forward, speculation=one, clock=clock if one else None)
+            for forward, one, clock in zip(self.sequences.forwards, speculations, clocks, strict=True)
         )
 
     @property
@@ -80,8 +83,10 @@ class Batch:
         )
 
     def close(self) -> None:
-        """End the thread that runs passes."""
+        """End the threads that run passes."""
         self.sequences.close()
+        for one in self.prepared.opened.values():
+            one.close()
 
     def _cache(self, drafted: int) -> tuple[CacheConfig, int]:
         """Return the cache of one sequence, and the most tokens of a pass over all of them."""
@@ -94,10 +99,10 @@ class Batch:
         passes = MemoryChoice(0, prompt_pass=min(prompt_pass, capacity), drafted=drafted)
         return CacheConfig(capacity, kv, longest_pass(passes)), longest_pass(passes, count)
 
-    def _speculations(self) -> Sequence[Speculation]:
+    def _speculations(self, clocks: Sequence[ConversationClock]) -> Sequence[Speculation]:
         """Make drafters for each sequence, and one table of pass costs for all.
 
-        Drafting is charged by the time of the conversation's own thread.
+        Drafting is charged by the conversation's own clock.
         """
         count, context = self.config.sequences, self._context
         file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
@@ -110,10 +115,7 @@ class Batch:
                 longest=count * (1 + self.drafting.tokens),
             )
         self._costs = BatchCosts(costs.curve, count)
-        opened = [self.prepared.opened[spec] for spec in in_order(self.drafting.drafters)]
-        share = self.drafting.share(opened)
-        setting = BuildContext(self.model, None, self.ledger, share, self._draft_cache)
-        drafters = [[made for one in opened for made in one.build(setting)] for _ in self._costs.views]
+        drafters = [self._drafters(BatchPlace(number, count, clock)) for number, clock in enumerate(clocks)]
         every = [one for some in drafters for one in some]
         restore_prepared(self.model, every, context.home, self.ledger, context.notice)
         return [
@@ -122,14 +124,29 @@ class Batch:
                 view,
                 limit=self.drafting.tokens,
                 notice=context.notice,
-                clock=time.thread_time,
+                clock=clock,
                 keep=costs.keep,
             )
-            for some, view in zip(drafters, self._costs.views, strict=True)
+            for some, view, clock in zip(drafters, self._costs.views, clocks, strict=True)
         ]
 
-    def _draft_cache(self, model: LoadedModel) -> CacheConfig:
-        raise NotImplementedError(f"{model.name} cannot draft for a batch")  # check_batch_drafting refused it
+    def _drafters(self, place: BatchPlace) -> list[Drafter]:
+        """Make the drafters of one conversation."""
+        opened = [self.prepared.opened[spec] for spec in in_order(self.drafting.drafters)]
+        share, found = self.drafting.share(opened), list[Drafter]()
+        for one in opened:
+            ledger = self.ledger
+            if one.memory:
+                ledger = self.ledger.under(one.memory.part) if self.budget else Ledger()
+            found += one.build(BuildContext(self.model, None, ledger, share, self._draft_cache, place))
+        return found
+
+    def _draft_cache(self, draft: LoadedModel) -> CacheConfig:
+        """Return the KV cache of one sequence of a draft model."""
+        if self.budget:
+            return self.budget.cache(draft)
+        context = min(self.sequences.forwards[0].capacity, draft.spec.context_length)
+        return CacheConfig(context, draft.kv_kind(self.config.kv), LONGEST_PASS)
 
     def _passed(self, requests: Sequence[PassRequest], seconds: float) -> None:
         """Count a pass, and learn from one that decodes.

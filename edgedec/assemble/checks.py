@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.drafters.interface import DrafterSpec
-from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in
+from edgedec.drafters.registry import AUTO, OFF, kind_of
 from edgedec.loaded_model import LoadedModel
 
 
@@ -32,9 +32,8 @@ def check_batch_drafting(specs: Iterable[DrafterSpec], *, history: bool = False)
     """Raise UsageError unless several conversations at once can have these drafters."""
     single = [spec for spec in specs if not kind_of(spec).batches]
     if single:
-        what = "a draft model" if models_in(single) else single[0].name
         raise UsageError(
-            f"{what} cannot draft for a batch of conversations",
+            f"{single[0].name} cannot draft for a batch of conversations",
             hint=f"use the drafters {AUTO} or {OFF}, or one conversation at a time",
             remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("conversations")),
         )

@@ -108,7 +108,9 @@ class Opener:
         return replace(self.parts, drafters=[*opened.values()], unopened=tuple(unopened))
 
     def _open(self, specs: Iterable[DrafterSpec]) -> dict[DrafterSpec, OpenDrafter]:
-        context = OpenContext(self.parts.target, self.context.home, self.context.notice, self.models.load)
+        target, around = self.parts.target, self.context
+        count = self.parts.config.sequences
+        context = OpenContext(target, around.home, around.notice, self.models.load, count)
         found = {spec: kind_of(spec).open(spec.name, context) for spec in specs}
         return {spec: one for spec, one in found.items() if one is not None}
 

@@ -22,6 +22,7 @@ from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.draft.trimmed import TrimmedHead
+from edgedec.draft.turns import ALONE, Turns
 from edgedec.sampling import DrawHistory, DrawParams
 
 _MOST_READ_TOKENS = 128
@@ -40,19 +41,26 @@ _CLOSE = 0.5
 class ModelDrafter(Drafter):
     """Drafts with ``forward``, which reads and writes the target's tokens through ``bridge``.
 
-    With ``trimmed`` its head computes the kept ids only, as long as the text consists of them.
+    With ``trimmed`` its head computes the kept ids only, as long as the text consists of them. ``turns``:
+    those on a model that drafts for several conversations.
     """
 
     caps = DrafterCapabilities(looks_ahead=True)
     pretrained = True
 
     def __init__(
-        self, name: str, forward: Forward, bridge: Bridge, trimmed: TrimmedHead | None = None
+        self,
+        name: str,
+        forward: Forward,
+        bridge: Bridge,
+        trimmed: TrimmedHead | None = None,
+        turns: Turns = ALONE,
     ) -> None:
         self.name = name
         self._forward = forward
         self._bridge = bridge
         self._trimmed = trimmed
+        self._turns = turns
         self._params = DrawParams()
         self._position = 0
         self._cached: list[int] = []
@@ -91,8 +99,9 @@ class ModelDrafter(Drafter):
             return EMPTY
         if self._trimmed:
             self._trimmed.follow(ids)
-        head = self._catch_up(ids, self._drafted(LAST_ROW))
-        tree = self._tree(head, limit, max(floor, _LEAST_REACH))
+        with self._turns.drafting():
+            head = self._catch_up(ids, self._drafted(LAST_ROW))
+            tree = self._tree(head, limit, max(floor, _LEAST_REACH))
         return self._bridge.said(tree).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
@@ -169,9 +178,11 @@ class ModelDrafter(Drafter):
         saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
         table, length = self._forward.spec.table_bytes, self._forward.length
         streamed = (1.0 - saved) * self._weight_bytes - table
-        self._bytes_read += streamed + self._slot_bytes * length
+        with self._turns.passing():
+            head = self._forward.extend(tokens, parents=parents, rows=rows)
+        self._bytes_read += self._turns.share * streamed + self._slot_bytes * length
         self._table_bytes += table or saved * self._weight_bytes
-        return self._forward.extend(tokens, parents=parents, rows=rows)
+        return head
 
     def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""

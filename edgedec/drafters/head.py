@@ -74,7 +74,7 @@ class _OpenHead(OpenDrafter):
         return [HeadDrafter(cache, forward.caps.hidden)]
 
 
-def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice) -> int:
+def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice, sequences: int = 1) -> int:
     """Return the bytes of a head beside its weights: cache, scratch, buffers, hidden states that wait."""
     context = min(choice.context, CONTEXT)
     longest, spec = min(LONGEST_PASS, context), facts.spec(CONTEXT)

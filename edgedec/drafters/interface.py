@@ -18,6 +18,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Notice
+from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.draft import Drafter
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory
@@ -78,6 +79,17 @@ class OpenContext:
     home: Path | None
     notice: Notice
     load: Callable[[str], LoadedModel]
+    conversations: int = 1
+    """Conversations that it is to draft for at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """The place of a drafter in a batch: conversation ``number`` of ``count``, charged by ``clock``."""
+
+    number: int
+    count: int
+    clock: ConversationClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,8 @@ class BuildContext:
     """Part of the useful table bytes that it may have, 0 to 1."""
     cache: Callable[[LoadedModel], CacheConfig]
     """Chooses the KV cache of another model."""
+    place: BatchPlace | None = None
+    """None for a conversation that is not in a batch."""
 
 
 class OpenDrafter(ABC):
@@ -108,6 +122,10 @@ class OpenDrafter(ABC):
     @abstractmethod
     def build(self, setting: BuildContext) -> list[Drafter]:
         """Make what drafts; a new one for each engine, which knows no text. Empty where none can pay."""
+
+    def close(self) -> None:
+        """End threads of its own. Default: it has none."""
+        return
 
 
 class DrafterKind(ABC):

@@ -17,6 +17,7 @@ from edgedec.core.ledger import SLACK
 from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
 from edgedec.draft import Drafter, ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
+from edgedec.draft.turns import ALONE, Turns
 from edgedec.drafters.interface import (
     BuildContext,
     DrafterKind,
@@ -28,6 +29,7 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
+from edgedec.drafters.shared_model import OwnTurns, SharedModel, batch_tokens
 from edgedec.drafters.trim import is_trimmed, trimmed_head
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import (
@@ -49,6 +51,7 @@ class ModelKind(DrafterKind):
     """Drafts with a small model; it takes every name that no other kind takes."""
 
     name = "model"
+    batches = True
 
     def takes(self, name: str) -> bool:
         """See ``DrafterKind.takes``."""
@@ -62,10 +65,7 @@ class ModelKind(DrafterKind):
         if search.switch is not None:
             yield Offer(search.switch)
         elif search.known is not None and not any(one.kind == self.name for one in chosen):
-            if search.batch:
-                yield Offer(search.known.name, "a draft model drafts for one conversation at a time")
-            else:
-                yield Offer(search.known.name, search.missing())
+            yield Offer(search.known.name, search.missing())
 
     def estimated(self, search: SearchContext, bundle: Path, threads: int) -> Estimate | None:
         """See ``DrafterKind.estimated``: by the sizes that its manifest states."""
@@ -94,6 +94,10 @@ class ModelKind(DrafterKind):
             # Not the error itself: its frames hold the memory of half a model.
             opening.notice(f"{target.name} runs without {name}, which drafts for it: {error.message}")
             return None
+        if draft.backend.caps.sequences < opening.conversations:
+            why = f"{name} runs in {draft.isa}, one conversation at a time"
+            opening.notice(f"{target.name} runs without {name}: {why}")
+            return None
         return _OpenModel(name, draft, trimmed_head(draft, target, opening.home, opening.notice))
 
 
@@ -101,17 +105,37 @@ class _OpenModel(OpenDrafter):
     def __init__(self, name: str, draft: LoadedModel, trimmed: TrimmedHead | None) -> None:
         self._name, self._draft, self._trimmed = name, draft, trimmed
         self._forward: Forward | None = None
+        self._shared: SharedModel | None = None
         self.models = (draft,)
         self.memory = draft_memory(model_memory(draft))
 
     def build(self, setting: BuildContext) -> list[Drafter]:
-        """Make a drafter. The KV cache is allocated at the first build, and shared by engines in turns."""
-        if self._forward is None:
-            self._forward = self._draft.backend.forward(setting.cache(self._draft), setting.ledger)
-        trimmed = self._trimmed.again() if self._trimmed else None
+        """Make a drafter. The KV cache is allocated at the first build, and shared by engines in turns.
+
+        In a batch each conversation has its part of it.
+        """
+        forward, turns = self._place(setting)
+        trimmed = self._trimmed.again() if self._trimmed and forward.caps.exits else None
         if trimmed:
             setting.ledger.hold(trimmed, SLACK, trimmed.nbytes())
-        return [model_drafter(self._name, setting.target, self._draft, self._forward, trimmed)]
+        return [model_drafter(self._name, setting.target, self._draft, forward, trimmed, turns)]
+
+    def close(self) -> None:
+        """See ``OpenDrafter.close``."""
+        if self._shared is not None:
+            self._shared.close()
+
+    def _place(self, setting: BuildContext) -> tuple[Forward, Turns]:
+        """Return the forward of a conversation, and its turns."""
+        place = setting.place
+        if place and place.count > 1:
+            if self._shared is None:
+                cache = setting.cache(self._draft)
+                self._shared = SharedModel(self._draft.backend, place.count, cache, setting.ledger)
+            return self._shared.place(place.number, place.clock)
+        if self._forward is None:
+            self._forward = self._draft.backend.forward(setting.cache(self._draft), setting.ledger)
+        return self._forward, OwnTurns(place.clock) if place else ALONE
 
 
 def model_memory(model: LoadedModel) -> ModelMemory:
@@ -127,16 +151,21 @@ def draft_memory(model: ModelMemory) -> DrafterMemory:
     return DrafterMemory("drafter", why, model.weights, partial(rest_bytes, model))
 
 
-def rest_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
+def rest_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int) -> int:
     """Return the bytes of a draft model beside its weights: cache and scratch."""
     context = min(choice.context, model.spec.context_length)
-    longest = min(_PROMPT_TOKENS, choice.context)
-    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice))
+    longest = batch_tokens(min(_PROMPT_TOKENS, choice.context), sequences)
+    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice), sequences)
     return cache + model_scratch_bytes(model, longest, context)
 
 
 def model_drafter(
-    name: str, target: LoadedModel, draft: LoadedModel, forward: Forward, trimmed: TrimmedHead | None = None
+    name: str,
+    target: LoadedModel,
+    draft: LoadedModel,
+    forward: Forward,
+    trimmed: TrimmedHead | None = None,
+    turns: Turns = ALONE,
 ) -> ModelDrafter:
     """Make a drafter for ``target`` of ``draft``, which runs in ``forward``, with ``trimmed`` for its head.
 
@@ -147,7 +176,7 @@ def model_drafter(
         pairing = paired(target.tokenizer, draft.tokenizer)
         require(pairing, target.manifest.name, name)
         same = pairing.same
-    return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed)
+    return ModelDrafter(name, forward, bridge(target, draft, same=same), trimmed, turns)
 
 
 def _copied(table_bytes: int) -> int:

@@ -27,7 +27,7 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
 
 With k sequences, n is the context of each: cache, rows, tables and slack per token are k times as large, P is
-(k - 1) (1 + g) longer, and slack has 1 MB for each sequence but one.
+(k - 1) (1 + g) longer, and slack has 1 MB for each sequence but one. A draft model has k caches, too.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class DrafterMemory:
     """The same for readers of the plan."""
     weights: int
     """Bytes of the weights that its passes read; 0 if another part has them."""
-    rest: Callable[[MemoryChoice], int]
-    """Returns the bytes of cache, scratch and buffers by the choices of a plan."""
+    rest: Callable[[MemoryChoice, int], int]
+    """Returns the bytes of cache, scratch and buffers by the choices of a plan and the sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,
-        **{one.part: one.weights + one.rest(choice) for one in facts.drafters if choice.model_drafts},
+        **{one.part: one.weights + one.rest(choice, count) for one in facts.drafters if choice.model_drafts},
         "small": small_bytes(facts.small, choice) if facts.small else 0,
         "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
     }

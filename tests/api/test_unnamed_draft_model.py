@@ -146,10 +146,27 @@ def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.
     assert run("58MB", draft=f"auto,{SMALL}") == [LARGE]
 
 
-def test_a_batch_says_that_it_is_without_it(store: Store) -> None:
+@pytest.mark.parametrize("conversations", [1, 3])
+def test_it_drafts_for_a_batch(store: Store, conversations: int) -> None:
     lines: list[str] = []
-    assert drafters(store, lines, conversations=2) == EVERY
-    assert lines == [f"{LARGE} runs without {SMALL}: a draft model drafts for one conversation at a time"]
+    assert drafters(store, lines, conversations=conversations) == [*EVERY, SMALL]
+    assert lines == []
+
+
+def test_a_batch_within_a_budget_has_it_where_a_cache_for_each_fits(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 50_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
+    needed = []
+    for conversations, memory in ((2, "66MB"), (8, "80MB")):
+        lines: list[str] = []
+        assert drafters(store, lines, memory=memory, conversations=conversations) == EVERY
+        found = re.search(rf"drafter: no {SMALL}, which would need (\d+MB) in all", "".join(lines))
+        assert found
+        needed.append(found.group(1))
+        assert drafters(store, memory=needed[-1], conversations=conversations) == [*EVERY, SMALL]
+    assert int(needed[0][:-2]) < int(needed[1][:-2])
 
 
 @pytest.mark.parametrize("free", [None, 0, 1_000_000])

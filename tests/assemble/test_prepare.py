@@ -45,7 +45,7 @@ plain  auto,small  -      -    1  lookup recycling small
 plain  auto,small  -      300  1  lookup recycling small / all
 plain  auto,small  -      60   1  lookup recycling small / prompts tables
 plain  auto,small  -      58   1  lookup recycling / prompts tables drafter
-plain  small       -      -    2  UsageError
+plain  small       -      -    2  small
 plain  head        -      300  1  NotFoundError
 both   off         -      -    1  -
 both   auto        -      -    1  lookup recycling exit-2 head
@@ -65,7 +65,7 @@ both   head        -      300  1  head / all
 known  auto        -      -    1  lookup recycling small
 known  auto        -      300  1  lookup recycling small / all
 known  auto        -      60   1  lookup recycling / tables
-known  auto        -      -    2  lookup recycling
+known  auto        -      -    2  lookup recycling small
 known  auto        small  300  1  lookup recycling small / all
 known  auto,small  -      60   1  lookup recycling small / prompts tables
 """

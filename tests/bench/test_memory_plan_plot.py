@@ -40,7 +40,7 @@ def test_no_label_of_the_picture_touches_another(tmp_path: Path, monkeypatch: py
     pytest.importorskip("matplotlib")
     drawn = []
     monkeypatch.setattr(memory_plan, "save_figure", lambda figure, path: drawn.append(figure))
-    draft = DrafterMemory("drafter", "the draft model", KNOWN.target.weights, lambda choice: 0)
+    draft = DrafterMemory("drafter", "the draft model", KNOWN.target.weights, lambda choice, count: 0)
     found = plans(replace(KNOWN, drafters=(draft,)), replace(WANTED, model_drafts=True), elastic=True)
     speeds = [PredictedSpeeds(10.0, 20.0) for _ in found]
     memory_plan.draw_plans(found, speeds, None, tmp_path / "plan.png", title="model")

@@ -155,7 +155,7 @@ def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path)
         (("--input", "{}", "--trace"), ["--input goes without"]),
         (("--input", "{}", "--when-full", "slide"), ["--input goes without"]),
         (("--input", "{}", "--batch", "17"), ["a batch of 17 conversations", "1 to 16"]),
-        (("--input", "{}", "--draft", "auto,{}"), ["cannot draft for a batch"]),
+        (("--input", "{}", "--draft", "exit"), ["cannot draft for a batch"]),
         (("--input", "{}", "--history"), ["--history"]),
         (("--input", os.devnull), ["no prompt"]),
     ],
@@ -234,11 +234,12 @@ def asked(home: Home, count: int) -> str:
 def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     home.path.mkdir(exist_ok=True)
     given = ("-m", str(bundle), "--input", asked(home, 5), "--max-tokens", "8", "--threads", "1")
-    options = ("--batch", "1", "--batch", "3", "--draft", "lookup", "--draft", "off")
+    both = f"lookup,{bundle}"
+    options = ("--batch", "1", "--batch", "3", "--draft", both, "--draft", "off")
     facts = json.loads(run(real(home), "bench", "batch", *given, *options, "--json").stdout)
     found = facts["results"]
     assert [(one["batch"], one["draft"]) for one in found] == [
-        (1, "lookup"), (3, "lookup"), (1, "off"), (3, "off"),
+        (1, both), (3, both), (1, "off"), (3, "off"),
     ]  # fmt: skip
     assert all(one["differ"] == 0 and one["replies"] == 5 and one["tokens"] > 5 for one in found)
     assert [one["ratio"] for one in found if one["batch"] == 1] == [1.0, 1.0]
@@ -252,7 +253,7 @@ def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     assert "energy, prompts included: " in told.stdout
     few = run(real(home), "bench", "batch", *given, "--batch", "8")
     assert_one_line(few, 2, "5 questions are not enough for a batch of 8")
-    models = run(real(home), "bench", "batch", *given, "--batch", "2", "--draft", "smollm2-135m")
+    models = run(real(home), "bench", "batch", *given, "--batch", "2", "--draft", "exit")
     assert_one_line(models, 2, "cannot draft for a batch")
 
 

@@ -12,6 +12,8 @@ from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, foll
 
 SLOWER = 0.98
 LENGTH = 300
+PASS = 0.005
+"""Seconds of a pass over one token."""
 Right = Callable[[int], float]
 
 
@@ -44,10 +46,10 @@ class Talk:
     """One conversation: its text, who drafts it, and how far it is."""
 
     def __init__(
-        self, batch: BatchCosts, number: int, right: Right, claims: float | None, call: float
+        self, batch: BatchCosts, length: int, number: int, right: Right, claims: float | None, **takes: float
     ) -> None:
-        self.text, self.own, self.at = text(LENGTH + 37 * number), Own(), 0
-        guesser = Guesser(self.text, self.own, right, claims, call=call)  # type: ignore[arg-type]
+        self.text, self.own, self.at = text(length), Own(), 0
+        guesser = Guesser(self.text, self.own, right, claims, **takes)  # type: ignore[arg-type]
         self.speculation = Speculation([guesser], batch.views[number], clock=self.own.clock)
         self.speculation.begin([], 0)
 
@@ -80,17 +82,22 @@ def speedup(
     claims: float | None = None,
     *,
     call: float = 0.0,
+    level: float = 0.0,
     noise: float = 0.0,
+    length: int = LENGTH,
 ) -> float:
     """Of all conversations with drafts over all of them without."""
     costs = long(SHAPES[shape], count)
     plain = Device(costs, noise=noise)
-    lengths = [LENGTH + 37 * number for number in range(count)]
+    lengths = [length + 37 * number for number in range(count)]
     for turn in range(max(lengths)):
         plain.run(sum(turn < length for length in lengths))
     drafted = Device(costs, noise=noise)
     batch = BatchCosts(long(SHAPES[shape], count), count)
-    talks = [Talk(batch, number, right, claims, call) for number in range(count)]
+    talks = [
+        Talk(batch, length, number, right, claims, call=call, level=level)
+        for number, length in enumerate(lengths)
+    ]
     return plain.now / together(drafted, talks, batch)
 
 
@@ -115,6 +122,32 @@ def test_never_slower_together_on_a_restless_machine(shape: str, count: int) -> 
 @pytest.mark.parametrize("count", [2, 8])
 def test_asking_in_vain_costs_little(count: int) -> None:
     assert speedup("avx2", count, lambda at: 0.0, 0.9, call=20e-6) >= SLOWER
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("shape", ["avx2", "vnni", "knee"])
+@pytest.mark.parametrize("right", [0.0, 0.6, 0.85])
+@pytest.mark.parametrize(("level", "least"), [(0.1, SLOWER), (0.35, 0.93)])
+def test_trying_a_draft_model_costs_a_batch_little(
+    shape: str, count: int, right: float, level: float, least: float
+) -> None:
+    """It takes a share of a pass for each token: where many share the passes, more than one's own token.
+
+    Such first calls may have been interrupted, and some more are made.
+    """
+    assert speedup(shape, count, lambda at: right, call=0.1 * PASS, level=level * PASS) >= least
+
+
+@pytest.mark.parametrize(("shape", "count", "level"), [("avx2", 2, 0.2), ("knee", 4, 0.35), ("vnni", 8, 0.2)])
+def test_over_long_texts_a_draft_model_makes_no_batch_slower(shape: str, count: int, level: float) -> None:
+    for right in (0.3, 0.85):
+        times = {"call": 0.1 * PASS, "level": level * PASS, "length": 4 * LENGTH}
+        assert speedup(shape, count, lambda at, right=right: right, **times) >= 0.97  # type: ignore[misc]
+
+
+def test_a_draft_model_pays_alone_and_where_tokens_are_cheap() -> None:
+    for shape, count, least in (("vnni", 1, 2.0), ("avx2", 1, 1.2), ("vnni", 2, 1.4), ("knee", 2, 1.4)):
+        assert speedup(shape, count, lambda at: 0.9, call=0.05 * PASS, level=0.1 * PASS) > least
 
 
 def test_good_drafts_are_used_where_tokens_are_cheap() -> None:

@@ -149,7 +149,9 @@ class FavouriteKind(DrafterKind):
 
 
 class OpenFavourite(OpenDrafter):
-    memory = DrafterMemory("favourite", "a number and a cache", 1000, lambda choice: 8 * choice.context)
+    memory = DrafterMemory(
+        "favourite", "a number and a cache", 1000, lambda choice, count: 8 * choice.context
+    )
 
     def __init__(self, token: int) -> None:
         self.token = token

@@ -260,8 +260,8 @@ def test_batches_that_are_not_possible(model: Ready, tmp_path: Path) -> None:
     for count in (0, 17):
         with pytest.raises(UsageError, match="not possible"):
             several_of(model, count)
-    with pytest.raises(UsageError, match="a draft model cannot draft"):
-        several_of(model, 2, draft="auto,smollm2-135m")
+    with pytest.raises(UsageError, match="exit cannot draft"):
+        several_of(model, 2, draft="auto,exit")
     with pytest.raises(UsageError, match="one conversation at a time only"):
         several_of(model, 2, draft="auto", history=True)
     with pytest.raises(UnsupportedError, match="one conversation at a time"):

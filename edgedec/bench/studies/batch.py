@@ -12,6 +12,7 @@ from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.harness.study import OFF, Case, OpenSide, Study, StudyRow, StudySide, opened, run_alone
 from edgedec.core.progress import Progress
+from edgedec.drafters.registry import models_in, parsed
 from edgedec.memory import KvType
 
 
@@ -75,7 +76,7 @@ def measure_batches(study: BatchStudy, progress: Progress) -> list[BatchRow]:
     asked = {f"batch of {size}, drafts {draft}": (size, draft)
              for draft in study.drafts for size in sorted({1, *study.sizes})}  # fmt: skip
     sides = [
-        StudySide(name, replace(study.run, conversations=size, draft=draft).side(study.bundle, name))
+        StudySide(name, _run(study.run, size, draft).side(study.bundle, name))
         for name, (size, draft) in asked.items()
     ]
     plain = _Plain(study)
@@ -98,6 +99,12 @@ def measure_batches(study: BatchStudy, progress: Progress) -> list[BatchRow]:
     return [row for row in found if row.batch in study.sizes]
 
 
+def _run(run: OwnRun, size: int, draft: str) -> OwnRun:
+    """Return the run of one side, which opens the draft models that it names."""
+    models = {name: run.draft_models[name] for name in models_in(parsed(draft))}
+    return replace(run, conversations=size, draft=draft, draft_models=models)
+
+
 class _Plain:
     """Replies of plain decoding to each text alone, made once for each KV cache."""
 
@@ -113,7 +120,7 @@ class _Plain:
         """Return the replies with such a KV cache."""
         if cache not in self._known:
             run = replace(
-                self._study.run, context=cache[0], kv=cache[1], draft=OFF, level=None, conversations=None
+                _run(self._study.run, 1, OFF), context=cache[0], kv=cache[1], level=None, conversations=None
             )
             with opened(StudySide.of(run.side(self._study.bundle))) as host:
                 self._known[cache] = host.request("alone", texts=self._study.texts)["tokens"]
