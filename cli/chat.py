@@ -21,6 +21,7 @@ from edgedec.cli.interrupts import terminated
 from edgedec.cli.opening import large_side, prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.remedies import hint_of
+from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
 from edgedec.cli.slash.turns import SEEDS
@@ -52,9 +53,7 @@ if TYPE_CHECKING:
 )
 @model_first
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
-@taking(
-    reply=opt.ReplyOptions, sampling=opt.SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions
-)
+@taking(reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions)
 @option(
     "--session", "session_file", type=click.Path(path_type=Path), metavar="FILE", heading=opt.OUTPUT,
     help="Continue the conversation in this file, and keep it there turn by turn.",
@@ -79,7 +78,7 @@ def command(
     session_file: Path | None,
     when_full: WhenFull,
     reply: opt.ReplyOptions,
-    sampling: opt.SamplingOptions,
+    sampling: SamplingOptions,
     size: opt.SizeOptions,
     other: opt.OtherModelOptions,
 ) -> None:

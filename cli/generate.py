@@ -17,6 +17,7 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
+from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import keys, view
 from edgedec.core.errors import UsageError
 from edgedec.core.when_full import LOSSY, STOP, WhenFull
@@ -88,7 +89,7 @@ class ReportOptions:
     "has a meter, by an estimate otherwise. Same reply.",
 )  # fmt: skip
 @taking(
-    reply=opt.ReplyOptions, sampling=opt.SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
+    reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
     report=ReportOptions,
 )  # fmt: skip
 @click.pass_context
@@ -103,7 +104,7 @@ def command(
     when_full: WhenFull,
     objective: Objective,
     reply: opt.ReplyOptions,
-    sampling: opt.SamplingOptions,
+    sampling: SamplingOptions,
     size: opt.SizeOptions,
     other: opt.OtherModelOptions,
     report: ReportOptions,

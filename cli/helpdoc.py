@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from edgedec.cli.app import ALIASES, COMMANDS, app
-from edgedec.cli.command import by_heading
+from edgedec.cli.command import Option, by_heading
 from edgedec.cli.slash.table import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
@@ -60,7 +60,9 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     yield f"`{' '.join(['edgedec', name, '[OPTIONS]', *arguments])}`"
     yield from ("", inspect.cleandoc(command.help or "").replace("\b\n", "").replace("\f\n", ""), "")
     for heading, options in by_heading(command.params).items():
-        yield from (f"| {heading.lower()} | meaning |", "|---|---|", *map(_option, options), "")
+        yield from (f"| {heading.lower()} | meaning |", "|---|---|")
+        yield from (row for option in options for row in _option(option))
+        yield ""
     yield "```sh"
     yield from (line.strip() for line in (command.epilog or "").splitlines()[2:])
     yield "```"
@@ -72,12 +74,14 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield from _command(f"{name} {part}", found)
 
 
-def _option(option: click.Option) -> str:
+def _option(option: click.Option) -> Iterator[str]:
     names = ", ".join(option.opts)
     shown = names if option.is_flag else f"{names} {option.metavar or option.type.name.upper()}"
     default = f" Default: `{option.default}`." if option.show_default else ""
     needed = " Required." if option.required else ""
-    return f"| `{shown}` | {option.help or ''}{default}{needed} |"
+    yield f"| `{shown}` | {option.help or ''}{default}{needed} |"
+    for given, text in option.rows.items() if isinstance(option, Option) else ():
+        yield f"| `{names} {given}` | {text} |"
 
 
 def _slash() -> Iterator[str]:

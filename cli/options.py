@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.progress import ignore
 from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
-from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.core.cache_config import KvType
@@ -120,16 +119,6 @@ switch_option = option(
     "the rest.",
 )  # fmt: skip
 
-greedy_option = option(
-    "--greedy", is_flag=True, heading=REPLY, rare=True,
-    help="Always take the most probable token; the same as --temperature 0.",
-)  # fmt: skip
-
-seed_option = option(
-    "--seed", type=int, metavar="S", heading=REPLY,
-    help="Same seed, prompt and settings: same reply (default: 0; a chat draws one).",
-)  # fmt: skip
-
 max_tokens_option = option(
     "--max-tokens", type=click.IntRange(min=1), metavar="N", heading=REPLY,
     help="Longest reply, in tokens (default: as far as the context reaches).",
@@ -186,53 +175,6 @@ class OtherModelOptions:
         help="The model of that server (default: the only one it has).",
     ))
     # fmt: on
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingOptions:
-    """How the tokens of a reply are drawn; None: as the model's preset says."""
-
-    # fmt: off
-    temperature: float | None = declared(option(
-        "--temperature", type=float, metavar="T", heading=REPLY,
-        help="0 always takes the most probable token, 1 draws from the model's own distribution (default: as "
-        "the model's preset says).",
-    ))
-    seed: int | None = declared(seed_option)
-    greedy: bool = declared(greedy_option)
-    top_k: int | None = declared(option(
-        "--top-k", type=int, metavar="K", heading=REPLY, rare=True, help="Keep the K most probable (0: all)."
-    ))
-    top_p: float | None = declared(option(
-        "--top-p", type=float, metavar="P", heading=REPLY, rare=True,
-        help="Keep the most probable tokens that together reach P (1: all).",
-    ))
-    min_p: float | None = declared(option(
-        "--min-p", type=float, metavar="P", heading=REPLY, rare=True,
-        help="Keep tokens at least P times as probable as the best one (0: all).",
-    ))
-    top_n_sigma: float | None = declared(option(
-        "--top-n-sigma", type=float, metavar="N", heading=REPLY, rare=True,
-        help="Keep tokens whose logit is within N standard deviations of the best one (0: all).",
-    ))
-    repetition_penalty: float | None = declared(option(
-        "--repetition-penalty", type=float, metavar="R", heading=REPLY, rare=True,
-        help="Above 1, tokens that have occurred become less probable (1: off).",
-    ))
-    # fmt: on
-
-    def named(self) -> SamplingParams:
-        """Return the values that are named; greedy decoding is temperature 0.
-
-        Raises UsageError for options that contradict each other, and for a value out of range.
-        """
-        if self.greedy and self.temperature:
-            raise UsageError(
-                f"--greedy contradicts --temperature {self.temperature:g}", hint="leave one of them out"
-            )
-        known = {one.name for one in fields(SamplingParams)}
-        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name in known}
-        return SamplingParams(**(values | {"temperature": 0.0} if self.greedy else values))
 
 
 @dataclass(frozen=True, slots=True)

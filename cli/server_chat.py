@@ -23,7 +23,8 @@ from edgedec.cli.window.view import Look, ReplyView, can_draw
 from edgedec.core.errors import EdgeDecError, UsageError
 
 if TYPE_CHECKING:
-    from edgedec.cli.options import ReplyOptions, SamplingOptions
+    from edgedec.cli.options import ReplyOptions
+    from edgedec.cli.sampling_options import SamplingOptions
     from edgedec.remote.talk import ServerTalk
 
 _THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "greedy"}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from edgedec.cli import screen
 from edgedec.cli.opening import no_system
+from edgedec.cli.sampling_options import RARE
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import UsageError
+from edgedec.sampling import DrawParams
 
 _OFF = ("off", "none")
 _LEAST_CELLS = 16
@@ -24,6 +27,8 @@ class Setting:
     change: Callable[[Context, str], None]
     words: tuple[str, ...] = ()
     """Values that it takes, if they are few."""
+    off: str = ""
+    """The value that the list of all settings leaves out."""
 
 
 def command(context: Context, argument: str) -> None:
@@ -31,10 +36,13 @@ def command(context: Context, argument: str) -> None:
     name, _, value = argument.partition(" ")
     name, value = name.lower().replace("_", "-"), value.strip()
     if not name:
-        screen.pairs([(one, setting.show(context)) for one, setting in SETTINGS.items()], least=_LEAST_CELLS)
+        values = [(one, setting.show(context), setting.off) for one, setting in SETTINGS.items()]
+        screen.pairs([(one, value) for one, value, off in values if value != off], least=_LEAST_CELLS)
         return
     if (found := SETTINGS.get(name)) is None:
-        raise UsageError(f"there is no setting {name}", hint=f"/set knows {', '.join(SETTINGS)}")
+        near = get_close_matches(name, SETTINGS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"/set knows {', '.join(SETTINGS)}"
+        raise UsageError(f"there is no setting {name}", hint=hint)
     if value:
         found.change(context, value)
     if not value or name != "system":
@@ -74,6 +82,12 @@ def _number(field: str, kind: Callable[[str], float], help_text: str) -> Setting
     return Setting(help_text, lambda context: f"{getattr(context.chat.settings.params, field):g}", change)
 
 
+def _rare(name: str, help_text: str) -> Setting:
+    """Make a setting that few people use: the list of all settings has it while it is on."""
+    field = name.replace("-", "_")
+    return replace(_number(field, float, help_text), off=f"{getattr(DrawParams(), field):g}")
+
+
 def _seed(context: Context) -> str:
     params = context.chat.settings.params
     return str(params.seed) + (" (without effect at temperature 0)" if params.greedy else "")
@@ -107,8 +121,8 @@ SETTINGS = {
     "top-p": _number("top_p", float, "keep the most probable tokens that together reach it; 1 keeps all"),
     "top-k": _number("top_k", int, "keep so many of the most probable tokens; 0 keeps all"),
     "min-p": _number("min_p", float, "keep tokens so probable beside the best one; 0 keeps all"),
-    "top-n-sigma": _number("top_n_sigma", float, "keep logits so near the best one; 0 keeps all"),
     "repetition-penalty": _number("repetition_penalty", float, "above 1, tokens that occurred come less"),
+    **{name: _rare(name, text) for name, (_, text) in RARE.items()},
     "seed": replace(_number("seed", int, "same seed, same replies"), show=_seed),
     "max-tokens": Setting(
         "longest reply; off: as long as the context allows",

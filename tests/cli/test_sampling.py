@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import pytest
 
 from edgedec.assemble.runner import Runner
 from edgedec.cli.cut import Limits
+from edgedec.cli.sampling_options import RARE, SamplingOptions
 from edgedec.core.preset import Preset
+from edgedec.sampling.named import SamplingParams
 from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_chat_session import document
@@ -46,6 +48,11 @@ def with_preset(model: Ready, preset: Preset = PRESET) -> Ready:
         (["--greedy", "--repetition-penalty", "1.2"], GREEDY | {"repetition_penalty": 1.2}),
         (["--temperature", "0", "--top-p", "0.5", "--seed", "3"], GREEDY | {"top_p": 0.5, "seed": 3}),
         (["--greedy", "--temperature", "0"], GREEDY),
+        (
+            ["--sampling", "typical=0.9", "--sampling", "Frequency_Penalty=-1"],
+            TAKEN | {"typical": 0.9, "frequency_penalty": -1.0},
+        ),
+        (["--greedy", "--sampling", "presence-penalty=0.5"], GREEDY | {"presence_penalty": 0.5}),
     ],
 )
 def test_what_is_not_named_comes_from_the_preset(
@@ -63,6 +70,51 @@ def test_greedy_with_a_temperature_is_refused_before_a_model_is_opened(home: Hom
     assert_one_line(result, 2, "--greedy contradicts --temperature 0.5")
     assert_one_line(run(home.services(), "generate", "-p", "Hi", "--top-p", "7"), 2, "top-p cannot be 7")
     assert home.opened == []
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("typcal=1", "--sampling knows no 'typcal' (did you mean typical?)"),
+        ("top-p=0.4", "top-p has an option of its own (give --top-p)"),
+        ("quality=9", "--sampling knows no 'quality' (there are top-n-sigma, typical, eta,"),
+        ("eta", "eta is a number, not nothing (as in --sampling eta=0.01)"),
+        ("eta=x", "eta is a number, not 'x' (as in --sampling eta=0.01)"),
+        ("eta=1", "eta cannot be 1.0 (it must be from 0 (off) to below 1)"),
+    ],
+)
+def test_a_rare_value_that_is_none_is_one_line(home: Home, given: str, line: str) -> None:
+    home.install()
+    assert_one_line(run(home.services(), "generate", "-p", "Hi", "--sampling", given), 2, line)
+    twice = run(home.services(), "chat", "--sampling", "edt=1", "--sampling", "edt=2")
+    assert_one_line(twice, 2, "--sampling names edt twice")
+    assert home.opened == []
+
+
+def test_every_value_of_the_sampler_can_be_given_on_the_command_line() -> None:
+    own = {one.name for one in fields(SamplingOptions)} - {"values", "greedy"}
+    rare = {name.replace("-", "_") for name in RARE}
+    assert own | rare == {one.name for one in fields(SamplingParams)} - {"logit_bias"}
+    assert not own & rare
+    shown = run(None, "generate", "--help-all").stdout
+    for name, (letter, text) in RARE.items():
+        [line] = [line for line in shown.splitlines() if f" {name}={letter} " in line]
+        assert line.endswith(text), "one line a name"
+
+
+def test_a_chat_sets_rare_values_shows_those_that_are_on_and_keeps_them(home: Home) -> None:
+    home.install()
+    services = home.services(with_preset(home.parrot("Hello.")))
+    talk = home.path / "talk"
+    typed = "/set typical 0.8\n/set\n/set mirostat\n/set typcal 1\nHi\n"
+    result = run(services, "chat", "--session", str(talk), "--sampling", "eta=0.01", stdin=typed)
+    lines = [line.split() for line in result.stderr.splitlines()]
+    assert ["typical", "0.8"] in lines
+    assert ["eta", "0.01"] in lines
+    assert not [line for line in lines if line[:2] == ["top-h", "1"]]
+    assert "did you mean typical?" in result.stderr
+    assert document(talk)["params"]["typical"] == 0.8
+    assert document(talk)["params"]["eta"] == 0.01
 
 
 def test_a_chat_draws_a_seed_and_shows_it(home: Home) -> None:

@@ -146,6 +146,7 @@ EXAMPLES = (
     Example(guide("python"), "chat.save", prints=r"\w+ \w+"),
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
     Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
+    Example(guide("sampling"), "mirostat=3", prints=r"\w+ \w+"),
 )
 
 
