@@ -8,6 +8,9 @@ import pytest
 
 from tests.server.page.acting import ask, ended, growing, last, questions, replies
 
+STORY = "".join(f"Sentence {number} of a long story goes on here. " for number in range(1, 41))
+"""A reply of the scripted server."""
+
 pytestmark = pytest.mark.slow
 
 
@@ -68,6 +71,7 @@ def test_text_is_shown_before_it_is_rendered(page: Any, script: Any) -> None:
     shown = replies(page)[0]
     page.wait_for_timeout(500)
     assert len(replies(page)[0]) > len(shown)
+    assert " ".join(replies(page)[0].split()) in STORY
     script.render_s = 0.0
     page.reload()
     page.wait_for_selector(".reply .body p:not(.plain)")

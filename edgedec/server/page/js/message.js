@@ -180,8 +180,10 @@ class Reply {
       this.#rendered = "";
       this.body.replaceChildren(h("p", { class: "plain" }, text));
     } else {
-      this.#tail.data = text.slice(this.#rendered.length);
-      if (!this.#tail.isConnected) endOf(this.body).append(this.#tail);
+      const end = this.#tail.parentElement?.isConnected ? this.#tail.parentElement : endOf(this.body);
+      const blanks = end.closest("pre") ? "" : /\s*$/.exec(this.#rendered)[0]; // which Markdown drops
+      this.#tail.data = blanks + text.slice(this.#rendered.length);
+      if (this.#tail.parentElement !== end) end.append(this.#tail);
     }
   }
 
