@@ -49,6 +49,7 @@ def main(url: str, to: Path) -> None:
         talk(page, url)
         page.mouse.move(0, 0)
         page.evaluate("document.activeElement.blur()")
+        page.wait_for_timeout(500)
         page.screenshot(path=to / "page.png")
         page.set_viewport_size({"width": 390, "height": 720})
         page.emulate_media(color_scheme="dark")
