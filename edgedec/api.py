@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakSet
 
 from edgedec.assemble.batch import Batch
@@ -26,15 +26,18 @@ from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP
 from edgedec.drafters.registry import models_in, no_drafter
+from edgedec.grammar.matcher import constraint_for
+from edgedec.grammar.spec import GrammarChoice, GrammarSpec, chosen_grammar
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.memory.release import release_code
 from edgedec.models import Store
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
-from edgedec.session.chat import Chat, Host
+from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.function_tools import tools_of
+from edgedec.session.host import Host
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
@@ -119,7 +122,7 @@ class Model:
         self.config = config
         self._closed = False
         self._chats: WeakSet[Chat] = WeakSet()
-        self._room_for: tuple[DrawParams, bool] | None = None
+        self._room_for: tuple[DrawParams, bool, bool] | None = None
         """The way of drawing that the memory plan has room for."""
         self._notice = prepared.context.notice
         self.runner: Runner | Batch = Runner(prepared) if config.conversations is None else Batch(prepared)
@@ -198,6 +201,7 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         tools: Iterable[Tool] = (),
+        **form: Unpack[GrammarChoice],
     ) -> Chat:
         """Begin a conversation, or go on with ``messages``.
 
@@ -211,6 +215,11 @@ class Model:
         - ``stop`` strings end a reply, beside those of the model's preset.
         - ``tools`` are functions that replies may call: mappings in OpenAI's form, or Python functions with
           annotations and a docstring. See ``Reply.tool_calls`` and ``Chat.tool_result``.
+        - One of these names the form of every reply: ``schema``, a JSON schema or a pydantic model class;
+          ``regex``, a regular expression that matches all of it; ``grammar``, a grammar in Lark's form.
+          A reply has that form, or its iteration ends with a GrammarError. ``Reply.parsed`` has its value.
+
+        Raises UsageError for a form that no reply can be kept to.
 
         >>> with model.chat(max_tokens=5, stop=["!"]) as chat:
         ...     print(chat.reply("Hello!").read())
@@ -218,9 +227,12 @@ class Model:
         >>> asked = {"role": "user", "content": "What is 2+2?"}
         >>> model.chat(messages=[asked]).reply().read()
         'The answer to this classic math problem is 4.'
+        >>> model.chat(regex="yes|no").reply("Is 2 + 2 = 4?").read() in ("yes", "no")
+        True
         """
-        settings = self.settings(sampling, max_tokens, stop)
-        self._ready(settings.params)
+        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
+        self._ready(settings.params, form=settings.grammar is not None)
+        self._check_form(settings)
         syntax = ReplySyntax(self.loaded.codec, tools_of(tools))
         return self._chat(settings, conversation_of(messages, system, self._system(None)), syntax)
 
@@ -248,11 +260,13 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
+        **form: Unpack[GrammarChoice],
     ) -> Reply:
         """Continue ``text`` as it stands, without the chat template. Iterate over the reply to get its text.
 
-        ``logprobs``: how many alternatives to report beside each token's own log-probability; see
-        ``Reply.logprobs``. Raises UsageError for an empty text, ContextFullError for one that does not fit.
+        The arguments are those of ``chat``. ``logprobs``: how many alternatives to report beside each token's
+        own log-probability; see ``Reply.logprobs``. Raises UsageError for an empty text, ContextFullError for
+        one that does not fit.
 
         >>> reply = model.complete("The capital of France is", max_tokens=8, stop=["."], logprobs=2)
         >>> reply.read()
@@ -262,7 +276,7 @@ class Model:
         >>> [one.text for one in reply.logprobs[0].top]
         [' Paris', ' the']
         """
-        settings = self.settings(sampling, max_tokens, stop)
+        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
         return self._chat(settings).complete(text, logprobs=logprobs)
 
     def conversations(
@@ -272,6 +286,7 @@ class Model:
         sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        **form: Unpack[GrammarChoice],
     ) -> Conversations:
         """Begin ``config.conversations`` chats that share each pass over the weights.
 
@@ -291,7 +306,8 @@ class Model:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
-        settings = self.settings(sampling, max_tokens, stop)
+        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
+        self._check_form(settings)
         return Conversations(self.runner, settings, system=self._system(system))
 
     def count_tokens(self, text: str) -> int:
@@ -310,7 +326,7 @@ class Model:
         self._chats.add(chat)
         return chat
 
-    def _ready(self, params: DrawParams, logprobs: bool = False) -> None:
+    def _ready(self, params: DrawParams, logprobs: bool = False, form: bool = False) -> None:
         """Make room for a reply that is drawn so. Raises the error that stands against it."""
         self._check_open()
         if any(chat.last and chat.last.computing for chat in self._chats):
@@ -318,9 +334,15 @@ class Model:
                 "another reply of this model is being computed",
                 hint="read it to its end first, or open the model for several conversations",
             )
-        if (params, logprobs) != self._room_for:
-            self.single.make_room_for(params, logprobs=logprobs)
-            self._room_for = params, logprobs
+        if (params, logprobs, form) != self._room_for:
+            self.single.make_room_for(params, logprobs=logprobs, grammar=form)
+            self._room_for = params, logprobs, form
+
+    def _check_form(self, settings: Settings) -> None:
+        """Raise the error of a form that no reply can be kept to."""
+        if settings.grammar:
+            one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.engine
+            constraint_for(settings.grammar, self.loaded.tokenizer, one)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -331,11 +353,17 @@ class Model:
         sampling: SamplingParams | DrawParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        grammar: GrammarSpec | None = None,
     ) -> Settings:
         """Return the settings of a reply, with the model's own where none are given."""
         self._check_open()
-        when_full = self.config.when_full or DROP
-        return Settings(chosen(sampling, self.sampling), max_tokens, (*self.preset.stops, *stop), when_full)
+        return Settings(
+            chosen(sampling, self.sampling),
+            max_tokens,
+            (*self.preset.stops, *stop),
+            self.config.when_full or DROP,
+            grammar=grammar,
+        )
 
     def _system(self, given: str | None) -> str | None:
         """Return the system message of a chat; the preset's has no place where there is no template."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from edgedec.control.tally import Tally
     from edgedec.metrics.measures import Energy
-    from edgedec.session.chat import Totals
+    from edgedec.session.host import Totals
     from edgedec.session.model_stats import DraftStats, ReplyFigures
 
 

@@ -20,6 +20,7 @@ from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
+from edgedec.grammar.vocabulary import vocabulary_bytes
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
@@ -66,18 +67,22 @@ class Budget:
         """
         return replace(self, ledger=self.ledger.under("small", shared=("rows",)), held=())
 
-    def drawing_as(self, params: DrawParams, *, logprobs: bool = False) -> Budget:
-        """Return the budget with room for replies that are drawn with ``params``.
+    def drawing_as(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> Budget:
+        """Return the budget with room for replies that are drawn with ``params``, perhaps under a grammar.
 
         Everything but whole rows of logits keeps its bytes; fewer tokens may be drafted for a pass. Raises
         MemoryBudgetError when not one row fits.
         """
-        drawing = drawing_bytes(params, logprobs=logprobs)
-        plan = with_drawing(self.plan, self.facts, drawing)
+        drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar)
+        held = vocabulary_bytes(self.facts.target.spec) if grammar else 0
+        plan = with_drawing(self.plan, self.facts, drawing, held)
         if plan is self.plan:
             return self
         self.ledger.reshare(plan.parts)
-        return replace(self, plan=plan, facts=replace(self.facts, drawing=drawing))
+        facts = replace(
+            self.facts, drawing=max(drawing, self.facts.drawing), grammar=max(held, self.facts.grammar)
+        )
+        return replace(self, plan=plan, facts=facts)
 
     def milestones(self) -> list[tuple[int, str]]:
         """Return budgets from the smallest up, each with a line about what is given up below it."""
@@ -179,8 +184,11 @@ def memory_facts(parts: Parts) -> MemoryFacts:
         + parts.opening
         + target.tokenizer.mapped_bytes,
         drawing=drawing_bytes(
-            config.sampling_for(target.manifest.preset), logprobs=config.switch is not None
+            config.sampling_for(target.manifest.preset),
+            logprobs=config.switch is not None,
+            masked=config.structured,
         ),
+        grammar=vocabulary_bytes(target.spec) if config.structured else 0,
         drafters=parts.memories,
         small=model_memory(parts.small) if parts.small else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in parts.models)),

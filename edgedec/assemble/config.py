@@ -74,6 +74,8 @@ class RunConfig:
     """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
     preset has the values that it does not name.
     """
+    structured: bool = False
+    """Whether the memory plan has room for replies of a given form: see ``Model.chat``."""
     drafters: tuple[DrafterSpec, ...] = field(init=False, repr=False, compare=False, default=())
     """``draft``, parsed."""
 

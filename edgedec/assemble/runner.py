@@ -81,15 +81,15 @@ class Runner:
             meter=self.measures.meter,
         )
 
-    def make_room_for(self, params: DrawParams, *, logprobs: bool = False) -> None:
-        """Plan for replies that are drawn with ``params``; a notice says what that costs.
+    def make_room_for(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> None:
+        """Plan for replies that are drawn with ``params``, perhaps under a grammar; a notice says the cost.
 
         Raises MemoryBudgetError when the memory budget has no room for them.
         """
         if self.budget is None:
             return
         at_one = logprobs or self.config.switch is not None
-        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one)
+        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one, grammar=grammar)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.engine.speculation:

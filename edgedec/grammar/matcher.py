@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
     from llguidance._lib import JsonCompileOptions
 
+    from edgedec.core.ledger import Ledger
     from edgedec.core.model_spec import ModelSpec
     from edgedec.text.tokenizer import Tokenizer
 
@@ -34,20 +35,29 @@ space can go on with it for ever. Keywords that cannot be kept to are refused.
 
 
 def constraint_for(
-    spec: GrammarSpec, tokenizer: Tokenizer, model: ModelSpec, tokens: Sequence[int] = ()
+    spec: GrammarSpec, tokenizer: Tokenizer, home: Home, tokens: Sequence[int] = ()
 ) -> GrammarConstraint:
     """Compile ``spec`` for the tokens of a model, and go on behind ``tokens``, those of a reply so far.
 
-    Raises UsageError for a grammar that is wrong, unsupported or too large, and UnsupportedError for a model
-    without an end token; GrammarError where ``tokens`` are not the beginning of such a reply.
+    Raises UsageError for a grammar that is wrong, unsupported or too large, UnsupportedError for a model
+    without an end token, MemoryBudgetError; GrammarError where no such reply begins with ``tokens``.
     """
-    constraint = GrammarConstraint(spec, vocabulary_of(tokenizer, model))
+    constraint = GrammarConstraint(spec, vocabulary_of(tokenizer, home.spec, home.ledger))
     for token in tokens:
         if not constraint.advance(token):
             raise GrammarError(
                 f"the reply so far is not of this {spec.name}", hint="continue it with the one it began with"
             )
     return constraint
+
+
+class Home(Protocol):
+    """The model that writes, and its ledger."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+    @property
+    def ledger(self) -> Ledger: ...
 
 
 class GrammarConstraint:

@@ -134,11 +134,16 @@ class GrammarSpec:
     def parse(self, text: str) -> Any:
         """Return the value that ``text`` of this form stands for: of JSON, or an instance of ``model``.
 
-        None for forms without one. Raises ValueError for a text that is not of this form.
+        None for forms without one. Raises ValueError for a text that is no JSON or names a key twice, and for
+        one that the model class refuses.
         """
         if not self.parses:
             return None
-        return json.loads(text) if self.model is None else self.model.model_validate_json(text)
+        try:
+            value = json.loads(text, object_pairs_hook=_unique)
+        except RecursionError as error:
+            raise ValueError("it is nested too deep") from error
+        return value if self.model is None else self.model.model_validate_json(text)
 
 
 def chosen_grammar(**choice: Any) -> GrammarSpec | None:
@@ -163,6 +168,33 @@ def chosen_grammar(**choice: Any) -> GrammarSpec | None:
     return GrammarSpec.regex(value) if name == "regex" else GrammarSpec.lark(value)
 
 
+def _closed(schema: Any) -> Any:
+    """Return a model class's schema without further keys where it says nothing about them.
+
+    The class would not read them, and a small model can go on with them for ever.
+    """
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _closed(one) for name, one in schema.items()}
+    return {**found, "additionalProperties": False} if _is_open(schema) else found
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    return schema.get("type") == "object" and "properties" in schema and "additionalProperties" not in schema
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a key that stands in it twice would hide a value that was asked for."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ValueError(f"it names {twice!r:.60} twice")
+    return found
+
+
 def _schema_of(model: type) -> Any:
     make = getattr(model, "model_json_schema", None)
     if make is None or getattr(model, "model_validate_json", None) is None:
@@ -170,7 +202,7 @@ def _schema_of(model: type) -> Any:
             f"{model.__name__} is no pydantic model", hint="give a mapping or a class that extends BaseModel"
         )
     try:
-        return make()
+        return _closed(make())
     except Exception as error:  # pydantic's own errors, which are not imported here
         raise UsageError(f"{model.__name__} has no JSON schema: {error}") from error
 

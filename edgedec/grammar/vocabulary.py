@@ -16,9 +16,12 @@ from edgedec.memory.release import release_freed
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
+    from edgedec.core.ledger import Ledger
     from edgedec.core.model_spec import ModelSpec
     from edgedec.text.tokenizer import Tokenizer
 
+PART = "grammar"
+"""Name of its memory in plan and ledger."""
 TOKEN_BYTES = 180
 """Bytes for each token while the trie is made, as measured; more than half of them stay."""
 
@@ -26,10 +29,15 @@ _known: WeakKeyDictionary[Tokenizer, LLTokenizer] = WeakKeyDictionary()
 _turn = threading.Lock()
 
 
-def vocabulary_of(tokenizer: Tokenizer, spec: ModelSpec) -> LLTokenizer:
+def vocabulary_bytes(spec: ModelSpec) -> int:
+    """Return the bytes that ``vocabulary_of`` takes for a model, at most."""
+    return TOKEN_BYTES * spec.vocab_size
+
+
+def vocabulary_of(tokenizer: Tokenizer, spec: ModelSpec, ledger: Ledger) -> LLTokenizer:
     """Return the library's view of a tokenizer; made at the first call, which takes up to two seconds.
 
-    Raises UnsupportedError for a model without an end token.
+    Raises UnsupportedError for a model without an end token, MemoryBudgetError.
     """
     if not spec.eos_ids:
         raise UnsupportedError(
@@ -39,6 +47,7 @@ def vocabulary_of(tokenizer: Tokenizer, spec: ModelSpec) -> LLTokenizer:
         if (found := _known.get(tokenizer)) is None:
             from llguidance import LLTokenizer  # slow import, needed only here
 
+            ledger.hold(tokenizer, PART, vocabulary_bytes(spec))
             # Slices of the trie would make masks of long strings quicker, and take three times the memory.
             wrapped = _Wrapped(tokenizer, spec)
             found = LLTokenizer(  # it asks for the attributes, not for the class

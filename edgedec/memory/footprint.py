@@ -19,6 +19,7 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
                rounds up by up to half. 24 queries share a block of attention, each with a float per key
     rows       V (4 (1 + g) + s) where sampling may ask for whole rows of logits, else 0: a draw from a row
                takes s bytes for each entry, and all sequences draw at the same time
+    grammar    as ``edgedec.grammar`` states for V tokens, where structured output is asked for
     hidden     4 (2 P W + 2 (1 + g) (W + D)) where a drafter reads hidden states, W numbers a token
     attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
     tables     data that drafters without a model learn
@@ -105,6 +106,8 @@ class MemoryFacts:
     """Bytes resident with the models loaded, without their weights."""
     drawing: int = 0
     """Bytes that a draw takes for each entry of a whole row of logits; 0: nobody asks for whole rows."""
+    grammar: int = 0
+    """Bytes that grammars take of the vocabulary; 0: nobody asks for structured output."""
     drafters: tuple[DrafterMemory, ...] = ()
     """Drafters with weights of their own."""
     small: ModelMemory | None = None
@@ -133,6 +136,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "scratch": model_scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
         "rows": rows_bytes(facts, choice.drafted),
+        "grammar": facts.grammar,
         "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
         "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
         "tables": count * choice.tables,

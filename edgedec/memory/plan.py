@@ -76,28 +76,36 @@ def planned(facts: MemoryFacts, wanted: MemoryChoice, budget: int, *, elastic: b
     return MemoryPlan(budget, choice, footprint(facts, choice), tuple(_given_up(wanted, choice)))
 
 
-def with_drawing(plan: MemoryPlan, facts: MemoryFacts, drawing: int) -> MemoryPlan:
+def with_drawing(plan: MemoryPlan, facts: MemoryFacts, drawing: int, grammar: int = 0) -> MemoryPlan:
     """Return ``plan`` with room for draws that take ``drawing`` bytes per entry of a whole row of logits.
 
+    ``grammar``: bytes that grammars take.
     For a run whose sampling parameters change after the plan was made: everything else is allocated and keeps
     its bytes. Where too few rows fit, fewer tokens are drafted for a pass. ``facts``: the facts of the plan.
     Raises MemoryBudgetError, with the budget that would do, when not one row fits.
     """
-    if drawing <= facts.drawing:
+    if drawing <= facts.drawing and grammar <= facts.grammar:
         return plan
-    others = plan.peak - plan.parts.get("rows", 0)
-    changed = replace(facts, drawing=drawing)
+    drawing, grammar = max(drawing, facts.drawing), max(grammar, facts.grammar)
+    fixed = {name: nbytes for name, nbytes in plan.parts.items() if name not in ("rows", "grammar")}
+    fixed |= {"grammar": grammar} if grammar else {}
+    others = sum(fixed.values())
+    changed = replace(facts, drawing=drawing, grammar=grammar)
     for drafted in range(plan.choice.drafted, -1, -1):
         rows = rows_bytes(changed, drafted)
         if others + rows <= plan.budget:
             choice = replace(plan.choice, drafted=drafted)
             lines = _given_up(plan.choice, choice)
-            return MemoryPlan(plan.budget, choice, {**plan.parts, "rows": rows}, (*plan.given_up, *lines))
+            return MemoryPlan(plan.budget, choice, {**fixed, "rows": rows}, (*plan.given_up, *lines))
     needed = others + rows_bytes(changed, 0)
+    asked, instead = (
+        ("structured output: it takes", "plan for it when the model is opened")
+        if grammar
+        else ("these sampling parameters: they take", "decode greedily")
+    )
     raise MemoryBudgetError(
-        f"no memory for these sampling parameters: they take {size(needed - plan.budget)} more than "
-        f"{size(plan.budget)}",
-        hint=f"allow at least {size_up(needed)}, or decode greedily",
+        f"no memory for {asked} {size(needed - plan.budget)} more than {size(plan.budget)}",
+        hint=f"allow at least {size_up(needed)}, or {instead}",
         remedy=Remedy("memory", needed),
     )
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.ledger import SLACK
-from edgedec.core.progress import Notice, ignore
 from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
-from edgedec.metrics.stats import Clock, ReplyStats
+from edgedec.grammar.matcher import constraint_for
+from edgedec.grammar.spec import GrammarChoice, chosen_grammar
 from edgedec.session import fit
+from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
-    from edgedec.sampling import DrawParams
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
@@ -40,44 +39,6 @@ if TYPE_CHECKING:
 
 _PROMPT_END_CHARS = 100
 """Characters at the end of a prompt that tell whether the reply begins in its thinking part."""
-
-
-@dataclass
-class Totals:
-    """Cost of the chat so far: tokens, and seconds spent computing."""
-
-    replies: int = 0
-    prompt_tokens: int = 0
-    reused_tokens: int = 0
-    completion_tokens: int = 0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-
-    def add(self, stats: ReplyStats) -> None:
-        self.replies += 1
-        self.prompt_tokens += stats.prompt_tokens
-        self.reused_tokens += stats.reused_tokens
-        self.completion_tokens += stats.completion_tokens
-        self.prefill_s += stats.prefill_s
-        self.decode_s += stats.decode_s
-
-
-def _always(params: DrawParams, logprobs: bool) -> None:
-    """Let every reply begin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The model of a chat, as far as the chat asks for it.
-
-    ``ready`` is called before a reply begins, with the way it is drawn and whether log-probabilities are
-    reported; it raises the error that stands against it. ``notice`` gets lines for the user, ``clock`` gives
-    seconds.
-    """
-
-    notice: Notice = ignore
-    ready: Callable[[DrawParams, bool], None] = _always
-    clock: Clock = time.perf_counter
 
 
 class Chat:
@@ -159,12 +120,15 @@ class Chat:
         stop: Sequence[str] = (),
         logprobs: int | None = None,
         final: bool = False,
+        **form: Unpack[GrammarChoice],
     ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
         None for ``text`` answers the last message, if that is the user's or a tool's. ``max_tokens``,
         ``sampling`` and ``stop`` hold for this reply and for its continuation: as in ``Model.chat``, on top
-        of the chat's own. ``logprobs``: as in ``Model.complete``.
+        of the chat's own. ``logprobs``: as in ``Model.complete``. ``schema``, ``regex`` or ``grammar`` name
+        the form of this reply, as in ``Model.chat``. It has that form, or its iteration ends with a
+        GrammarError; one that was cut goes on with ``more``.
 
         Without a bound in tokens the reply ends where 75 % of the context are filled, but has an eighth of
         the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
@@ -179,7 +143,9 @@ class Chat:
         """
         self._leave()
         own = self._named(max_tokens, sampling, stop)
-        self._host.ready(own.get("params", self.settings.params), bool(logprobs))
+        if form_of_reply := chosen_grammar(**form):
+            own["grammar"] = form_of_reply
+        self._prepare(replace(self.settings, **own), bool(logprobs))
         before = self.messages
         if text is not None:
             self.prompts.check(text)
@@ -222,7 +188,8 @@ class Chat:
             raise UsageError(
                 "there is no reply to continue", hint="the last one ended by itself, or there is none"
             )
-        self._host.ready(self._settings.params, bool(logprobs))
+        self._own["grammar"] = cut.form
+        self._prepare(self._settings, bool(logprobs))
         messages, prompt, tokens = self.messages[:-1], cut.prompt, cut.tokens
         fitted = None
         if self.policy:
@@ -298,7 +265,7 @@ class Chat:
     def complete(self, text: str, *, logprobs: int | None = None) -> Reply:
         """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
         self._leave()
-        self._host.ready(self.settings.params, bool(logprobs))
+        self._prepare(self.settings, bool(logprobs))
         self._own = {}
         self.last = self._begun(Start(self.prompts.of_text(text)), logprobs)
         return self.last
@@ -399,6 +366,12 @@ class Chat:
         if self.last:
             self.last.leave()
 
+    def _prepare(self, settings: Settings, logprobs: bool) -> None:
+        """Make room for a reply, and raise what stands against it, before anything changes."""
+        self._host.ready(settings.params, logprobs, settings.grammar is not None)
+        if settings.grammar:
+            constraint_for(settings.grammar, self.tokenizer, self.engine.home)
+
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
@@ -470,7 +443,7 @@ class Chat:
         tokens = (*reply.start.tokens, *reply.text_tokens)
         cut = reply.finish_reason != "stop"
         shown = reply.start.shown + reply.text
-        self.unfinished = Unfinished(prompt, tokens, shown, reply.bound) if cut else None
+        self.unfinished = Unfinished(prompt, tokens, shown, reply.bound, reply.form) if cut else None
         if reply.exact:
             self.prompts.remember(prompt.text + reply.whole, [*prompt.ids, *tokens])
         else:

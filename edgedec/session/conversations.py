@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import GrammarError
 from edgedec.session.chat import Chat
 from edgedec.session.prompt import conversation_of
 from edgedec.session.reply import Reply, Settings
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class Answer:
     """The outcome of text ``number``.
 
-    ``reply`` is None if it never began; ``error`` is the exception that ended it.
+    ``reply`` is None if it never began; ``error`` is the exception that ended it. One that ended without the
+    form that it must have has both.
     """
 
     number: int
@@ -155,6 +157,7 @@ class Conversations:
                 work.put(self._one(number, at, text, raw))
 
     def _one(self, number: int, at: int, text: str, raw: bool) -> Answer:
+        reply = None
         try:
             with self.reply(number) as chat:
                 chat.reset()
@@ -166,7 +169,7 @@ class Conversations:
                 finally:
                     self._count(chat)
         except Exception as error:  # the caller gets it, on another thread
-            return Answer(at, None, error)
+            return Answer(at, reply if isinstance(error, GrammarError) else None, error)
         return Answer(at, reply)
 
     def _count(self, chat: Chat) -> None:

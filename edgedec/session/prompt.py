@@ -18,6 +18,7 @@ from edgedec.text.limits import TextLimits
 from edgedec.text.template_inputs import TemplateInputs
 
 if TYPE_CHECKING:
+    from edgedec.grammar.spec import GrammarSpec
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
@@ -42,12 +43,14 @@ class Unfinished:
     """A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them.
 
     ``bound`` is mirostat's state behind the tokens, where they were drawn with it.
+    ``form``: the one that it must have when it is whole.
     """
 
     prompt: Prompt
     tokens: tuple[int, ...]
     shown: str
     bound: float | None = None
+    form: GrammarSpec | None = None
 
 
 class Prompts:

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from inspect import GEN_RUNNING, getgeneratorstate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from edgedec.core.errors import GrammarError
 from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP, WhenFull
 from edgedec.decode.records import StepDetails
+from edgedec.grammar.matcher import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
@@ -20,6 +22,7 @@ from edgedec.session.loops import loops
 
 if TYPE_CHECKING:
     from edgedec.core.passage import Turns
+    from edgedec.grammar.spec import GrammarSpec
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.message import Message, ToolCall
@@ -45,6 +48,8 @@ class Settings:
     when_full: WhenFull = DROP
     logprobs: int | None = None
     spelled: frozenset[int] = frozenset()
+    grammar: GrammarSpec | None = None
+    """The form that replies must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,10 @@ _COMPLETE = ("stop", "length", "context", "loop")
 """Reasons after which half a character at the end is shown."""
 
 
+_CUT = object()
+"""The value of a reply that is not whole."""
+
+
 class _Interrupted(Exception):  # noqa: N818 - it is no error
     """Raised between two passes over the prompt."""
 
@@ -113,6 +122,9 @@ class Reply:
 
     The engine is consistent in every case. ``ended`` is called once with the reply when the iteration is
     over. Raises the errors of ``Engine.generate`` for a prompt that is empty or does not fit.
+
+    A reply of a given form (``Settings.grammar``) has that form, or its iteration ends with a GrammarError;
+    ``text`` has what there is. Raises the errors of ``constraint_for``.
 
     >>> reply = chat.reply("Hello!")
     >>> for piece in reply:
@@ -158,6 +170,9 @@ class Reply:
         self._stream: TextStream | None = None
         self.params = settings.params
         """How its tokens are drawn."""
+        self.form = settings.grammar
+        """The form that it must have; None for any text."""
+        self._value: Any = _CUT
         self.start = start
         self.prompt = [*start.prompt, *start.tokens]
         """Every token before this reply, or before this part of it."""
@@ -175,6 +190,7 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
+        grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens) if self.form else None
         engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""
@@ -186,7 +202,7 @@ class Reply:
             max_tokens=min(settings.max_tokens or engine.capacity, start.room or engine.capacity),
             stop_ids=self._end_ids,
             progress=self._between_passes,
-            details=StepDetails(logprobs=settings.logprobs or 0),
+            details=StepDetails(logprobs=settings.logprobs or 0, grammar=grammar),
         )
 
     def read(self) -> str:
@@ -242,6 +258,23 @@ class Reply:
         """``tokens`` without the end token."""
         return [token for token in self.tokens if token not in self._end_ids]
 
+    @property
+    def parsed(self) -> Any:
+        """The value of a reply in JSON: of its schema's model class, or as ``json.loads`` has it; else None.
+
+        Raises GrammarError while the reply has not come to its end.
+
+        >>> colour = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+        >>> reply = model.chat(schema=colour).reply("What is the colour of grass?")
+        >>> reply.read() and list(reply.parsed)
+        ['colour']
+        """
+        if self.form is None:
+            return None
+        if self._value is _CUT:
+            raise GrammarError(f"the reply is no whole {self.form.name} yet", hint="read it to its end")
+        return self._value
+
     def trace(self) -> list[Traced]:
         """Every token with its text (the first of the tokens that make a character has none) and drafter."""
         from edgedec.session.trace import traced
@@ -267,8 +300,8 @@ class Reply:
         return f"<Reply {text!r}: {len(self.tokens)} tokens, {self.finish_reason or 'not finished'}>"
 
     __dir__ = shown(
-        "finish_reason", "interrupt", "logprobs", "message", "params", "prompt", "read", "reused", "sources",
-        "stats", "text", "tokens", "tool_calls", "trace", "whole", "writers",
+        "finish_reason", "form", "interrupt", "logprobs", "message", "params", "parsed", "prompt", "read",
+        "reused", "sources", "stats", "text", "tokens", "tool_calls", "trace", "whole", "writers",
     )  # fmt: skip
 
     @property
@@ -289,6 +322,7 @@ class Reply:
                 if piece:
                     self.text += piece
                     yield piece
+            self._check_form()
         finally:
             self.finish_reason = self.finish_reason or "interrupted"
             ended, self._on_end = self._on_end, _nothing  # it refers to the whole prompt
@@ -318,6 +352,26 @@ class Reply:
                     break
         self._marks.append(self._mark())
         yield stream.flush(characters=self.finish_reason in _COMPLETE)
+
+    def _check_form(self) -> None:
+        """Raise GrammarError for a reply that ended without the form that it must have.
+
+        One that was interrupted ended because the caller asked for it.
+        """
+        if self.form is None or self.finish_reason == "interrupted":
+            return
+        if self._stream and self._stream.stopped:
+            raise GrammarError(f"a stop string cut the reply of a {self.form.name}", hint="leave it out")
+        if self.finish_reason != "stop":
+            raise GrammarError(
+                f"the reply is no whole {self.form.name}: it was cut after {len(self.tokens)} tokens "
+                f"({self.finish_reason})",
+                hint="allow more tokens, continue it, or bound the lengths in the form",
+            )
+        try:
+            self._value = self.form.parse(self.whole)
+        except ValueError as error:
+            raise GrammarError(f"the reply has the form of the {self.form.name}, but {error}") from error
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
         text = self._tokenizer.token_bytes(token).decode("utf-8", "replace")

@@ -16,6 +16,7 @@ from edgedec.core.forward import Forward, Sink
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
+from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompt, Unfinished, message_of
 from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
@@ -83,8 +84,9 @@ def document_of(saved: SavedSession) -> dict[str, Any]:
 
 
 def _unfinished_document(cut: Unfinished) -> dict[str, Any]:
-    bound = {} if cut.bound is None else {"bound": cut.bound}
-    return {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown, **bound}
+    document: dict[str, Any] = {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown}
+    document |= {} if cut.bound is None else {"bound": cut.bound}
+    return document | ({"form": {"kind": cut.form.kind, "text": cut.form.text}} if cut.form else {})
 
 
 def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice) -> SavedSession:
@@ -188,7 +190,14 @@ def _unfinished(item: dict[str, Any]) -> Unfinished:
     bound = item.get("bound")
     if bound is not None and not (type(bound) is float and math.isfinite(bound)):
         raise ValueError("the state of mirostat is not a number")
-    return Unfinished(prompt, _tokens(item["said"]), _text(item["shown"]), bound)
+    form = item.get("form")
+    return Unfinished(
+        prompt,
+        _tokens(item["said"]),
+        _text(item["shown"]),
+        bound,
+        None if form is None else GrammarSpec(form["kind"], _text(form["text"])),
+    )
 
 
 def _cache(item: dict[str, Any]) -> SavedCache:

@@ -131,6 +131,11 @@ class SwitchedEngine:
             raise UsageError(
                 "log-probabilities are those of one model, and two take turns", hint="leave one of both out"
             )
+        if details.grammar:
+            raise UsageError(
+                "structured output is for the tokens of one model, and two take turns",
+                hint="leave one of both out",
+            )
         if params.logit_bias:
             raise UsageError(
                 "a logit bias is for the tokens of one model, and two take turns",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from edgedec.backends.fake import MarkovForward
+from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.decode.constrained import go_on
 from edgedec.grammar.matcher import GrammarConstraint, constraint_for
@@ -34,8 +35,16 @@ def spec() -> ModelSpec:
     return replace(MarkovForward(vocab_size=tokenizer().size + 3).spec, eos_ids=(END, 0))
 
 
+@dataclass(frozen=True)
+class Home:
+    """A model and its ledger."""
+
+    spec: ModelSpec = field(default_factory=spec)
+    ledger: Ledger = field(default_factory=Ledger)
+
+
 def constraint(form: GrammarSpec, tokens: list[int] | tuple[int, ...] = ()) -> GrammarConstraint:
-    return constraint_for(form, tokenizer(), spec(), tokens)
+    return constraint_for(form, tokenizer(), Home(), tokens)
 
 
 def permitted_ids(one: GrammarConstraint) -> list[int]:

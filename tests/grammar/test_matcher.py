@@ -7,6 +7,7 @@ import json
 import random
 import time
 from contextlib import suppress
+from dataclasses import replace
 from weakref import ref
 
 import pytest
@@ -14,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import GrammarError, UnsupportedError, UsageError
+from edgedec.core.ledger import Ledger
 from edgedec.grammar import matcher
 from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
-from edgedec.grammar.vocabulary import vocabulary_of
+from edgedec.grammar.vocabulary import vocabulary_bytes, vocabulary_of
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built
 from tests.grammar.schemas import FAMILIES, schemas
-from tests.grammar.support import END, constraint, permitted_ids, random_reply, spec, tokenizer
+from tests.grammar.support import END, Home, constraint, permitted_ids, random_reply, spec, tokenizer
 
 PERSON = {
     "type": "object",
@@ -202,19 +204,20 @@ def test_tokens_so_far_must_be_of_the_grammar() -> None:
 
 
 def test_a_model_without_an_end_token_has_no_structured_output() -> None:
-    from dataclasses import replace
-
     with pytest.raises(UnsupportedError, match="end token"):
-        constraint_for(GrammarSpec.json_object(), tokenizer(), replace(spec(), eos_ids=()))
+        constraint_for(GrammarSpec.json_object(), tokenizer(), Home(replace(spec(), eos_ids=())))
 
 
 def test_a_vocabulary_is_made_once_and_goes_with_its_tokenizer(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     one = built(tmp_path_factory.mktemp("one"), bpe_metadata())
-    first = vocabulary_of(one, spec())
-    assert vocabulary_of(one, spec()) is first
+    ledger = Ledger()
+    first = vocabulary_of(one, spec(), ledger)
+    assert vocabulary_of(one, spec(), ledger) is first
+    assert ledger.by_name() == {"grammar": vocabulary_bytes(spec())}
     gone = ref(one)
     del one
     gc.collect()
     assert gone() is None
+    assert ledger.by_name() == {}

@@ -41,7 +41,7 @@ def test_a_schema_keeps_the_order_of_its_properties() -> None:
 
 def test_a_model_class_gives_its_schema_and_takes_replies() -> None:
     spec = GrammarSpec.of(schema=Planet)
-    assert json.loads(spec.text) == Planet.model_json_schema()
+    assert json.loads(spec.text) == {**Planet.model_json_schema(), "additionalProperties": False}
     assert spec.parse('{"name": "Mars"}').name == "Mars"
 
 
@@ -50,6 +50,11 @@ def test_pydantic_models_are_such_classes() -> None:
     model = pydantic.create_model("City", name=(str, ...), people=(int, 0))
     spec = GrammarSpec.of(schema=model)
     assert spec.parse('{"name": "Ulm", "people": 3}').people == 3
+    nested = pydantic.create_model("Land", cities=(list[model], ...), codes=(dict[str, int], ...))
+    schema = json.loads(GrammarSpec.of(schema=nested).text)
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["City"]["additionalProperties"] is False
+    assert schema["properties"]["codes"]["additionalProperties"] == {"type": "integer"}
 
 
 def test_parsing_is_for_json() -> None:
@@ -57,6 +62,14 @@ def test_parsing_is_for_json() -> None:
     assert GrammarSpec.regex("[0-9]").parse("1") is None
     with pytest.raises(ValueError, match="Expecting"):
         GrammarSpec.json_object().parse('{"a"')
+
+
+def test_a_key_that_stands_twice_is_no_value() -> None:
+    for spec in (GrammarSpec.json_object(), GrammarSpec.of(schema=Planet)):
+        with pytest.raises(ValueError, match="'name' twice"):
+            spec.parse('{"name": "a", "name": "b"}')
+    with pytest.raises(ValueError, match="too deep"):
+        GrammarSpec.json_object().parse('{"a":' + "[" * 100_000)
 
 
 def test_no_argument_is_no_grammar() -> None:

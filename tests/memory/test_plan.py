@@ -247,3 +247,17 @@ def test_rows_that_were_planned_are_enough_for_draws_that_take_less() -> None:
     known = replace(ALONE, drawing=120)
     plan = planned(known, WANTED, peak(known, WANTED), elastic=False)
     assert with_drawing(plan, known, 8) is plan
+
+
+def test_structured_output_is_planned_for_or_refused() -> None:
+    plan = planned(ALONE, WANTED, 1 << 40, elastic=False)
+    assert "grammar" not in plan.parts
+    later = with_drawing(plan, ALONE, 8, grammar=1_000_000)
+    assert later.parts["grammar"] == 1_000_000
+    known = replace(ALONE, drawing=8, grammar=1_000_000)
+    assert planned(known, WANTED, 1 << 40, elastic=False).parts == later.parts
+    assert with_drawing(later, known, 8, grammar=1_000_000) is later
+    assert with_drawing(later, known, 16).parts["grammar"] == 1_000_000
+    tight = planned(ALONE, WANTED, plan.peak, elastic=False)
+    with pytest.raises(MemoryBudgetError, match="structured output"):
+        with_drawing(tight, ALONE, 0, grammar=1_000_000)

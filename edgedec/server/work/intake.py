@@ -77,7 +77,14 @@ class Intake:
         logprobs = None if request.logprobs is None else max(request.logprobs, 1)
         spelled = syntax.spelled if start.reader else frozenset()
         params = request.sampling.over(self._params)
-        settings = Settings(params, request.max_tokens, stops, logprobs=logprobs, spelled=spelled)
+        settings = Settings(
+            params,
+            request.max_tokens,
+            stops,
+            logprobs=logprobs,
+            spelled=spelled,
+            grammar=request.grammar,
+        )
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
         return inputs

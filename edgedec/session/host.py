@@ -1,0 +1,52 @@
+"""A chat's model, as far as the chat asks for it, and what its replies cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgedec.core.progress import Notice, ignore
+from edgedec.metrics.stats import Clock, ReplyStats
+
+if TYPE_CHECKING:
+    from edgedec.sampling import DrawParams
+
+
+@dataclass
+class Totals:
+    """Cost of the chat so far: tokens, and seconds spent computing."""
+
+    replies: int = 0
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    completion_tokens: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+    def add(self, stats: ReplyStats) -> None:
+        self.replies += 1
+        self.prompt_tokens += stats.prompt_tokens
+        self.reused_tokens += stats.reused_tokens
+        self.completion_tokens += stats.completion_tokens
+        self.prefill_s += stats.prefill_s
+        self.decode_s += stats.decode_s
+
+
+def _always(params: DrawParams, logprobs: bool, form: bool) -> None:
+    """Let every reply begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The model of a chat, as far as the chat asks for it.
+
+    ``ready`` is called before a reply begins, with the way it is drawn, whether log-probabilities are
+    reported, and whether it must have a form; it raises the error that stands against it. ``notice`` gets
+    lines for the user, ``clock`` gives seconds.
+    """
+
+    notice: Notice = ignore
+    ready: Callable[[DrawParams, bool, bool], None] = _always
+    clock: Clock = time.perf_counter
