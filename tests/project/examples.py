@@ -140,6 +140,7 @@ EXAMPLES = (
     Example(guide("python"), "import edgedec", prints=r"\w+ \w+"),
     Example(guide("python"), "chat.unfinished", prints=r"\w+ \w+"),
     Example(guide("python"), "model.chat(messages=messages)", prints=r"\w+"),
+    Example(guide("python"), "tool_calls", prints=r"rainy", models=QWEN),
     Example(guide("python"), "async for piece", prints=r"\w+ \w+"),
     Example(guide("python"), "model.complete", prints=r"Paris"),
     Example(guide("python"), "SamplingParams(temperature", prints=r"\w+ \w+"),
