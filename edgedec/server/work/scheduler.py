@@ -129,14 +129,13 @@ class Scheduler:
             left = sum(max(self._usual_s - (now - one.since_s), 0.0) for one in self.slots if one.job)
             return (left + ahead * self._usual_s) / len(self.slots)
 
-    def status(self, state: str = "ready") -> ModelStatus:
-        """Return the state of the model."""
+    def status(self, state: str, waiting: int) -> ModelStatus:
+        """Return the state of the model, for which ``waiting`` requests wait."""
         with self._changed:
             slots = tuple(
                 SlotStatus(busy=slot.job is not None, cached_tokens=slot.engine.home.forward.length)
                 for slot in self.slots
             )
-            waiting = len(self._waiting())
         return ModelStatus(
             name=self.model.name,
             state=state,

@@ -112,14 +112,14 @@ def test_a_closed_model_is_gone(store: Store, hubs: list[Hub]) -> None:
     hub = hub_of(store, limits=ONE)
     hubs.append(hub)
     only(hub.submit(asking("tiny")))
-    scheduler = hub._entries["tiny"].scheduler
+    scheduler = hub._keeper.entries["tiny"].scheduler
     assert scheduler is not None
     model = weakref.ref(scheduler.model)
     weights = weakref.ref(scheduler.model.loaded.backend)
     del scheduler
     only(hub.submit(asking("other")))
     assert (model(), weights()) == (None, None)
-    scheduler = hub._entries["other"].scheduler
+    scheduler = hub._keeper.entries["other"].scheduler
     assert scheduler is not None
     model = weakref.ref(scheduler.model)
     del scheduler
@@ -181,7 +181,7 @@ def needs(store: Store, hubs: list[Hub], name: str) -> int:
     """Bytes that a model's plan has beside the process."""
     hub = budgeted(store, hubs, 1 << 40)
     hub.load(name)
-    room = hub._opener.room
+    room = hub._room
     assert room is not None
     found = room._planned[name]
     hub.close()
@@ -202,7 +202,7 @@ def test_a_budget_decides_which_models_are_open_together(
             same(only(hub.submit(asking(name))), expected[name])
             whole = SamplingParams(temperature=1.0, top_p=0.9, repetition_penalty=1.2)
             only(hub.submit(asking(name, sampling=whole, logprobs=3)))
-            scheduler = hub._entries[name].scheduler
+            scheduler = hub._keeper.entries[name].scheduler
             assert scheduler is not None
             ledgers.append(scheduler.model.runner.ledger)
         assert loaded(hub) == (["tiny", "other"] if both else ["tiny"])
