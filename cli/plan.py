@@ -194,7 +194,7 @@ def _thresholds(budget: Budget) -> Iterator[tuple[int, str]]:
     said = set()
     for nbytes, line in reversed(others):
         text = LOST.get(line.partition(":")[0], line)
-        if text not in said:
+        if text not in said and nbytes <= budget.plan.budget:  # more is in "Given up to fit"
             said.add(text)
             yield nbytes, text
     yield nothing, "all: the model does not fit"

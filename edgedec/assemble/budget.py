@@ -27,6 +27,7 @@ from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_dra
 from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams, drawing_bytes
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 UNLIMITED_BYTES = 1 << 50
 """A budget in which nothing is given up."""
@@ -179,10 +180,11 @@ def memory_facts(parts: Parts) -> MemoryFacts:
     template = 0 if target.template is None else target.template.process_bytes
     return MemoryFacts(
         model_memory(target),
-        process=max(resident - mapped_rss_bytes(WEIGHTS), 0)
+        process=max(resident - mapped_rss_bytes(WEIGHTS) - mapped_rss_bytes(TOKENIZER_TABLE), 0)
         + template
         + parts.opening
-        + target.tokenizer.mapped_bytes,
+        + target.tokenizer.mapped_bytes
+        + (parts.small.tokenizer.mapped_bytes if parts.small else 0),
         drawing=drawing_bytes(
             config.sampling_for(target.manifest.preset),
             logprobs=config.switch is not None,

@@ -40,6 +40,7 @@ from edgedec.memory.footprint import (
     longest_pass,
     model_scratch_bytes,
 )
+from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 _PROMPT_TOKENS = 128
 """The longest pass of a draft model; it reads no more of a text."""
@@ -81,7 +82,9 @@ class ModelKind(DrafterKind):
         weights = manifest.files[WEIGHTS].bytes - _copied(spec.table_bytes)
         tokenizer = manifest.files.get("tokenizer.json")
         loading = _LOADING_BYTES + (_LOADING_BYTES_PER_TOKENIZER_BYTE * tokenizer.bytes if tokenizer else 0)
-        return Estimate(draft_memory(ModelMemory(spec, weights, threads, hidden, exits)), loading)
+        table = bundle / TOKENIZER_TABLE
+        mapped = table.stat().st_size if table.is_file() else 0
+        return Estimate(draft_memory(ModelMemory(spec, weights, threads, hidden, exits), mapped), loading)
 
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
@@ -107,7 +110,7 @@ class _OpenModel(OpenDrafter):
         self._forward: Forward | None = None
         self._shared: SharedModel | None = None
         self.models = (draft,)
-        self.memory = draft_memory(model_memory(draft))
+        self.memory = draft_memory(model_memory(draft), draft.tokenizer.mapped_bytes)
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         """Make a drafter. The KV cache is allocated at the first build, and shared by engines in turns.
@@ -145,10 +148,10 @@ def model_memory(model: LoadedModel) -> ModelMemory:
     return ModelMemory(model.spec, weights, model.threads, caps.hidden, len(caps.exits))
 
 
-def draft_memory(model: ModelMemory) -> DrafterMemory:
-    """Return the memory of ``model`` as a drafter."""
+def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:
+    """Return the memory of ``model`` as a drafter, whose tokenizer maps a table of ``table`` bytes."""
     why = "the second model, which drafts: it guesses ahead"
-    return DrafterMemory("drafter", why, model.weights, partial(rest_bytes, model))
+    return DrafterMemory("drafter", why, model.weights + table, partial(rest_bytes, model))
 
 
 def rest_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int) -> int:

@@ -18,6 +18,7 @@ from edgedec.core.ledger import Ledger
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.interface import BuildContext
+from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import load_model
 from edgedec.memory.footprint import MemoryChoice, rows_bytes
@@ -197,6 +198,22 @@ def test_the_process_that_renders_an_unknown_template_is_in_the_plan(bundle: Pat
     held = RESIDENT + known.tokenizer.mapped_bytes
     assert prepared_of(known, config).plan().plan.parts["process"] == held
     assert prepared_of(unknown, config).plan().plan.parts["process"] == held + PROCESS_BYTES
+
+
+def test_the_tokenizer_tables_of_all_models_are_in_the_plan(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts once, whole: the target's in the process, a draft model's with its weights."""
+    config = RunConfig(threads=1, draft="other", memory=PLENTY)
+    resident = {"weights.bin": 5_000_000, "tokenizer.table": 4096}
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", resident.__getitem__)
+    run = prepared_run(bundle, config, other=bundle)
+    table = run.target.tokenizer.mapped_bytes
+    assert table > 0
+    budget = run.plan()
+    assert budget.plan.parts["process"] == RESIDENT - 5_004_096 + table
+    (drafter,) = budget.facts.drafters
+    assert drafter.weights == model_memory(run.target).weights + table
 
 
 def test_memory_that_is_not_ours_cannot_be_promised(tmp_path: Path) -> None:

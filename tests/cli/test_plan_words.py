@@ -42,6 +42,17 @@ def test_what_is_given_up_is_said_once(home: Home, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_what_is_given_up_already_does_not_come_again_as_what_would_be(home: Home, tmp_path: Path) -> None:
+    home.path.mkdir()
+    given = ("plan", "-m", str(write_tiny(tmp_path / "tiny.gguf")), "--json")
+    stones = [stone["bytes"] for stone in json.loads(run(real(home), *given).stdout)["milestones"]]
+    budget = stones[len(stones) // 2]
+    told = run(real(home), *given[:-1], "--memory", str(budget)).stdout
+    rows = told.partition("With less than")[2].splitlines()[1:]
+    assert rows
+    assert all(float(row.split()[0]) <= budget / 1e6 + 0.1 for row in rows)
+
+
 def test_thresholds_above_a_gigabyte_differ_and_each_loss_is_said_once(home: Home, tmp_path: Path) -> None:
     """Steps of 1.2613 and 1.2641 GB were all shown as 1.3 GB."""
     home.path.mkdir()
