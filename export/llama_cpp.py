@@ -19,6 +19,7 @@ from edgedec.export.gguf_source import GgufSource
 from edgedec.export.graph import HEAD_K
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import BundleWriter, check_space
+from edgedec.text.table_encoder import write_table
 
 _MOST = 1 << 24
 
@@ -43,6 +44,7 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
         _place(gguf.path, directory / GGUF)
         writer.files[GGUF] = FileEntry(gguf.nbytes, str(where_from["sha256"]))
         writer.bytes(TOKENIZER, text.encode())
+        write_table(directory)
         if info.chat_template:
             writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
         made_by = versions("gguf", "llama-cpp-python")

@@ -58,6 +58,7 @@ def test_an_unknown_architecture_is_kept_as_it_is(tmp_path: Path, pretended: Cal
     pretended(GOOD)
     gguf = write_foreign(tmp_path / "tiny.gguf", "gpt2")
     manifest = export_gguf(gguf, tmp_path / "out", card=ModelCard({"origin": "here"}))
+    assert (tmp_path / "out" / "tokenizer.table").is_file()
     assert manifest == Manifest.load(tmp_path / "out", verify=True)
     assert sorted(manifest.files) == ["chat_template.jinja", "model.gguf", "tokenizer.json"]
     assert os.path.samefile(gguf, tmp_path / "out" / "model.gguf"), "no second copy of the weights"
