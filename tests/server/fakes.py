@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -31,6 +33,8 @@ from edgedec.server.work.request import (
 )
 from edgedec.server.work.ticket import Ticket
 from edgedec.session.reply import TokenLogprob
+from edgedec.text.reply_reader import ReplyReader, reader_of
+from edgedec.text.template_inputs import TemplateInputs
 
 MODEL = "tiny"
 
@@ -62,6 +66,7 @@ class FakeHub:
             raise NotFoundError(f"there is no model {request.model!r}", hint=f"there is {MODEL}")
         self.asked.append(request)
         ticket = Ticket(request, MODEL, arrived_s=0.0, deadline_s=math.inf)
+        ticket.inputs = SimpleNamespace(start=SimpleNamespace(reader=partial(_reader, request), shown=""))  # type: ignore[assignment]
         self.tickets.append(ticket)
         threading.Thread(target=self._reply, args=(ticket,), daemon=True).start()
         return ticket
@@ -108,6 +113,12 @@ class FakeHub:
 
     def close(self, *, finish_s: float) -> None:
         self.closed.set()
+
+
+def _reader(request: GenerationRequest) -> ReplyReader:
+    """The reader of replies of a model that writes calls as Hermes does."""
+    template = SimpleNamespace(source="<tool_call> <think></think>")
+    return reader_of(template, TemplateInputs(request.tools))  # type: ignore[arg-type]
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from edgedec.server.http.metrics import Metrics
+    from edgedec.server.wire.parts import BeginReading
     from edgedec.server.wire.reply_form import ReplyForm
     from edgedec.server.work.hub import Hub
     from edgedec.server.work.request import GenerationRequest
+    from edgedec.server.work.ticket import Ticket
+    from edgedec.text.reply_reader import ReplyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,26 @@ class Endpoints:
         return json_answer((await run_in_threadpool(self.hub.status)).as_json())
 
     async def _reply(
-        self, request: Request, kind: type[B], form: Callable[[B, str], ReplyForm]
+        self, request: Request, kind: type[B], form: Callable[[B, str, BeginReading], ReplyForm]
     ) -> ReplyAnswer:
         exchange = exchange_of(request.scope)
         data = await read_json(request, self.settings)
         body, asked = await run_in_threadpool(_asked, kind, data)
         ticket = await run_in_threadpool(self.hub.submit, asked)
         exchange.model = ticket.model
-        return ReplyAnswer(self.hub, ticket, form(body, ticket.model), body.stream)
+        reply = form(body, ticket.model, partial(reader_of, ticket))
+        return ReplyAnswer(self.hub, ticket, reply, body.stream)
+
+
+def reader_of(ticket: Ticket) -> ReplyReader:
+    """Return the reader of a sample of a chat whose prompt is known, behind the text that it goes on with."""
+    assert ticket.inputs is not None
+    start = ticket.inputs.start
+    assert start.reader is not None
+    reader = start.reader()
+    if start.shown:
+        reader.push(start.shown)
+    return reader
 
 
 def _asked(kind: type[B], data: bytes) -> tuple[B, GenerationRequest]:

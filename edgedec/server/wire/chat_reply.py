@@ -11,27 +11,34 @@ from typing import Any
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import content_logprobs
-from edgedec.server.wire.parts import ReadText, SampleReader
+from edgedec.server.wire.parts import BeginReading, ReadText, SampleReader
 from edgedec.server.wire.reply_form import FINISH, Frame
 from edgedec.server.wire.usage import MemoryUse, together, usage_json
 from edgedec.server.work.request import Event, Piece, TracedToken, Usage
+from edgedec.text.tool_calls.scanner import CallDelta
 
 
 @dataclass(slots=True)
 class _Sample:
     """One reply so far."""
 
-    reader: SampleReader = field(default_factory=SampleReader)
+    reader: SampleReader
     reasoning: list[str] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[TracedToken] = field(default_factory=list)
     thought: int = 0
     reason: str | None = None
     usage: Usage | None = None
 
     def take(self, reading: ReadText) -> None:
-        self.reasoning.append(reading.reasoning)
-        self.content.append(reading.content)
+        self.reasoning.append(reading.parts.reasoning)
+        self.content.append(reading.parts.content)
+        for delta in reading.parts.calls:
+            if delta.name is not None:
+                self.calls.append(_call(delta))
+            else:
+                self.calls[delta.index]["function"]["arguments"] += delta.arguments
         self.tokens += reading.tokens
         self.thought += reading.thought_tokens
 
@@ -41,9 +48,10 @@ class ChatReply:
 
     done_mark = True
 
-    def __init__(self, body: ChatBody, model: str) -> None:
+    def __init__(self, body: ChatBody, model: str, begin: BeginReading) -> None:
         self._asked = body
-        self._samples = [_Sample() for _ in range(body.n)]
+        several = body.parallel_tool_calls
+        self._samples = [_Sample(SampleReader(begin, several=several)) for _ in range(body.n)]
         self._head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "object": "chat.completion.chunk",
@@ -84,11 +92,16 @@ class ChatReply:
 
     def _pieces(self, number: int, reading: ReadText) -> Iterator[Frame]:
         self._samples[number].take(reading)
-        if reading.reasoning:
-            yield self._chunk(self._choice(number, {"reasoning_content": reading.reasoning}))
-        if reading.content or (reading.tokens and (self._asked.logprobs or self._asked.edgedec.sources)):
-            choice = self._choice(number, {"content": reading.content})
+        parts = reading.parts
+        if parts.reasoning:
+            yield self._chunk(self._choice(number, {"reasoning_content": parts.reasoning}))
+        if parts.content or (reading.tokens and (self._asked.logprobs or self._asked.edgedec.sources)):
+            choice = self._choice(number, {"content": parts.content})
             yield self._chunk(choice | self._traced(reading.tokens))
+        for delta in parts.calls:
+            news = {"index": delta.index, "function": {"arguments": delta.arguments}}
+            news = news if delta.name is None else {"index": delta.index, **_call(delta)}
+            yield self._chunk(self._choice(number, {"tool_calls": [news]}))
 
     def _chunk(self, choice: dict[str, Any]) -> Frame:
         usage = {"usage": None} if self._asked.include_usage else {}
@@ -97,10 +110,15 @@ class ChatReply:
     def _choice(self, number: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
         finish = None if reason is None else FINISH[reason]
         own = {} if reason in (None, finish) else {"edgedec": {"finish_reason": reason}}
+        if finish == "stop" and self._samples[number].calls:
+            finish = "tool_calls"
         return {"index": number, "delta": delta, "logprobs": None, "finish_reason": finish, **own}
 
     def _whole(self, number: int, sample: _Sample) -> dict[str, Any]:
-        message = {"role": "assistant", "content": "".join(sample.content), "refusal": None}
+        content = "".join(sample.content)
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if sample.calls:
+            message |= {"content": content or None, "tool_calls": sample.calls}
         if thought := "".join(sample.reasoning):
             message["reasoning_content"] = thought
         choice = self._choice(number, message, sample.reason)
@@ -124,3 +142,8 @@ class ChatReply:
     def _usage(self, memory: MemoryUse) -> Any:
         usage = together([one.usage for one in self._samples if one.usage])
         return usage_json(usage, memory, sum(one.thought for one in self._samples))
+
+
+def _call(delta: CallDelta) -> dict[str, Any]:
+    function = {"name": delta.name, "arguments": delta.arguments}
+    return {"id": delta.id, "type": "function", "function": function}

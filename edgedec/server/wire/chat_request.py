@@ -12,6 +12,7 @@ from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP, stops_of
 from edgedec.server.wire.messages import messages_of
 from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.wire.tools import choice_of, options_of, tools_of
 from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
 
 
@@ -38,6 +39,10 @@ class ChatBody(RequestBody):
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_TOP)
     response_format: Any = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
     edgedec: Extensions = Extensions()
 
     harmless: ClassVar = RequestBody.harmless | {"prediction"}
@@ -46,9 +51,7 @@ class ChatBody(RequestBody):
         "function_call": Refusal("use tool_choice", "auto", "none"),
         "functions": Refusal("use tools", []),
         "modalities": Refusal("replies are text", ["text"]),
-        "reasoning_effort": Refusal("models here think as they were trained to"),
-        "tool_choice": Refusal("this server calls no tools", "auto", "none"),
-        "tools": Refusal("this server calls no tools", []),
+        "reasoning_effort": Refusal("chat_template_kwargs may turn thinking off"),
         "verbosity": Refusal("say it in a message", "medium"),
         "web_search_options": Refusal("nothing is searched"),
     }
@@ -60,9 +63,13 @@ class ChatBody(RequestBody):
             raise invalid("stream_options needs stream", "stream_options")
         if self.top_logprobs and not self.logprobs:
             raise invalid("top_logprobs needs logprobs", "top_logprobs")
+        tools = tools_of(self.tools)
         return GenerationRequest(
             model=self.model,
             messages=messages_of(self.messages),
+            tools=tools,
+            tool_choice=choice_of(self.tool_choice, tools),
+            template_options=options_of(self.chat_template_kwargs),
             continues=self.edgedec.continues,
             sampling=sampling_of(self.others),
             max_tokens=self.max_completion_tokens or self.max_tokens,

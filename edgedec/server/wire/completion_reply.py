@@ -10,6 +10,7 @@ from typing import Any
 from edgedec.server.wire.completion_request import CompletionBody
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import text_logprobs
+from edgedec.server.wire.parts import BeginReading
 from edgedec.server.wire.reply_form import FINISH, Frame
 from edgedec.server.wire.usage import MemoryUse, together, usage_json
 from edgedec.server.work.request import Event, Piece, TracedToken, Usage
@@ -20,7 +21,7 @@ class CompletionReply:
 
     done_mark = True
 
-    def __init__(self, body: CompletionBody, model: str) -> None:
+    def __init__(self, body: CompletionBody, model: str, begin: BeginReading | None = None) -> None:
         self._asked = body
         self._texts: list[list[str]] = [[] for _ in range(body.n)]
         self._tokens: list[list[TracedToken]] = [[] for _ in range(body.n)]

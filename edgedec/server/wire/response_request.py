@@ -12,6 +12,7 @@ from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP
 from edgedec.server.wire.response_items import input_messages
 from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.wire.tools import choice_of, flat_tools_of
 from edgedec.server.work.request import GenerationRequest
 
 LOGPROBS = "message.output_text.logprobs"
@@ -37,6 +38,9 @@ class ResponseBody(RequestBody):
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_TOP)
     include: list[str] = Field(default_factory=list)
     text: TextOptions = TextOptions()
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool = True
 
     harmless: ClassVar = RequestBody.harmless | {"access_programs", "stream_options"}
     refused: ClassVar = {
@@ -47,8 +51,6 @@ class ResponseBody(RequestBody):
         "previous_response_id": Refusal(_NO_STORE),
         "prompt": Refusal("there are no stored prompts; send its text as instructions"),
         "reasoning": Refusal("models here think as they were trained to", {}),
-        "tool_choice": Refusal("this server calls no tools", "auto", "none"),
-        "tools": Refusal("this server calls no tools", []),
         "truncation": Refusal("an input that is too long is refused", "disabled"),
     }
 
@@ -63,8 +65,11 @@ class ResponseBody(RequestBody):
         for name in self.include:
             if name != LOGPROBS and name not in _HARMLESS_PARTS:
                 raise invalid(f"include cannot be {short(name)}", "include", "unsupported_parameter")
+        tools = flat_tools_of(self.tools)
         return GenerationRequest(
             model=self.model,
+            tools=tools,
+            tool_choice=choice_of(self.tool_choice, tools),
             messages=input_messages(self.input, self.instructions),
             sampling=sampling_of(self.others),
             max_tokens=self.max_output_tokens,
