@@ -8,11 +8,17 @@ import pytest
 from tests.server.fakes import FakeHub, Running, running
 
 
-@pytest.fixture
-def served() -> Iterator[Running]:
-    """A server over a hub that says the same four words."""
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Running]:
     with running(FakeHub()) as server:
         yield server
+
+
+@pytest.fixture
+def served(one_server: Running) -> Running:
+    """A server over a hub that says the same four words, and was asked nothing yet."""
+    one_server.hub.asked.clear()
+    return one_server
 
 
 @pytest.fixture

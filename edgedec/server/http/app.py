@@ -11,12 +11,13 @@ from starlette.responses import Response
 from edgedec.core.errors import EdgeDecError
 from edgedec.server.http.answers import error_answer
 from edgedec.server.http.exchange import exchange_of
+from edgedec.server.http.faults import noted
 from edgedec.server.http.gate import Gate
 from edgedec.server.http.log import Log
 from edgedec.server.http.metrics import Metrics
 from edgedec.server.http.routes import Endpoints
 from edgedec.server.http.settings import ServerSettings
-from edgedec.server.wire.errors import ApiError, api_error
+from edgedec.server.wire.errors import ApiError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -52,6 +53,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _api_error(request: Request, error: Exception) -> Response:
-    found = api_error(error)
-    exchange_of(request.scope).cause = found.cause
+    found = noted(error, exchange_of(request.scope))
     return error_answer(found, close=found.status in (408, 413))

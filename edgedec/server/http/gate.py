@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,8 +10,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from edgedec.remote.address import is_loopback
 from edgedec.server.http.answers import error_answer
 from edgedec.server.http.exchange import Exchange, keep
+from edgedec.server.http.faults import noted
 from edgedec.server.http.settings import HEADER_BYTES, HEADERS, ServerSettings
-from edgedec.server.wire.errors import ApiError, api_error
+from edgedec.server.wire.errors import ApiError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -117,9 +116,6 @@ def _same_origin(origin: str | None, hosts: list[str]) -> bool:
 
 async def _failed(error: Exception, exchange: Exchange, how: tuple[Scope, Receive, Send]) -> None:
     """Answer a request that ended in an error, unless its answer has begun."""
-    found = api_error(error)
-    exchange.cause = exchange.cause or found.cause
-    if os.environ.get("EDGEDEC_DEBUG"):
-        traceback.print_exception(error)
+    found = noted(error, exchange)
     if not exchange.status:
         await error_answer(found, close=True)(*how)

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from edgedec.server.http.answers import error_answer, json_answer
 from edgedec.server.http.exchange import Exchange, exchange_of
-from edgedec.server.wire.errors import ApiError, api_error
+from edgedec.server.http.faults import noted
 from edgedec.server.wire.reply_form import Frame, ReplyForm
 from edgedec.server.wire.usage import MemoryUse, together
 from edgedec.server.work.request import Ended, Event, Piece, Usage
@@ -73,7 +73,7 @@ class ReplyAnswer:
                     pass
             answer = json_answer(self.form.whole(await self._memory()))
         except Exception as error:  # whatever it is, the client gets an answer
-            answer = error_answer(_noted(exchange, error))
+            answer = error_answer(noted(error, exchange))
         await answer(scope, receive, send)
 
     async def _streamed(self, exchange: Exchange, send: Send) -> None:
@@ -92,7 +92,7 @@ class ReplyAnswer:
             last = _encoded(self.form.closing(await self._memory()))
             last += b"data: [DONE]\n\n" if self.form.done_mark else b""
         except Exception as error:  # whatever it is, the client gets an answer
-            found = _noted(exchange, error)
+            found = noted(error, exchange)
             if not started:
                 headers = {"content-type": "application/json", **found.headers}
                 await _start(send, found.status, headers)
@@ -153,9 +153,3 @@ def _encoded(frames: Iterable[Frame]) -> bytes:
 def _event(frame: Frame) -> bytes:
     name = f"event: {frame.name}\n".encode() if frame.name else b""
     return name + b"data: " + to_json(frame.data, inf_nan_mode="null") + b"\n\n"
-
-
-def _noted(exchange: Exchange, error: Exception) -> ApiError:
-    found = api_error(error)
-    exchange.cause = exchange.cause or found.cause
-    return found

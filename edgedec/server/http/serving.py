@@ -66,6 +66,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, hub: Hub, settings: ServerSettings, log: Log | None = None) -> None:
         self._hub, self._settings = hub, settings
         self._log = log or Log()
+        self._ending = threading.Lock()
         self._closing: threading.Thread | None = None
         super().__init__(
             uvicorn.Config(
@@ -97,12 +98,11 @@ class HttpServer(uvicorn.Server):
     def end(self) -> None:
         """Stop taking requests; replies finish, or are cut when their time is over."""
         self.should_exit = True
-        if self._closing is None:
-            closing = threading.Thread(
-                target=self._hub.close, kwargs={"finish_s": self._settings.finish_s}, name="edgedec-closing"
-            )
-            self._closing = closing
-            closing.start()
+        with self._ending:
+            if self._closing is None:
+                how = {"finish_s": self._settings.finish_s}
+                self._closing = threading.Thread(target=self._hub.close, kwargs=how, name="closing")
+                self._closing.start()
 
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections now and then."""

@@ -85,7 +85,7 @@ class ResponseReply:
         for delta in parts.calls:
             yield from self._items.call(delta)
 
-    def _frame(self, name: str, **fields: Any) -> Frame:
+    def _frame(self, name: str, /, **fields: Any) -> Frame:
         number, self._sent = self._sent, self._sent + 1
         name = f"response.{name}"
         return Frame({"type": name, "sequence_number": number, **fields}, name)

@@ -34,16 +34,14 @@ def tools_of(given: list[Any] | None) -> Tools:
 
 def flat_tools_of(given: list[Any] | None) -> Tools:
     """Return the functions that a response may call; their fields lie in the tool itself."""
-    nested = [
-        {
-            "type": tool.get("type"),
-            "function": {name: value for name, value in tool.items() if name != "type"},
-        }
-        if isinstance(tool, Mapping)
-        else tool
-        for tool in given or ()
-    ]
-    return tools_of(nested)
+    return tools_of([_nested(tool) for tool in given or ()])
+
+
+def _nested(tool: Any) -> Any:
+    if not isinstance(tool, Mapping):
+        return tool
+    function = {name: value for name, value in tool.items() if name != "type"}
+    return {"type": tool.get("type"), "function": function}
 
 
 def choice_of(given: Any, tools: Tools) -> str:

@@ -45,8 +45,9 @@ def served(one_server: Running) -> Running:
 
 
 @pytest.fixture(scope="module")
-def client_of_openai(one_server: Running) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{one_server.url}/v1", api_key="none", max_retries=0)
+def client_of_openai(one_server: Running) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{one_server.url}/v1", api_key="none", max_retries=0) as found:
+        yield found
 
 
 def text_alone(alone: Alone, seed: int = 0, temperature: float = 0.8) -> str:
