@@ -93,6 +93,25 @@ def test_two_tabs_with_one_conversation_lose_nothing(page: Any, context: Any, ur
     assert questions(page) == ["first", "from the other tab"]
 
 
+def test_tabs_that_do_not_hear_of_each_other_keep_a_copy(page: Any, context: Any, url: str) -> None:
+    ask(page, "first")
+    titles(page)
+    other = context.new_page()
+    other.add_init_script("delete window.BroadcastChannel")
+    other.goto(url)
+    other.wait_for_selector("html[data-ready]")
+    other.get_by_role("button", name="first", exact=True).click()
+    other.wait_for_selector(".asked")
+    ask(page, "here")
+    ask(other, "there")
+    other.get_by_role("button", name="first (copy)", exact=True).wait_for()
+    assert questions(other) == ["first", "there"]
+    page.reload()
+    page.wait_for_selector(".asked")
+    assert questions(page) == ["first", "here"]
+    assert sorted(titles(page)) == ["first", "first (copy)"]
+
+
 def test_a_model_is_chosen_and_stays_with_the_conversation(page: Any, script: Any) -> None:
     page.wait_for_selector("#model:enabled")
     assert page.locator("#model option").all_inner_texts() == [
