@@ -72,7 +72,13 @@ def _many_lines(options: Options) -> bool:
     return options.get("source") is not None
 
 
+def _another_form(options: Options) -> bool:
+    return sum(options.get(name) is not None for name in ("json_schema", "regex", "grammar")) > 1
+
+
 _ONE = "leave one out"
+_FORMS = "--json-schema, --regex and --grammar each name the form of a reply"
+_TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
     Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
     Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
@@ -86,6 +92,8 @@ RULES = (
     Rule("large", _small_here, "--switch has its large model here, --large elsewhere", _ONE),
     Rule("large", _many_lines, "--large is for one prompt, not for --input", _ONE),
     Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
+    *(Rule(name, _another_form, _FORMS, "give one of them") for name in ("json_schema", "regex", "grammar")),
+    *(Rule(name, _two_models, _TWO_MODELS, _ONE) for name in ("json_schema", "regex", "grammar")),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
     Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),
 )

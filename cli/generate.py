@@ -13,6 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
+from edgedec.cli.form import FormOptions
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
@@ -59,6 +60,7 @@ class ReportOptions:
         'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
         'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
         'edgedec generate "List three colours." --json | jq .stats',
+        'edgedec generate "Name a planet." --json-schema planet.json',
         "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
     ),
 )
@@ -90,7 +92,7 @@ class ReportOptions:
 )  # fmt: skip
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
-    report=ReportOptions,
+    form=FormOptions, report=ReportOptions,
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -107,6 +109,7 @@ def command(
     sampling: SamplingOptions,
     size: opt.SizeOptions,
     other: opt.OtherModelOptions,
+    form: FormOptions,
     report: ReportOptions,
 ) -> None:
     """Answer one prompt and stop.
@@ -127,6 +130,10 @@ def command(
     With --when-full slide or speckv a full context ends no reply, and prompts may be longer than it. A
     quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted
     tokens; stats say so, lossy and evicted_tokens.
+
+    With --json-schema, --regex or --grammar the reply has that form: only tokens that it allows are drawn.
+    Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
+    Drafts change no token of it either.
 
     With --trace a terminal shows each token in the colour of its drafter. Without colours the reply follows
     once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
@@ -149,9 +156,11 @@ def command(
         history=reply.history,
         when_full=when_full if source is None else None,
         conversations=None if source is None else batch or _BATCH,
+        structured=(spec := form.spec()) is not None,
     )
     if source is not None:
-        generate_batch.run(ctx, generate_batch.LineJob(source, model, config), reply, as_json=report.as_json)
+        job = generate_batch.LineJob(source, model, config, spec)
+        generate_batch.run(ctx, job, reply, as_json=report.as_json)
         return
     text_input.check_prompt(given)
     side = large_side(ctx, other)
@@ -159,12 +168,12 @@ def command(
     if side:
         opened.hand_over_to(side)
     raw, system = without_template(opened, raw=reply.raw, system=reply.system)
-    chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops)
-    opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs))
+    chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops, grammar=spec)
+    opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs), grammar=spec is not None)
     text = text_input.read_prompt(given, chat.prompts, after_input=bool(words))
     begun_s, logprobs = process.age_s(), report.logprobs
     said = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
-    rendered = not (raw or report.as_json or report.trace)
+    rendered = not (raw or report.as_json or report.trace or spec)
     _answer(opened, chat, said, begun_s, report, rendered=rendered)
 
 
@@ -219,12 +228,14 @@ def _draw(chat: Chat, reply: Reply) -> None:
 
 def _write(reply: Reply, *, silent: bool, palette: tracing.Palette | None) -> None:
     ends_line = True
-    for piece in reply:
-        if not silent:
-            tracing.show(piece, reply, palette)
-            ends_line = piece.endswith("\n")
-    if not ends_line:
-        click.echo()
+    try:
+        for piece in reply:
+            if not silent:
+                tracing.show(piece, reply, palette)
+                ends_line = piece.endswith("\n")
+    finally:
+        if not ends_line:
+            click.echo()
 
 
 def _details(reply: Reply, options: ReportOptions) -> dict[str, object]:

@@ -21,6 +21,7 @@ from edgedec.core.errors import EdgeDecError
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.cli.options import ReplyOptions
+    from edgedec.grammar import GrammarSpec
     from edgedec.session.conversations import Conversations
     from edgedec.session.reply import Reply
 
@@ -37,6 +38,8 @@ class LineJob:
     source: Path
     model: str
     config: RunConfig
+    form: GrammarSpec | None = None
+    """The form that replies must have."""
 
 
 def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: bool) -> None:
@@ -49,7 +52,9 @@ def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: b
     every = prompt_lines(asked.source)
     opened = open_model(ctx, asked.model, asked.config)
     raw, system = without_template(opened, raw=options.raw, system=options.system)
-    several = opened.conversations(system=system, max_tokens=options.max_tokens, stop=options.stops)
+    several = opened.conversations(
+        system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=asked.form
+    )
     lines = [_without_excess(line, several.chats[0].prompts.most_bytes()) for line in every]
     del every
     with several, interrupts_to(several):
@@ -105,7 +110,7 @@ def _outcomes(several: Conversations, lines: list[PromptLine], raw: bool) -> Ite
             return
         if answer.error is not None and not isinstance(answer.error, EdgeDecError):
             raise answer.error
-        yield _Outcome(line, answer.reply, answer.error)
+        yield _Outcome(line, None if answer.error else answer.reply, answer.error)
 
 
 def _failure(failed: dict[int, EdgeDecError], count: int) -> EdgeDecError:

@@ -48,20 +48,23 @@ kv_option = option(
 )  # fmt: skip
 
 
-MOST_TEMPLATE_BYTES = 1_000_000
+MOST_FILE_BYTES = 1_000_000
 
 
 def read_template(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
     """Return the text of a chat template. Raises NotFoundError, BadFileError."""
-    if path is None:
-        return None
+    return None if path is None else read_text_file(path, "chat template")
+
+
+def read_text_file(path: Path, what: str) -> str:
+    """Return the text of a file that is a ``what``. Raises NotFoundError, BadFileError."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(MOST_TEMPLATE_BYTES + 1)
+            data = stream.read(MOST_FILE_BYTES + 1)
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}", hint="name a text file") from error
-    if len(data) > MOST_TEMPLATE_BYTES or not data.strip():
-        raise BadFileError(f"{path} is no chat template: it is {'too long' if data.strip() else 'empty'}")
+    if len(data) > MOST_FILE_BYTES or not data.strip():
+        raise BadFileError(f"{path} is no {what}: it is {'too long' if data.strip() else 'empty'}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

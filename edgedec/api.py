@@ -179,12 +179,12 @@ class Model:
         """
         return model_stats(self.single, self.engine, reply)
 
-    def make_room_for(self, params: DrawParams, *, logprobs: bool = False) -> None:
-        """Plan for replies that are drawn with ``params``; a notice says what that costs.
+    def make_room_for(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> None:
+        """Plan for replies that are drawn with ``params``, perhaps under a grammar; a notice says the cost.
 
         Raises MemoryBudgetError when the memory budget has no room for them.
         """
-        self.single.make_room_for(params, logprobs=logprobs)
+        self.single.make_room_for(params, logprobs=logprobs, grammar=grammar)
 
     @property
     def context(self) -> int:

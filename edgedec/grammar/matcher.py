@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -197,8 +198,12 @@ def _grammar_text(spec: GrammarSpec) -> str:
     return str(LLMatcher.grammar_from_json_schema(schema, overrides=_JSON))
 
 
+_EXCERPT = re.compile(r"\s*(\d+ \||\^|<non-verbose/>)")
+"""Lines of a message that point into the grammar's text."""
+
+
 def _refused(spec: GrammarSpec, said: str) -> UsageError:
-    said = said.replace("<non-verbose/>", "").strip()
+    said = "\n".join(line for line in said.split("\n") if not _EXCERPT.match(line))
     return UsageError(f"this {spec.name} cannot be used: {said}", hint=_HINTS[spec.kind])
 
 

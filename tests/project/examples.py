@@ -105,6 +105,8 @@ EXAMPLES = (
     Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),
     Example(guide("serving"), "from openai import", left_out=SERVER),
     Example(guide("serving"), "--key-file", left_out=SERVER),
+    Example(guide("structured"), "--json-schema", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
+    Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),
     Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "bench switch", left_out=STUDY),

@@ -1,0 +1,89 @@
+"""generate --json-schema, --regex, --grammar: a reply of that form on standard output, or one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+
+PLAIN = ("--draft", "off")
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "maximum": 9}},
+    "required": ["colour", "count"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(SCHEMA), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture
+def model(home: Home, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    home.install()
+    return home.services(run_tiny(tiny_bundle(tmp_path_factory.mktemp("models"))))
+
+
+def test_the_reply_is_json_of_the_schema(model, schema: str) -> None:  # type: ignore[no-untyped-def]
+    result = run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(json.loads(result.stdout)) == {"colour", "count"}
+    report = json.loads(
+        run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema, "--json").stdout
+    )
+    assert (report["text"], report["finish_reason"]) == (result.stdout.rstrip("\n"), "stop")
+
+
+def test_patterns_and_grammars(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert run(model, "generate", *PLAIN, "-p", "Why?", "--regex", "yes|no").stdout in ("yes\n", "no\n")
+    (tmp_path / "list.lark").write_text('start: ("a" | "b")~3')
+    result = run(model, "generate", *PLAIN, "--raw", "-p", "Why?", "--grammar", str(tmp_path / "list.lark"))
+    assert len(result.stdout.strip("ab")) == len("\n")
+
+
+def test_every_line_of_a_file_has_the_form(model, schema: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "lines").write_text("One?\nTwo?\nThree?\n")
+    given = ("generate", *PLAIN, "--input", str(tmp_path / "lines"), "--json-schema", schema, "--json")
+    lines = run(model, *given).stdout.splitlines()
+    assert [set(json.loads(json.loads(line)["text"])) for line in lines] == [{"colour", "count"}] * 3
+    cut = run(model, *given, "--max-tokens", "3")
+    assert cut.exit_code == 12
+    assert "3 of 3 lines have no reply" in cut.stderr
+    assert ["cut after 3 tokens" in line for line in cut.stdout.splitlines()] == [True] * 3
+
+
+def test_a_reply_that_is_cut_is_shown_and_is_an_error(model, schema: str) -> None:  # type: ignore[no-untyped-def]
+    result = run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema, "--max-tokens", "3")
+    assert result.exit_code == 12
+    assert result.stdout.startswith("{")
+    assert result.stdout.endswith("\n")
+    assert "cut after 3 tokens" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--regex", "a("), 2, ["pattern cannot be used"]),
+        (("--regex", "a", "--grammar", "{file}"), 2, ["--regex", "--grammar"]),
+        (("--json-schema", "{file}"), 2, ["no JSON"]),
+        (("--json-schema", "{empty}"), 4, ["empty"]),
+        (("--json-schema", "missing.json"), 3, ["missing.json"]),
+        (("--regex", "a", "--switch", "small"), 2, ["one model"]),
+    ],
+)
+def test_wrong_forms_are_one_line(  # type: ignore[no-untyped-def]
+    model, tmp_path: Path, args: tuple[str, ...], code: int, words: list[str]
+) -> None:
+    (tmp_path / "file").write_text("start: what")
+    (tmp_path / "empty").write_text("")
+    given = [arg.format(file=tmp_path / "file", empty=tmp_path / "empty") for arg in args]
+    assert_one_line(run(model, "generate", *PLAIN, "-p", "Why?", *given), code, *words)
