@@ -15,13 +15,13 @@ from edgedec.core.ledger import SLACK
 from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
 from edgedec.grammar.matcher import constraint_for
-from edgedec.grammar.spec import GrammarChoice, chosen_grammar
+from edgedec.grammar.spec import GrammarChoice, GrammarSpec, chosen_grammar
 from edgedec.session import fit
 from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
-from edgedec.session.reply_syntax import ReplySyntax
+from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Chat:
         """
         self._leave()
         own = self._named(max_tokens, sampling, stop)
-        if form_of_reply := chosen_grammar(**form):
+        if form_of_reply := chosen_grammar(**form) or self.settings.grammar or self.syntax.grammar(""):
             own["grammar"] = form_of_reply
         self._prepare(replace(self.settings, **own), bool(logprobs))
         before = self.messages
@@ -213,6 +213,26 @@ class Chat:
         if fitted:
             self._say(fitted)
         return self.last
+
+    def required_call(self, name: str | None = None) -> GrammarSpec:
+        """Return the form of a reply that is a call of the tool ``name``, or of any one for None.
+
+        The arguments keep the schema of the tool. Raises UsageError for a tool that is none, UnsupportedError
+        for a model whose calls are not JSON.
+
+        >>> from typing import Literal
+        >>> def paint(colour: Literal["red", "green"]) -> None:
+        ...     "Paint the house."
+        >>> talk = qwen.chat(tools=[paint])
+        >>> text = talk.reply("My house is too dull.", grammar=talk.required_call("paint")).read()
+        >>> talk.last.tool_calls[0].values()
+        {'colour': 'green'}
+        """
+        syntax = replace(self.syntax, choice=name or REQUIRED)
+        prompt = self.prompts.build([*self.messages, Message("user", "?")])
+        found = syntax.grammar(prompt.text)
+        assert found is not None, "a call that must be has a grammar"
+        return found
 
     def tool_result(self, call: ToolCall, text: str) -> None:
         """Add the result of a call that the last reply asked for; ``reply()`` answers the results.
@@ -338,8 +358,8 @@ class Chat:
         return f"<Chat{name}: {turns} turn{'' if turns == 1 else 's'}, {tokens}>"
 
     __dir__ = shown(
-        "interrupt", "last", "messages", "more", "reply", "reset", "restore", "save", "set_system", "system",
-        "take_back", "tool_result", "totals", "unfinished",
+        "interrupt", "last", "messages", "more", "reply", "required_call", "reset", "restore", "save",
+        "set_system", "system", "take_back", "tool_result", "totals", "unfinished",
     )  # fmt: skip
 
     def __enter__(self) -> Chat:

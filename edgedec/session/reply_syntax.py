@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.message import Message, ToolCall
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
-from edgedec.text.tool_calls.call_grammar import call_grammar
+from edgedec.text.tool_calls.call_grammar import call_grammar, strict_grammar
 
 if TYPE_CHECKING:
     from edgedec.text.codec import Codec
@@ -57,17 +57,21 @@ class ReplySyntax:
     def grammar(self, prompt: str) -> GrammarSpec | None:
         """Return the grammar of the replies to a rendered prompt; None where they are free.
 
-        Raises UnsupportedError for a form of calls that is not JSON.
+        With the choice "auto" they are free, unless a function is ``strict`` and a tag begins each call.
+        Raises UnsupportedError for a call that must be, in a form that is not JSON.
         """
-        if self.choice in (AUTO, NONE):
-            return None
+        functions = [tool["function"] for tool in self.inputs.tools]
+        strict = self.choice == AUTO and any(function.get("strict") for function in functions)
         template = self.codec.template
-        family = template.call_family() if template else None
+        family = template.call_family() if template and (self._chosen or strict) else None
         if template is None or family is None:
-            raise UnsupportedError("the form of this model's tool calls is not known")
+            return None
+        control = self.codec.tokenizer.control_ids()
+        if strict:
+            text = strict_grammar(family, functions, control)
+            return GrammarSpec.lark(text) if text else None
         begin, end = thinking_tags(template.source)
         thinks = prompt.rstrip().endswith(begin)
-        control = self.codec.tokenizer.control_ids()
         return GrammarSpec.lark(call_grammar(family, self._chosen, control, end if thinks else ""))
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:

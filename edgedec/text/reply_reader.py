@@ -96,7 +96,8 @@ def reader_of(
         raise UnsupportedError("the form of this model's tool calls is not known", hint=_NO_FORM)
     functions = [tool["function"] for tool in tools]
     schemas = {one["name"]: one.get("parameters") or {} for one in functions}
-    return ReplyReader(splitter, Scanner(_first(calls)), family, schemas)
+    strict = any(one.get("strict") for one in functions)
+    return ReplyReader(splitter, Scanner(_first(calls), strict=strict), family, schemas)
 
 
 def spelled_ids(

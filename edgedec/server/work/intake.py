@@ -16,6 +16,7 @@ from edgedec.text.limits import TextLimits
 from edgedec.text.reply_reader import reader_of
 
 if TYPE_CHECKING:
+    from edgedec.grammar.spec import GrammarSpec
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling import DrawParams
     from edgedec.server.work.request import GenerationRequest, QueueLimits
@@ -72,7 +73,9 @@ class Intake:
         Raises ContextFullError for a prompt that does not fit, TemplateError, UsageError.
         """
         syntax = ReplySyntax(self._codec, request.tools, request.tool_choice, request.template_options)
-        start = self._start(request, syntax)
+        start, own = self._start(request, syntax)
+        if own and request.grammar:
+            raise UsageError("a reply is a tool call or has another form", hint="leave one of them out")
         stops = (*self._model.manifest.preset.stops, *request.stop)
         logprobs = None if request.logprobs is None else max(request.logprobs, 1)
         spelled = syntax.spelled if start.reader else frozenset()
@@ -83,22 +86,24 @@ class Intake:
             stops,
             logprobs=logprobs,
             spelled=spelled,
-            grammar=request.grammar,
+            grammar=request.grammar or own,
         )
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
         return inputs
 
-    def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> Start:
+    def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> tuple[Start, GrammarSpec | None]:
+        """Return the place where replies begin, and the form that the tools demand."""
         room = self._limits.reply_tokens
         prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
         if request.text is not None:
-            return Start(prompts.of_text(request.text), room=room)
+            return Start(prompts.of_text(request.text), room=room), None
         usual = self._model.manifest.preset.system if self._template else None
         messages = conversation_of(request.messages, None, usual)
         if not request.continues:
             prompt = prompts.build(messages)
-            return Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
+            start = Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
+            return start, syntax.grammar(prompt.text)
         if messages[-1].uses_tools:
             raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
         shown = messages[-1].content
@@ -107,7 +112,8 @@ class Intake:
             raise UsageError("there is nothing before the reply to continue", hint="give the user's message")
         prompt = prompts.build(messages[:-1])
         tokens = tuple(self._tokenizer.encode_inside(shown))
-        return Start(prompt.ids, tokens, shown, room, reader=partial(syntax.reader, prompt.text, messages))
+        reader = partial(syntax.reader, prompt.text, messages)
+        return Start(prompt.ids, tokens, shown, room, reader=reader), None
 
     def _check(self, inputs: ReplyInputs) -> None:
         settings, count = inputs.settings, len(inputs.prompt)

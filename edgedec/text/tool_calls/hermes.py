@@ -49,8 +49,9 @@ def _without_tags(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
 
 
 def _parser(scanner: Scanner, schemas: Schemas) -> Wait:
-    scanner.hold()
-    yield from attempt(scanner, _without_tags(scanner, schemas.__contains__))
+    if not scanner.strict:
+        scanner.hold()
+        yield from attempt(scanner, _without_tags(scanner, schemas.__contains__))
     while (yield from scanner.content_until(BEGIN)) is not None:
         yield from attempt(scanner, read(scanner, schemas))
 

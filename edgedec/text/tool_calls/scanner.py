@@ -30,9 +30,13 @@ class CallDelta:
 
 
 class Scanner:
-    """Text that arrives in pieces; see the module. ``first`` is the number in the id of the first call."""
+    """Text that arrives in pieces; see the module. ``first`` is the number in the id of the first call.
 
-    def __init__(self, first: int = 0) -> None:
+    ``strict``: only text that a grammar has kept to the form is a call.
+    """
+
+    def __init__(self, first: int = 0, *, strict: bool = False) -> None:
+        self.strict = strict
         self.text = ""
         """Text that is there and not yet taken."""
         self.ended = False

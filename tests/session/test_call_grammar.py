@@ -1,0 +1,139 @@
+"""Replies that must be a call, and calls of strict functions: the grammar allows them and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.grammar.spec import GrammarSpec
+from edgedec.session.reply_syntax import ReplySyntax
+from edgedec.text.codec import Codec
+from tests.fixtures.tiny_vocab import BPE_SPECIALS
+from tests.grammar.support import Home
+from tests.session import parrot
+from tests.text.tool_calls.forms import FORMS
+
+pytest.importorskip("llguidance")
+
+PAINT: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "paint",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"colour": {"enum": ["red", "green"]}, "coats": {"type": "integer"}},
+            "required": ["colour"],
+            "additionalProperties": False,
+        },
+    },
+}
+STOP: dict[str, Any] = {"type": "function", "function": {"name": "stop"}}
+JSON_FORMS = [name for name in FORMS if name not in ("qwen-coder", "lfm", "glm", "function-gemma", "gemma4")]
+
+
+def codec_for(folder: Path, name: str) -> Codec:
+    return replace(parrot.codec_of(parrot.make_tokenizer(folder)), template=FORMS[name].template)
+
+
+def allows(codec: Codec, form: GrammarSpec | None, text: str) -> bool:
+    """Whether a reply of these tokens is of the form."""
+    from edgedec.grammar.matcher import constraint_for
+
+    assert form is not None
+    home = Home(spec=replace(Home().spec, vocab_size=codec.tokenizer.size, eos_ids=(parrot.END,)))
+    one = constraint_for(form, codec.tokenizer, home)
+    ids = codec.tokenizer.encode(text, add_bos=False, parse_special=True)
+    return all(one.advance(token) for token in ids) and one.accepts
+
+
+def call(codec: Codec, name: str, **arguments: object) -> str:
+    assert codec.template is not None
+    family = codec.template.call_family()
+    assert family is not None
+    return family.written(name, arguments) or ""
+
+
+@pytest.mark.parametrize("name", JSON_FORMS)
+def test_a_required_call_keeps_form_and_schema(tmp_path: Path, name: str) -> None:
+    codec = codec_for(tmp_path, name)
+    any_one = ReplySyntax(codec, (PAINT, STOP), "required").grammar("")
+    named = ReplySyntax(codec, (PAINT, STOP), "stop").grammar("")
+    good = call(codec, "paint", colour="red", coats=2)
+    assert allows(codec, any_one, good)
+    assert allows(codec, any_one, call(codec, "stop"))
+    assert allows(codec, named, call(codec, "stop"))
+    for bad in (
+        "", "Hello.", good[:-1], f"{good} ", f"x{good}", f"{good}{good}", call(codec, "paint"),
+        call(codec, "paint", colour="blue"), call(codec, "paint", colour="red", more=1), call(codec, "other"),
+    ):  # fmt: skip
+        assert not allows(codec, any_one, bad), bad
+    assert not allows(codec, named, good)
+
+
+def test_a_required_call_after_thinking(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    form = ReplySyntax(codec, (STOP,), "required").grammar("<|im_start|>assistant\n<think>\n")
+    assert allows(codec, form, f"Hm, <tool_call>?\n</think>\n\n{call(codec, 'stop')}")
+    assert not allows(codec, form, call(codec, "stop"))
+
+
+@pytest.mark.parametrize("name", sorted(set(JSON_FORMS) - {"llama"}))
+def test_calls_of_strict_functions_keep_their_schema(tmp_path: Path, name: str) -> None:
+    codec = codec_for(tmp_path, name)
+    form = ReplySyntax(codec, (PAINT, STOP)).grammar("")
+    good = call(codec, "paint", colour="red", coats=2)
+    free = call(codec, "stop", anything=[1])
+    for text in ("", "Hello, < [ {.", good, f"I paint. {good}", f"{good}\n{good} Done.", f"{good}{free}"):
+        assert allows(codec, form, text), text
+    for text in (
+        call(codec, "paint"),
+        f"x {call(codec, 'paint', colour='blue')}",
+        f"{good}{call(codec, 'paint')}",
+    ):
+        assert not allows(codec, form, text), text
+
+
+def test_control_tokens_of_a_form_are_tokens_in_its_grammar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parrot, "BPE_SPECIALS", (*BPE_SPECIALS, "[TOOL_CALLS]"))
+    codec = codec_for(tmp_path, "mistral")
+    for syntax in (ReplySyntax(codec, (PAINT,), "required"), ReplySyntax(codec, (PAINT,))):
+        form = syntax.grammar("")
+        assert form is not None
+        assert f"<[{len(BPE_SPECIALS)}]>" in form.text
+        assert allows(codec, form, call(codec, "paint", colour="red"))
+        assert not allows(codec, form, call(codec, "paint", colour="blue"))
+
+
+def test_without_strict_functions_replies_are_free(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    assert ReplySyntax(codec, (STOP,)).grammar("") is None
+    assert ReplySyntax(codec, (PAINT,), "none").grammar("") is None
+    assert ReplySyntax(codec_for(tmp_path, "llama"), (PAINT,)).grammar("") is None
+
+
+def test_a_call_of_a_strict_function_without_its_tag_is_text(tmp_path: Path) -> None:
+    text = json.dumps({"name": "paint", "arguments": {"colour": "blue"}})
+    for tools, calls in (((STOP,), 1), ((PAINT, STOP), 0)):
+        reader = ReplySyntax(codec_for(tmp_path, "hermes"), tools).reader()
+        reader.push(text.replace("paint", "stop"))
+        reader.flush()
+        assert reader.calls == calls
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMS) - set(JSON_FORMS)))
+def test_a_form_that_is_not_json_cannot_be_required(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsupportedError, match="no grammar"):
+        ReplySyntax(codec_for(tmp_path, name), (STOP,), "required").grammar("")
+
+
+def test_a_required_call_of_no_tool_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'run' is no tool"):
+        ReplySyntax(codec_for(tmp_path, "hermes"), (STOP,), "run")
