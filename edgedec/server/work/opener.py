@@ -53,7 +53,7 @@ class SchedulerOpener:
         config = self.config
         if self.room:
             rule = self.room.rule(elastic=config.context is None)
-            config = replace(config, memory=rule, sampling=WHOLE_ROWS)
+            config = replace(config, memory=rule, sampling=WHOLE_ROWS, structured=True)
         model = self._with_slots(bundle, config)
         if self.room and model.budget:
             self.room.opened(name, model.budget.plan)

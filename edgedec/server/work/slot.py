@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import GrammarError, UsageError
 from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.server.work.request import Piece, TracedToken, Usage
 from edgedec.server.work.ticket import SampleJob
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from edgedec.server.work.slot_tools import SlotTools
     from edgedec.session.reply import TokenLogprob
     from edgedec.text.tokenizer import Tokenizer
+
+_LIMITS = ("length", "context")
+"""Reasons for which a reply of a given form may end before it has it."""
 
 
 class Slot:
@@ -66,7 +70,8 @@ class Slot:
             try:
                 reason, usage = self._compute(job)
             except Exception as error:  # the reader gets it, in another thread
-                self.engine.reset()
+                if not isinstance(error, UsageError | GrammarError):  # those leave the cache as it was
+                    self.engine.reset()
                 job.ticket.fail(error)
             self._ended(self, job, usage)
             job.ticket.end(job, reason, usage)
@@ -80,12 +85,16 @@ class Slot:
         reply = Reply(self.engine, tools.tokenizer, inputs.start, inputs.settings_of(job.number))
         ticket.runs(job, reply)
         trace = _Trace(reply, tools.tokenizer, self.engine.home.spec, ticket.request.logprobs)
-        with tools.turn():
-            for text in reply:
-                ticket.put(Piece(job.number, text, trace.tokens()))
-                if not job.begun:
-                    job.begun = True
-                    self._begun(job)
+        try:
+            with tools.turn():
+                for text in reply:
+                    ticket.put(Piece(job.number, text, trace.tokens()))
+                    if not job.begun:
+                        job.begun = True
+                        self._begun(job)
+        except GrammarError:
+            if reply.finish_reason not in _LIMITS and not ticket.interrupted:
+                raise  # elsewhere the reason says that the form is not whole
         if rest := trace.tokens():
             ticket.put(Piece(job.number, "", rest))
         return _reason(reply, inputs), self._usage(reply, queue_s, shared)

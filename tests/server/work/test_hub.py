@@ -15,6 +15,7 @@ import pytest
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.core.errors import BadFileError, EdgeDecError, MemoryBudgetError, NotFoundError, UsageError
+from edgedec.grammar import GrammarSpec
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingParams
 from edgedec.server.work.hub import Hub
@@ -202,6 +203,8 @@ def test_a_budget_decides_which_models_are_open_together(
             same(only(hub.submit(asking(name))), expected[name])
             whole = SamplingParams(temperature=1.0, top_p=0.9, repetition_penalty=1.2)
             only(hub.submit(asking(name, sampling=whole, logprobs=3)))
+            form = GrammarSpec.of(regex="yes|no")
+            assert only(hub.submit(asking(name, sampling=whole, grammar=form))).text in ("yes", "no")
             scheduler = hub._keeper.entries[name].scheduler
             assert scheduler is not None
             ledgers.append(scheduler.model.runner.ledger)

@@ -33,8 +33,10 @@ def test_replies_of_a_server_have_their_form(tmp_path_factory: pytest.TempPathFa
         assert {json.loads(one.text)["colour"] for one in several.values()} <= {"red", "green"}
         assert {one.reason for one in several.values()} == {"stop"}
         assert only(hub.submit(asked(form))).ids == several[0].ids
-        with pytest.raises(GrammarError, match="cut after 3 tokens"):
-            gathered(hub.submit(asked(form, max_tokens=3)))
+        cut = only(hub.submit(asked(form, max_tokens=3)))
+        assert (cut.reason, cut.ids) == ("length", several[0].ids[:3])
+        with pytest.raises(GrammarError, match="stop string"):
+            gathered(hub.submit(asked(form, stop=('"',))))
         with pytest.raises(UsageError, match="cannot be used"):
             gathered(hub.submit(asked(GrammarSpec.of(regex="a("))))
         assert only(hub.submit(asked(GrammarSpec.of(regex="yes|no")))).text in ("yes", "no")
