@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
-    from edgedec.session.prompt import Message
+    from edgedec.session.message import Message, ToolCall
     from edgedec.session.reply import Reply
 
 _HOMES = {
     "open": "edgedec.api",
     "Model": "edgedec.api",
     "Chat": "edgedec.session.chat",
-    "Message": "edgedec.session.prompt",
+    "Message": "edgedec.session.message",
+    "ToolCall": "edgedec.session.message",
     "Conversations": "edgedec.session.conversations",
     "Reply": "edgedec.session.reply",
     "RunConfig": "edgedec.assemble.config",
@@ -87,6 +88,7 @@ __all__ = [
     "SamplingParams",
     "StorageError",
     "TemplateError",
+    "ToolCall",
     "UnsupportedError",
     "UsageError",
     "__version__",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from edgedec.core.errors import UsageError
@@ -40,7 +40,7 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Message:
     """One turn; ``role`` is one of ``ROLES``. Lone surrogates in its texts become U+FFFD.
 
@@ -58,6 +58,11 @@ class Message:
     def __post_init__(self) -> None:
         for field in ("content", "name", "tool_call_id", "reasoning"):
             object.__setattr__(self, field, valid_text(getattr(self, field)))
+
+    def __repr__(self) -> str:
+        used = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        shown = ", ".join(f"{name}={value!r}" for name, value in used if value or name == "content")
+        return f"Message({shown})"
 
     @property
     def uses_tools(self) -> bool:

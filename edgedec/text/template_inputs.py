@@ -46,10 +46,10 @@ class TemplateInputs:
 
 
 def complete_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool with the fields that templates read without asking: description and parameters."""
+    """Return a tool as templates see it: with description and parameters, and without ``strict``."""
     given = tool["function"]
     function = {"name": given["name"], "description": "", "parameters": {"type": "object", "properties": {}}}
-    function |= {key: value for key, value in given.items() if value is not None}
+    function |= {key: value for key, value in given.items() if value is not None and key != "strict"}
     return {"type": "function", **tool, "function": function}
 
 

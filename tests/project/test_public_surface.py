@@ -34,6 +34,7 @@ EXPORTED = {
         "SamplingParams",
         "StorageError",
         "TemplateError",
+        "ToolCall",
         "UnsupportedError",
         "UsageError",
         "__version__",

@@ -48,6 +48,13 @@ def test_openai_forms_come_back() -> None:
     assert messages[1].as_json()["tool_calls"] == [CALL]
 
 
+def test_a_message_shows_the_fields_that_it_uses() -> None:
+    assert repr(Message("user", "")) == "Message(role='user', content='')"
+    assert repr(conversation_of(TALK, None)[2]) == (
+        "Message(role='tool', content='3', name='add', tool_call_id='call1')"
+    )
+
+
 def test_a_template_gets_arguments_as_values() -> None:
     shown = message_of(TALK[1]).for_template()
     assert shown["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1, "b": [2, "x"]}}

@@ -71,7 +71,7 @@ def test_a_template_that_joins_arguments_gets_them_as_text() -> None:
 
 def test_templates_get_the_fields_that_they_read_without_asking() -> None:
     template = template_of("{% for t in tools or [] %}{{ t.function | tojson }}{% endfor %}")
-    bare = TemplateInputs(({"function": {"name": "now"}},))
+    bare = TemplateInputs(({"function": {"name": "now", "description": None, "strict": True}},))
     function = {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}
     assert json.loads(template.render([], bare)) == function
     assert json.loads(template.render([], INPUTS)) == TOOL["function"]
