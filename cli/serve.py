@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ KEY_VARIABLE = "EDGEDEC_KEY"
 SERVER, LIMITS = "Server", "Limits"
 _NEEDED = ("starlette", "uvicorn", "pydantic", "prometheus_client")
 _KEY_CHARS = 8, 4096
+_OTHERS = stat.S_IROTH | stat.S_IRGRP
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,8 @@ def read_key(file: Path | None, environment: Mapping[str, str] = os.environ) -> 
 def _text_of(file: Path) -> str:
     try:
         with file.open("rb") as stream:
+            if os.fstat(stream.fileno()).st_mode & _OTHERS:
+                progress.notice(f"{file} can be read by other users of this machine; `chmod 600` ends that")
             return stream.read(_KEY_CHARS[1] + 3).decode("ascii")
     except OSError as error:
         raise NotFoundError(f"{file} cannot be read: {error.strerror}", hint="name a text file") from error

@@ -125,6 +125,16 @@ def test_a_key_file_holds_one_word(home: Home, tmp_path: Path, content: bytes, w
     assert_one_line(missing, 3, "cannot be read")
 
 
+@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o600, False)])
+def test_a_key_that_others_can_read_is_told(home: Home, tmp_path: Path, mode: int, told: bool) -> None:
+    file = tmp_path / "key"
+    file.write_text("long-enough\n")
+    file.chmod(mode)
+    result = run(home.services(), "serve", "--key-file", str(file), "--host", "no such host")
+    assert ("can be read by other users" in result.stderr) == told
+    assert "long-enough" not in result.output
+
+
 def test_a_key_in_the_environment_is_checked(home: Home) -> None:
     result = run(home.services(), "serve", env={"EDGEDEC_KEY": "x"})
     assert_one_line(result, 2, "EDGEDEC_KEY holds no key", "8 to 4096")

@@ -35,6 +35,7 @@ from edgedec.server.work.ticket import Ticket
 from edgedec.session.reply import TokenLogprob
 from edgedec.text.reply_reader import ReplyReader, reader_of
 from edgedec.text.template_inputs import TemplateInputs
+from edgedec.text.tool_calls.hermes import HERMES
 
 MODEL = "tiny"
 
@@ -117,7 +118,7 @@ class FakeHub:
 
 def _reader(request: GenerationRequest) -> ReplyReader:
     """The reader of replies of a model that writes calls as Hermes does."""
-    template = SimpleNamespace(source="<tool_call> <think></think>")
+    template = SimpleNamespace(source="<think></think>", call_family=lambda: HERMES)
     return reader_of(template, TemplateInputs(request.tools))  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ _WORDS = {400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Serv
 def connection_class(settings: ServerSettings) -> type[asyncio.Protocol]:
     """Return the class of connections: over httptools where it is installed, else over h11."""
     base: Any
-    if importlib.util.find_spec("httptools"):
+    if _has_httptools():
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as base  # noqa: N813
     else:
         from uvicorn.protocols.http.h11_impl import H11Protocol as base  # noqa: N813
@@ -83,6 +83,10 @@ def connection_class(settings: ServerSettings) -> type[asyncio.Protocol]:
             self.transport.close()
 
     return Connection
+
+
+def _has_httptools() -> bool:
+    return importlib.util.find_spec("httptools") is not None
 
 
 class Waits:

@@ -12,7 +12,7 @@ from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP, stops_of
 from edgedec.server.wire.messages import messages_of
 from edgedec.server.wire.sampling import NAMES, sampling_of
-from edgedec.server.wire.tools import choice_of, options_of, tools_of
+from edgedec.server.wire.tools import choice_of, options_of, refuse_both, tools_of
 from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
 
 
@@ -63,12 +63,14 @@ class ChatBody(RequestBody):
             raise invalid("stream_options needs stream", "stream_options")
         if self.top_logprobs and not self.logprobs:
             raise invalid("top_logprobs needs logprobs", "top_logprobs")
-        tools = tools_of(self.tools)
+        tools, grammar = tools_of(self.tools), grammar_of(self.response_format)
+        choice = choice_of(self.tool_choice, tools)
+        refuse_both(tools, choice, grammar, "response_format")
         return GenerationRequest(
             model=self.model,
             messages=messages_of(self.messages),
             tools=tools,
-            tool_choice=choice_of(self.tool_choice, tools),
+            tool_choice=choice,
             template_options=options_of(self.chat_template_kwargs),
             continues=self.edgedec.continues,
             sampling=sampling_of(self.others),
@@ -76,7 +78,7 @@ class ChatBody(RequestBody):
             stop=stops_of(self.stop),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             samples=self.n,
-            grammar=grammar_of(self.response_format),
+            grammar=grammar,
         )
 
     @property

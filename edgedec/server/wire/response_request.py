@@ -12,7 +12,7 @@ from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP
 from edgedec.server.wire.response_items import input_messages
 from edgedec.server.wire.sampling import NAMES, sampling_of
-from edgedec.server.wire.tools import choice_of, flat_tools_of
+from edgedec.server.wire.tools import choice_of, flat_tools_of, refuse_both
 from edgedec.server.work.request import GenerationRequest
 
 LOGPROBS = "message.output_text.logprobs"
@@ -65,14 +65,16 @@ class ResponseBody(RequestBody):
         for name in self.include:
             if name != LOGPROBS and name not in _HARMLESS_PARTS:
                 raise invalid(f"include cannot be {short(name)}", "include", "unsupported_parameter")
-        tools = flat_tools_of(self.tools)
+        tools, grammar = flat_tools_of(self.tools), grammar_of(self.text.format, "text.format")
+        choice = choice_of(self.tool_choice, tools)
+        refuse_both(tools, choice, grammar, "text.format")
         return GenerationRequest(
             model=self.model,
             tools=tools,
-            tool_choice=choice_of(self.tool_choice, tools),
+            tool_choice=choice,
             messages=input_messages(self.input, self.instructions),
             sampling=sampling_of(self.others),
             max_tokens=self.max_output_tokens,
             logprobs=(self.top_logprobs or 0) if self.wants_logprobs else None,
-            grammar=grammar_of(self.text.format, "text.format"),
+            grammar=grammar,
         )

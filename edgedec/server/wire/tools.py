@@ -58,6 +58,12 @@ def choice_of(given: Any, tools: Tools) -> str:
     raise invalid(f"tool_choice should be {', '.join(allowed)}", "tool_choice")
 
 
+def refuse_both(tools: Tools, choice: str, grammar: object, where: str) -> None:
+    """Raise ApiError where a reply may be a call and must have a form."""
+    if tools and choice != "none" and grammar is not None:
+        raise invalid(f"{where} and tools exclude each other; tool_choice may be none", where)
+
+
 def options_of(given: Any) -> dict[str, Plain]:
     """Return variables of the chat template. Raises ApiError."""
     try:

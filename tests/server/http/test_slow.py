@@ -165,6 +165,20 @@ def test_an_ending_server_cuts_replies_and_takes_no_more() -> None:
             assert client.get("/health").status_code == 503
 
 
+def test_without_httptools_the_same_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.server.http.connections._has_httptools", lambda: False)
+    with running(FakeHub(), header_s=0.3, idle_s=0.5) as server, server.client() as client:
+        assert post(client).json()["choices"][0]["message"]["content"] == "Hello, world!"
+        assert post(client, stream=True).text.endswith("data: [DONE]\n\n")
+        refused(client.get("/health", headers={"x": "y" * 40_000}), 431)
+        head, _, body = server.raw(b"\x16\x03\x01\r\n\r\n").partition(b"\r\n\r\n")
+        assert b" 400 " in head.splitlines()[0]
+        assert body.startswith(b'{"error":{"message":')
+        with connected(server) as silent:
+            silent.sendall(b"GET /health")
+            assert ended(silent)
+
+
 def test_a_stream_without_news_gets_a_comment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.server.http.generating._SILENCE_S", 0.1)
     with running(FakeHub(words=("a", "b"), pause_s=0.5)) as server, server.client() as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -127,6 +128,20 @@ def test_a_prompt_that_does_not_fit_is_refused(client: httpx.Client) -> None:
     assert refused(answer)["code"] == "context_length_exceeded"
     answer = client.post("/v1/completions", json={"prompt": "x", "stream": True, "logit_bias": {"999999": 1}})
     assert refused(answer)["type"] == "invalid_request_error"
+
+
+def test_a_reply_keeps_a_schema(client: httpx.Client) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    named = {"name": "x", "schema": {**schema, "additionalProperties": False}}
+    body = asks(max_tokens=40, response_format={"type": "json_schema", "json_schema": named})
+    answer = client.post("/v1/chat/completions", json=body)
+    assert json.loads(content(answer)[0])["a"] in (1, 2)
+    chunks = frames(client.post("/v1/chat/completions", json={**body, "stream": True}))
+    streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    assert streamed == content(answer)[0]
+    bad = {"name": "x", "schema": {"type": "string", "pattern": "("}}
+    body["response_format"] = {"type": "json_schema", "json_schema": bad}
+    assert refused(client.post("/v1/chat/completions", json=body))["type"] == "invalid_request_error"
 
 
 def test_status_tells_slots_and_memory(client: httpx.Client) -> None:
