@@ -8,6 +8,7 @@ from typing import Any
 from edgedec.core.errors import (
     ContextFullError,
     EdgeDecError,
+    GrammarError,
     MemoryBudgetError,
     NotFoundError,
     TemplateError,
@@ -77,7 +78,7 @@ def api_error(error: Exception) -> ApiError:
             return ApiError(404, str(error), param="model", code="model_not_found")
         case ContextFullError():
             return invalid(str(error), code="context_length_exceeded")
-        case UsageError() | TemplateError() | UnsupportedError():
+        case UsageError() | TemplateError() | UnsupportedError() | GrammarError():
             return invalid(str(error))
         case MemoryBudgetError():
             return ApiError(503, error.message, code="out_of_memory", cause=str(error))

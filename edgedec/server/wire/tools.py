@@ -26,9 +26,7 @@ def tools_of(given: list[Any] | None) -> Tools:
             TemplateInputs((tool,))
         except UsageError as error:
             raise invalid(f"{where}: {error}", where) from None
-        # Calls keep the schema where one is required; the model need not read a wish for that.
-        function = {name: value for name, value in tool["function"].items() if name != "strict"}
-        found.append({"type": "function", "function": function})
+        found.append(tool)
     return tuple(found)
 
 

@@ -8,7 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from edgedec.core.errors import BadFileError, ContextFullError, MemoryBudgetError, TemplateError
+from edgedec.core.errors import (
+    BadFileError,
+    ContextFullError,
+    GrammarError,
+    MemoryBudgetError,
+    TemplateError,
+)
 from edgedec.grammar import GrammarSpec
 from edgedec.server.work.request import BusyError, ClosingError
 from edgedec.session.message import Message
@@ -288,6 +294,7 @@ def test_an_unknown_model_is_404(client: httpx.Client) -> None:
         (BusyError("the queue is full", retry_after_s=7.2), 429, "rate_limit_exceeded"),
         (ContextFullError("the prompt has 900 tokens"), 400, "context_length_exceeded"),
         (TemplateError("roles must alternate"), 400, None),
+        (GrammarError("the grammar is too complex"), 400, None),
         (ClosingError("the server is closing"), 503, "shutting_down"),
         (MemoryBudgetError("it does not fit"), 503, "out_of_memory"),
         (BadFileError("/secret/place/weights.bin is damaged"), 500, "internal_error"),

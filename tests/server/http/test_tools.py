@@ -62,7 +62,7 @@ def test_calls_of_a_reply_are_told_apart_from_its_text(client: httpx.Client, ser
     assert len({one["id"] for one in message["tool_calls"]}) == 2
     (tool,) = served.hub.asked[-1].tools
     assert tool["function"]["name"] == "weather"
-    assert "strict" not in tool["function"]
+    assert tool["function"]["strict"]
 
 
 def test_a_stream_has_the_same_calls(client: httpx.Client) -> None:
