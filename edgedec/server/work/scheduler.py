@@ -37,6 +37,8 @@ _END_S = 60.0
 """Longest wait for threads whose replies were interrupted."""
 _LOOK_S = 0.25
 """Between looks whether all requests are over, for those that wait may be cancelled."""
+_READ_AHEAD = 16
+"""Samples at the front of the queue whose prompts are kept."""
 _NEW_PART = 0.2
 """Weight of the newest sample in the usual time of one."""
 
@@ -194,10 +196,10 @@ class Scheduler:
                 wait_s = min((one.deadline_s - now for one in tickets if not one.interrupted), default=None)
                 self._queue = [job for job in self._queue if job.state == "waiting"]
                 free = any(slot.job is None for slot in self.slots)
-                for job in self._queue:
-                    if job.ticket.inputs is None:
+                for ahead, job in enumerate(self._queue):
+                    if job.ticket.inputs is None and ahead < _READ_AHEAD:
                         return partial(self._read, job.ticket)
-                    if free and job.ready:
+                    if free and job.ready and job.ticket.inputs:
                         return partial(self._place, job)
                 self._changed.wait(wait_s)
             return None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgedec.core.errors import BackendError, ContextFullError, NotFoundError, UsageError
+from edgedec.core.errors import BackendError, ContextFullError, EdgeDecError, NotFoundError, UsageError
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingParams
 from edgedec.server.work.hub import Hub
@@ -188,16 +188,53 @@ def test_cancelling_ends_a_reply_and_frees_the_slot(hub: Hub, alone: Alone) -> N
     assert hub.status().cancelled >= 1
 
 
-def test_a_long_prompt_can_be_cancelled_before_its_first_token(hub: Hub) -> None:
-    scheduler, seen = scheduler_of(hub), threading.Event()
-    engine = scheduler.slots[0].engine
-    ticket = hub.submit(warm(LONG * 2))
-    while not seen.wait(0.001):
-        if engine.home.forward.length or ticket.over:
-            seen.set()
+def test_a_long_prompt_can_be_cancelled_before_its_first_token(hub: Hub, alone: Alone) -> None:
+    scheduler = scheduler_of(hub)
+    slow(scheduler, 0.1)
+    request = warm(LONG * 2)
+    ticket = hub.submit(request)
+    engine, waited = scheduler.slots[0].engine, time.monotonic() + PATIENCE_S
+    while not engine.home.forward.length and time.monotonic() < waited:
+        time.sleep(0.001)
     ticket.cancel()
     got = only(ticket)
-    assert got.reason in ("interrupted", "length", "stop")
+    assert (got.reason, got.ids, got.usage.passes) == ("interrupted", [], 0)
+    again = only(hub.submit(request))
+    same(again, alone.reply(request))
+    assert 0 < again.usage.cached_tokens < again.usage.prompt_tokens - 1
+
+
+def ask_until_closed(hub: Hub, seed: int, ends: list[object]) -> None:
+    """Send requests one after another, and keep how each ended."""
+    chance = random.Random(seed)
+    while not ends or not isinstance(ends[-1], EdgeDecError):
+        name = "tiny" if chance.random() < 0.8 else "windowed"
+        request = warm(f"Hello {seed}", model=name, samples=chance.choice((1, 2)), max_tokens=30)
+        try:
+            ends += [one.reason for one in gathered(hub.submit(request)).values()]
+        except EdgeDecError as error:
+            ends.append(error)
+
+
+def test_closing_in_the_midst_of_a_load_ends_everything(store: Store) -> None:
+    """Every ticket ends, by its end or by an error, and no thread stays."""
+    before = threading.active_count()
+    for seed in range(4):
+        chance = random.Random(seed)
+        hub = hub_of(store, limits=QueueLimits(models=1))
+        ends: list[list[object]] = [[] for _ in range(5)]
+        threads = [
+            threading.Thread(target=ask_until_closed, args=(hub, 10 * seed + at, ends[at])) for at in range(5)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2 + chance.random())
+        hub.close(finish_s=chance.choice((0.0, 0.1)))
+        for thread in threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+        assert all(isinstance(one[-1], ClosingError) for one in ends)
+    assert threading.active_count() == before
 
 
 def test_requests_beyond_the_queue_are_refused_with_a_time(store: Store) -> None:
