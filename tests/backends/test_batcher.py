@@ -13,7 +13,7 @@ from edgedec.backends.backend import PassRequest
 from edgedec.backends.onnx.batcher import Batcher
 from edgedec.core.errors import BackendError, ContextFullError
 from edgedec.core.forward import Forward
-from edgedec.core.rows import HeadRows
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows
 
 LIMIT_S = 20.0
 """Far more than any of this takes."""
@@ -86,7 +86,7 @@ def talk(
                 barrier.wait(LIMIT_S)
             for turn in range(rounds):
                 asked = [100 * sequence + turn] * tokens
-                assert batcher.submit(PassRequest(sequence, asked)).ids[:, 0].tolist() == asked
+                assert batcher.submit(PassRequest(sequence, asked, rows=ALL_ROWS)).ids[:, 0].tolist() == asked
 
     return act
 
@@ -210,6 +210,48 @@ def test_what_fits_rides_along_with_a_prompt() -> None:
         futures = at_once(*(talk(batcher, sequence, 5, size, barrier) for sequence, size in enumerate(sizes)))
     assert [future.exception() for future in futures] == [None] * 3
     assert all(one == {0: 40, 1: 2, 2: 2} for one in combined.passes)
+
+
+def prompt(batcher: Batcher, sequence: int, size: int, barrier: threading.Barrier) -> Act:
+    """One request of so many tokens, of which only the last one's row is wanted."""
+
+    def act() -> None:
+        with batcher.reply(sequence):
+            barrier.wait(LIMIT_S)
+            rows = batcher.submit(PassRequest(sequence, [*range(size)], rows=LAST_ROW))
+            assert rows.ids[-1, 0] == size - 1
+
+    return act
+
+
+def test_a_prompt_beside_replies_is_read_in_short_pieces(combined: Counted) -> None:
+    """Replies have a token in every pass; two prompts take turns; alone a prompt is read at once."""
+    combined.most = 200
+    with Batcher(lambda submit: combined, clock=lambda: 1.0) as batcher:
+        barrier = threading.Barrier(4)
+        talks = [talk(batcher, number, 40, barrier=barrier) for number in (0, 1)]
+        prompts = [prompt(batcher, number, 128, barrier) for number in (2, 3)]
+        futures = at_once(*talks, *prompts)
+        assert [future.exception() for future in futures] == [None] * 4
+        alone = at_once(prompt(batcher, 2, 128, threading.Barrier(1)))
+    assert alone[0].exception() is None
+    assert combined.passes.pop() == {2: 128}
+    with_prompts = [one for one in combined.passes if 2 in one or 3 in one]
+    assert with_prompts == [
+        {0: 1, 1: 1, 2 + (number + with_prompts[0].get(3, 0) // 16) % 2: 16} for number in range(16)
+    ]
+    assert combined.passes[16:] == [{0: 1, 1: 1}] * 24
+
+
+def test_a_pass_that_fails_ends_a_prompt_of_which_pieces_are_left(combined: Counted) -> None:
+    combined.fail = BackendError("broken")
+    with Batcher(lambda submit: combined) as batcher:
+        barrier = threading.Barrier(2)
+        futures = at_once(prompt(batcher, 0, 128, barrier), talk(batcher, 1, 3, barrier=barrier))
+        assert all(isinstance(future.exception(), BackendError) for future in futures)
+        assert combined.passes == [{0: 16, 1: 1}]
+        combined.fail = None
+        assert at_once(talk(batcher, 0, 3))[0].exception() is None
 
 
 def test_closing_ends_whoever_waits(combined: Counted) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
+from edgedec.backends.onnx.pieces import SHORTEST, PieceSize, cut, spare_tokens
 from edgedec.backends.onnx.sequences import Sequences
 from edgedec.core.errors import BackendError
 from edgedec.core.forward import Forward
@@ -25,14 +26,38 @@ _SHORT_TOKENS = 16
 
 
 class _Waiting:
-    """A request, and its result."""
+    """A request, or what is left of it, and its result."""
 
     def __init__(self, request: PassRequest) -> None:
         self.request = request
+        self.piece = 0
+        """Tokens of a prompt's piece that are in the pass."""
+        self._prompt = spare_tokens(request) > 0
+        self._rest: PassRequest | None = None
+        """The part of the request that the pass leaves for a later one."""
         self.rows: HeadRows | None = None
         self.error: BaseException | None = None
         self._done = threading.Lock()  # an Event takes ten times as long to make and to wait for
         self._done.acquire()
+
+    @property
+    def spare(self) -> int:
+        """Tokens of a prompt that could have a pass of their own; all of its last piece. 0: no prompt."""
+        return spare_tokens(self.request) or (len(self.request.tokens) if self._prompt else 0)
+
+    def shorten(self, longest: int, spare: int) -> None:
+        """Leave what is beyond ``longest`` tokens, or then beyond the ``spare`` ones, to a later pass."""
+        if longest < len(self.request.tokens):
+            self.request, self._rest = cut(self.request, min(longest, spare))
+        self.piece = len(self.request.tokens)
+
+    def goes_on(self) -> bool:
+        """Go on to the rest of the request, if a pass has left one."""
+        rest, self._rest, self.piece = self._rest, None, 0
+        if rest is None or self.error is not None:
+            return False
+        self.request = rest
+        return True
 
     def done(self) -> None:
         """Let ``wait`` return."""
@@ -54,8 +79,8 @@ class Batcher:
     """The ``SequenceBatch`` that runs the requests of ``submit`` together.
 
     ``make`` builds the computation, whose forwards call the ``submit`` that it is given. ``observe`` sees
-    each pass. A request that does not fit into a pass begins the next one, which waits for nobody: so the
-    pieces of a long prompt take turns with everyone else. Use it as a context manager, or ``close`` it.
+    each pass. Beside replies, prompts are read in short pieces (``PieceSize``). A request that does not fit
+    into a pass begins the next one, which waits for nobody. Use it as a context manager, or ``close`` it.
     """
 
     def __init__(
@@ -74,6 +99,9 @@ class Batcher:
         self._active: set[int] = set()
         self._queue: list[_Waiting] = []
         self._left_over = False
+        self._pieces = PieceSize()
+        self._beside = False
+        """Whether replies are in the pass."""
         self._running = False
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
@@ -177,15 +205,28 @@ class Batcher:
         return self._left_over or self._active <= {waiting.request.sequence for waiting in self._queue}
 
     def _take(self) -> list[_Waiting]:
-        """Take requests from the front of the queue that fit into a pass; the first always does."""
-        taken: list[_Waiting] = []
-        rest: list[_Waiting] = []
+        """Take requests from the front of the queue that fit into a pass; the first always does.
+
+        Of prompts beside replies only pieces are taken, and those that get none now are the first next time.
+        """
+        spare = [waiting.spare for waiting in self._queue]
+        self._beside = not all(spare)
         room = self._combined.most
-        for waiting in self._queue:
+        pieces = self._pieces.tokens if self._beside else room
+        taken: list[_Waiting] = []
+        late: list[_Waiting] = []
+        rest: list[_Waiting] = []
+        for waiting, most in zip(self._queue, spare, strict=True):
+            if self._beside and most:
+                if (longest := min(pieces, room)) < SHORTEST:
+                    late.append(waiting)
+                    continue
+                waiting.shorten(longest, most)
+                pieces -= len(waiting.request.tokens)
             count = len(waiting.request.tokens)
             (taken if count <= room else rest).append(waiting)
             room -= count if count <= room else 0
-        self._queue, self._left_over, self._running = rest, bool(rest), True
+        self._queue, self._left_over, self._running = [*rest, *late], bool(rest), True
         return taken
 
     def _run(self, taken: Sequence[_Waiting]) -> None:
@@ -193,16 +234,21 @@ class Batcher:
         began = self._clock()
         try:
             found = self._combined.run(requests)
-            self._observe(requests, self._clock() - began)
+            seconds = self._clock() - began
+            if self._beside:
+                self._pieces.passed(seconds, sum(waiting.piece for waiting in taken))
+            self._observe(requests, seconds)
         except BaseException as error:  # it is everyone's whose tokens were in the pass
             for waiting in taken:
                 waiting.error = error
         else:
             for waiting, rows in zip(taken, found, strict=True):
                 waiting.rows = rows
+        done = [waiting for waiting in taken if not waiting.goes_on()]
         with self._changed:
             self._running = False
+            self._queue += [waiting for waiting in taken if waiting not in done]
             if self._queue or self._closed:
                 self._changed.notify_all()
-        for waiting in taken:
+        for waiting in done:
             waiting.done()
