@@ -15,6 +15,7 @@ from edgedec.server.http.faults import noted
 from edgedec.server.http.gate import Gate
 from edgedec.server.http.log import Log
 from edgedec.server.http.metrics import Metrics
+from edgedec.server.http.reading import BodyReader
 from edgedec.server.http.routes import Endpoints
 from edgedec.server.http.settings import ServerSettings
 from edgedec.server.wire.errors import ApiError
@@ -32,7 +33,7 @@ def application(hub: Hub, settings: ServerSettings | None = None, log: Log | Non
     """Return the application over ``hub``."""
     settings, metrics = settings or ServerSettings(), Metrics(hub.status)
     app = Starlette(
-        routes=Endpoints(hub, settings, metrics).routes(),
+        routes=Endpoints(hub, BodyReader(settings), metrics).routes(),
         exception_handlers={
             HTTPException: _http_error,
             ApiError: _api_error,

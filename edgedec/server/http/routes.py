@@ -14,8 +14,7 @@ from edgedec.server.http.answers import json_answer
 from edgedec.server.http.exchange import exchange_of
 from edgedec.server.http.generating import ReplyAnswer
 from edgedec.server.http.page import html_of, page_routes
-from edgedec.server.http.reading import read_json
-from edgedec.server.http.settings import ServerSettings
+from edgedec.server.http.reading import BodyReader
 from edgedec.server.wire.chat_reply import ChatReply
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.completion_reply import CompletionReply
@@ -47,7 +46,7 @@ class Endpoints:
     """Endpoints over ``hub``."""
 
     hub: Hub
-    settings: ServerSettings
+    bodies: BodyReader
     metrics: Metrics
 
     def routes(self) -> list[Route]:
@@ -79,7 +78,8 @@ class Endpoints:
 
     async def markdown(self, request: Request) -> Response:
         """Return Markdown as HTML."""
-        body = await run_in_threadpool(MarkdownBody.read, await read_json(request, self.settings))
+        async with self.bodies.body(request) as data:
+            body = await run_in_threadpool(MarkdownBody.read, data)
         return json_answer({"html": await run_in_threadpool(html_of, body.text)})
 
     async def models(self, request: Request) -> Response:
@@ -112,8 +112,8 @@ class Endpoints:
         self, request: Request, kind: type[B], form: Callable[[B, str, BeginReading], ReplyForm]
     ) -> ReplyAnswer:
         exchange = exchange_of(request.scope)
-        data = await read_json(request, self.settings)
-        body, asked = await run_in_threadpool(_asked, kind, data)
+        async with self.bodies.body(request) as data:
+            body, asked = await run_in_threadpool(_asked, kind, data)
         ticket = await run_in_threadpool(self.hub.submit, asked)
         exchange.model = ticket.model
         reply = form(body, ticket.model, partial(reader_of, ticket))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 
-BODY_BYTES = 8 << 20
+BODY_BYTES = 4 << 20
 HEADER_BYTES = 32 << 10
 HEADERS = 100
 

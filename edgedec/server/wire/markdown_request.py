@@ -6,7 +6,7 @@ from pydantic import Field
 
 from edgedec.server.wire.body import RequestBody
 
-_MOST_CHARS = 200_000
+_MOST_CHARS = 100_000
 
 
 class MarkdownBody(RequestBody):

@@ -59,6 +59,23 @@ def test_a_body_that_is_too_long_is_413(strict: Running) -> None:
         assert post(client).status_code == 200
 
 
+def test_few_large_bodies_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.server.http.reading._SMALL_BYTES", 1000)
+    with running(FakeHub(), read_s=3.0) as server, server.client() as client:
+        held = [connected(server) for _ in range(4)]
+        for one in held:
+            one.sendall(HEAD + b"content-length: 9000\r\n\r\n" + b" " * 2000)
+        time.sleep(0.3)
+        assert post(client).status_code == 200
+        started = time.monotonic()
+        answer = post(client, user="x" * 2000)
+        assert answer.status_code in (200, 408)
+        assert time.monotonic() - started > 1
+        for one in held:
+            one.close()
+        assert eventually(lambda: post(client, user="x" * 2000).status_code == 200)
+
+
 def test_a_stated_length_of_a_lie_is_not_waited_for(strict: Running) -> None:
     assert b" 413 " in strict.raw(HEAD + b"content-length: 99999999999\r\n\r\nx").splitlines()[0]
     assert b" 408 " in strict.raw(HEAD + b"content-length: 100\r\n\r\nx").splitlines()[0]
