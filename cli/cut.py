@@ -35,16 +35,19 @@ class Limits:
         full = f"note: the context of {self.context} tokens is full"
         return f"{full}, and cut the reply after {len(reply.tokens)}; {self._more()}"
 
-    def of_several(self, cut: Mapping[str, Sequence[int]]) -> list[str]:
-        """Return a line for each limit; ``cut`` has the numbers of the lines by finish reason."""
+    def of_several(self, cut: Mapping[str, Sequence[int]], kind: str = "line") -> list[str]:
+        """Return a line for each limit; ``cut`` has the numbers of the lines by finish reason.
+
+        ``kind``: what the numbers are of.
+        """
         lengths, contexts, loops = (cut.get(reason, ()) for reason in ("length", "context", "loop"))
         found = []
         if loops:
-            found.append(f"note: replies that repeat themselves were cut: {_lines(loops)}; {_LIMITED}")
+            found.append(f"note: replies that repeat themselves were cut: {_lines(loops, kind)}; {_LIMITED}")
         if lengths:
-            found.append(f"note: --max-tokens cut the replies to {_lines(lengths)}; {_UNLIMITED}")
+            found.append(f"note: --max-tokens cut the replies to {_lines(lengths, kind)}; {_UNLIMITED}")
         if contexts:
-            full = f"note: the context of {self.context} tokens cut the replies to {_lines(contexts)}"
+            full = f"note: the context of {self.context} tokens cut the replies to {_lines(contexts, kind)}"
             found.append(f"{full}; {self._more()}")
         return found
 
@@ -58,6 +61,6 @@ _UNLIMITED = "a higher one gives more, and none the whole context"
 _LIMITED = "with --max-tokens replies go on to that limit"
 
 
-def _lines(numbers: Sequence[int]) -> str:
+def _lines(numbers: Sequence[int], kind: str) -> str:
     shown = ", ".join(map(str, numbers[:_NUMBERS])) + (", ..." if len(numbers) > _NUMBERS else "")
-    return f"line{'' if len(numbers) == 1 else 's'} {shown}"
+    return f"{kind}{'' if len(numbers) == 1 else 's'} {shown}"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import generate_batch, screen, text_input
+from edgedec.cli import generate_batch, generate_samples, screen, text_input
 from edgedec.cli import options as opt
 from edgedec.cli import trace as tracing
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
+from edgedec.cli.generate_samples import SampleOptions
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
@@ -62,6 +63,7 @@ class ReportOptions:
         'edgedec generate "List three colours." --json | jq .stats',
         'edgedec generate "Name a planet." --json-schema planet.json',
         "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
+        'edgedec generate "What is 12 * 12?" --temperature 0.8 --samples 8 --choose vote',
     ),
 )
 @opt.model_option
@@ -76,7 +78,8 @@ class ReportOptions:
 )  # fmt: skip
 @option(
     "--batch", type=click.IntRange(min=1), metavar="N", heading=opt.COST, rare=True,
-    help=f"With --input: answer N lines together, in one pass over the weights. Default: {_BATCH}.",
+    help=f"With --input or --samples: make N replies together, in one pass over the weights. Default: "
+    f"{_BATCH}.",
 )  # fmt: skip
 @option(
     "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="POLICY",
@@ -92,7 +95,7 @@ class ReportOptions:
 )  # fmt: skip
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
-    form=FormOptions, report=ReportOptions,
+    form=FormOptions, report=ReportOptions, several=SampleOptions,
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -111,6 +114,7 @@ def command(
     other: opt.OtherModelOptions,
     form: FormOptions,
     report: ReportOptions,
+    several: SampleOptions,
 ) -> None:
     """Answer one prompt and stop.
 
@@ -143,24 +147,35 @@ def command(
     the lines; with --json one object a line, whose stats.batch has the tokens and the energy of all replies
     so far. Replies do not depend on --batch. A line that cannot be answered has the error in place of its
     reply, and the others are answered; the exit status tells the first error.
+
+    With --samples one prompt is answered several times, --batch at a time: each reply is that of its seed
+    alone. All are printed, or the one that --choose names. With --json one object has them all in a field
+    samples, and the place of the chosen one there in chosen.
     """
     given = one_prompt(words, prompt)
-    if batch is not None and source is None:
-        raise UsageError("--batch is for --input", hint="give a file with a prompt on every line")
+    together = source is not None or several.samples is not None
+    if batch is not None and not together:
+        hint = "give a file with a prompt on every line, or ask for several samples"
+        raise UsageError("--batch is for --input and --samples", hint=hint)
     if source is not None and (given is not None or report.trace or when_full != STOP):
         raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
+    generate_samples.check(several, alone=source is None and not report.trace and when_full == STOP)
     config = replace(
         run_config(size, sampling.named(), other.switch_at),
         objective=objective,
         template=reply.template,
         history=reply.history,
-        when_full=when_full if source is None else None,
-        conversations=None if source is None else batch or _BATCH,
+        when_full=None if together else when_full,
+        conversations=min(batch or _BATCH, several.samples or batch or _BATCH) if together else None,
         structured=(spec := form.spec()) is not None,
     )
     if source is not None:
         job = generate_batch.LineJob(source, model, config, spec)
         generate_batch.run(ctx, job, reply, as_json=report.as_json)
+        return
+    if several.samples is not None:
+        asked = generate_samples.PromptJob(given, model, config, bool(words), several, spec)
+        generate_samples.run(ctx, asked, reply, as_json=report.as_json, logprobs=report.logprobs)
         return
     text_input.check_prompt(given)
     side = large_side(ctx, other)

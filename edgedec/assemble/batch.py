@@ -12,6 +12,7 @@ from edgedec.backends.checks import checked_capacity
 from edgedec.control import BatchCosts
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.ledger import Ledger
+from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import known_costs
 from edgedec.decode.conversation_clock import ConversationClock
@@ -25,6 +26,7 @@ from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.traffic import Work
+from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy import Reading
 
 
@@ -81,6 +83,17 @@ class Batch:
             sum(one.draft_table_bytes for one in marks),
             Reading.of(meter) if meter else None,
         )
+
+    def make_room_for(self, params: DrawParams, *, logprobs: bool = False) -> None:
+        """Plan for replies that are drawn with ``params``; see ``Runner.make_room_for``."""
+        if self.budget is None:
+            return
+        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=logprobs)
+        for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
+            self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
+        for engine in self.engines:
+            if engine.speculation:
+                engine.speculation.draft_at_most(self.budget.choice.drafted)
 
     def close(self) -> None:
         """End the threads that run passes."""

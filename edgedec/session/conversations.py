@@ -13,27 +13,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import GrammarError
+from edgedec.core.errors import GrammarError, UsageError
 from edgedec.session.chat import Chat
 from edgedec.session.prompt import conversation_of
 from edgedec.session.reply import Reply, Settings
+from edgedec.session.samples import SampleTask, SharedPrompt
+from edgedec.session.tasks import Answer, Task, TaskQueue
 
 if TYPE_CHECKING:
     from edgedec.assemble.batch import Batch
     from edgedec.metrics.measures import Energy
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The outcome of text ``number``.
-
-    ``reply`` is None if it never began; ``error`` is the exception that ended it. One that ended without the
-    form that it must have has both.
-    """
-
-    number: int
-    reply: Reply | None
-    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +80,45 @@ class Conversations:
         ``raw`` continues a text as it stands, without the chat template. A text that does not fit has the
         error in its ``Answer``. After ``interrupt``, or when the iteration is abandoned, no more are begun.
         """
-        work = _Work(texts)
+        yield from self._run([_TextTask(text, raw=raw) for text in texts])
+
+    def samples(
+        self, text: str, count: int, *, raw: bool = False, logprobs: int | None = None, as_done: bool = False
+    ) -> Generator[Answer, None, None]:
+        """Answer one text ``count`` times; sample i is the reply alone with seed + i.
+
+        The prompt is computed once. Samples beyond the number of chats run in turns. Yields in the order of
+        samples, each as soon as it is done; with ``as_done`` in the order in which they end. ``raw`` and
+        interruptions are as in ``answers``, ``logprobs`` as in ``Chat.reply``. Raises UsageError for less
+        than one sample.
+
+        >>> warm = edgedec.SamplingParams(temperature=1.0, seed=5)
+        >>> with edgedec.open("smollm2-135m", conversations=2, context=512, sampling=warm) as model:
+        ...     with model.conversations(max_tokens=8) as several:
+        ...         found = [one.reply.params.seed for one in several.samples("Name a colour.", 3)]
+        >>> found
+        [5, 6, 7]
+        """
+        if count < 1:
+            raise UsageError(f"{count} samples are not possible", hint="ask for 1 or more")
+        params = self.chats[0].settings.params
+        self._batch.make_room_for(params, logprobs=bool(logprobs))
+        shared = SharedPrompt()
+        tasks = [SampleTask(text, at, shared, raw=raw, logprobs=logprobs) for at in range(count)]
+        return self._run(tasks, as_done=as_done)
+
+    def _run(self, tasks: Sequence[Task], *, as_done: bool = False) -> Generator[Answer, None, None]:
+        work = TaskQueue(tasks)
         threads = [
-            threading.Thread(target=self._answer, args=(number, work, raw), name=f"conversation {number}")
-            for number in range(min(len(self.chats), len(texts)))
+            threading.Thread(target=self._answer, args=(number, work), name=f"conversation {number}")
+            for number in range(min(len(self.chats), len(tasks)))
         ]
         self._interrupted = False
         for thread in threads:
             thread.start()
         try:
-            for number in range(len(texts)):
-                if (answer := work.done(number)) is None:
+            for number in range(len(tasks)):
+                if (answer := work.done(None if as_done else number)) is None:
                     return
                 yield answer
         finally:
@@ -150,26 +167,30 @@ class Conversations:
     ) -> None:
         self.close()
 
-    def _answer(self, number: int, work: _Work, raw: bool) -> None:
+    def _answer(self, number: int, work: TaskQueue) -> None:
         with work.worker():
-            while not self._interrupted and (task := work.take()) is not None:
-                at, text = task
-                work.put(self._one(number, at, text, raw))
+            while not self._interrupted and (taken := work.take()) is not None:
+                at, task = taken
+                work.put(self._one(number, at, task))
 
-    def _one(self, number: int, at: int, text: str, raw: bool) -> Answer:
+    def _one(self, number: int, at: int, task: Task) -> Answer:
         reply = None
         try:
+            task.wait()
             with self.reply(number) as chat:
                 chat.reset()
                 try:
-                    reply = chat.complete(text) if raw else chat.reply(text, final=True)
+                    reply = task.begin(chat)
                     for _ in reply:
+                        task.said(reply)
                         if self._interrupted:  # before this reply was there to hear of it
                             reply.interrupt()
                 finally:
                     self._count(chat)
         except Exception as error:  # the caller gets it, on another thread
             return Answer(at, reply if isinstance(error, GrammarError) else None, error)
+        finally:
+            task.over()
         return Answer(at, reply)
 
     def _count(self, chat: Chat) -> None:
@@ -179,47 +200,11 @@ class Conversations:
             chat.last = None
 
 
-class _Work:
-    """Hands texts from one thread to several, and answers back."""
+class _TextTask(Task):
+    """The answer to one text, by itself."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-        self._next = 0
-        self._workers = 0
-        self._begun = False
-        self._answers: dict[int, Answer] = {}
-        self._changed = threading.Condition()
+    def __init__(self, text: str, *, raw: bool) -> None:
+        self._text, self._raw = text, raw
 
-    @contextmanager
-    def worker(self) -> Iterator[None]:
-        with self._changed:
-            self._workers += 1
-            self._begun = True
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._workers -= 1
-                self._changed.notify_all()
-
-    def take(self) -> tuple[int, str] | None:
-        with self._changed:
-            if self._next >= len(self._texts):
-                return None
-            self._next += 1
-            return self._next - 1, self._texts[self._next - 1]
-
-    def put(self, answer: Answer) -> None:
-        with self._changed:
-            self._answers[answer.number] = answer
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        with self._changed:
-            self._next = len(self._texts)
-
-    def done(self, number: int) -> Answer | None:
-        """Wait for the answer to text ``number``; None when no thread is left to give it."""
-        with self._changed:
-            self._changed.wait_for(lambda: number in self._answers or (self._begun and not self._workers))
-            return self._answers.pop(number, None)
+    def begin(self, chat: Chat) -> Reply:
+        return chat.complete(self._text) if self._raw else chat.reply(self._text, final=True)

@@ -11,8 +11,9 @@ import pytest
 
 from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.worker import Worker
-from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, last_number, read_problems
+from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, read_problems
 from edgedec.core.errors import BadFileError
+from edgedec.core.last_number import last_number
 from edgedec.export import export_gguf
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written

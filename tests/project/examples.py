@@ -150,6 +150,7 @@ EXAMPLES = (
     Example(guide("python"), "model.conversations", prints=r"(?s)\w+ \w+.*\n.*\w+"),
     Example(guide("sampling"), "Write a limerick", stdin="Say hello.\n", prints=r"\w+ \w+"),
     Example(guide("sampling"), "mirostat=3", prints=r"\w+ \w+"),
+    Example(guide("sampling"), "--choose vote", prints=r"(?s)--- sample 8, seed 7:.*\w+"),
 )
 
 

@@ -15,7 +15,6 @@ counts,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -25,8 +24,8 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.texts import read_prompts
 from edgedec.core.errors import BadFileError
+from edgedec.core.last_number import last_number
 
-_NUMBER = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
 _MARK = "####"
 
 
@@ -58,12 +57,6 @@ def _expected(value: object, where: str) -> str:
     if not isinstance(answer, str) or (found := last_number(answer.partition(_MARK)[2])) is None:
         raise BadFileError(f"{where}: no answer that ends in `{_MARK} NUMBER`")
     return found
-
-
-def last_number(text: str) -> str | None:
-    """Return the last number of a text in the form that is compared; None if there is none."""
-    found = [match.group() for match in _NUMBER.finditer(text)]
-    return re.sub(r"\.$", "", re.sub(r"[,$]", "", found[-1])) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,261 @@
+"""``edgedec generate --samples``: several replies to one prompt, and perhaps a choice among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import options as opt
+from edgedec.cli import screen, text_input
+from edgedec.cli.command import declared, option
+from edgedec.cli.cut import Limits
+from edgedec.cli.interrupts import interrupts_to
+from edgedec.cli.opening import open_model, say_overrun
+from edgedec.cli.progress import notice
+from edgedec.core.errors import EdgeDecError, UsageError
+
+if TYPE_CHECKING:
+    from edgedec.assemble.config import RunConfig
+    from edgedec.grammar.spec import GrammarSpec
+    from edgedec.session.conversations import Conversations
+    from edgedec.session.reply import Reply
+    from edgedec.session.tasks import Answer
+
+BEST, FIRST, VOTE = "best", "first", "vote"
+_SHOWN = 60
+"""Characters of an answer in a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The way to choose a sample; ``pattern``: what an answer looks like in a vote, None for a number."""
+
+    kind: str
+    pattern: re.Pattern[str] | None = None
+
+
+def read_choice(ctx: click.Context, param: click.Parameter, text: str | None) -> Choice | None:
+    """Return the choice that an option names. Raises UsageError."""
+    if text is None:
+        return None
+    kind, equals, pattern = text.partition("=")
+    if kind not in (BEST, FIRST, VOTE) or (equals and (kind != VOTE or not pattern)):
+        raise UsageError(f"--choose cannot be {text[:40]!r}", hint="it is best, first, vote or vote=REGEX")
+    try:
+        return Choice(kind, re.compile(pattern) if pattern else None)
+    except re.error as error:
+        raise UsageError(f"{pattern[:40]!r} is no regular expression: {error}", hint="quote it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """How many replies to make, and which one to show."""
+
+    # fmt: off
+    samples: int | None = declared(option(
+        "--samples", type=click.IntRange(min=1), metavar="N", heading=opt.REPLY, rare=True,
+        help="Make N replies, with seeds that count up from --seed, over one computed prompt.",
+    ))
+    choose: Choice | None = declared(option(
+        "--choose", callback=read_choice, metavar="HOW", heading=opt.REPLY, rare=True,
+        help="Of --samples show one: best (mean log-probability), first (to end), vote (most frequent last "
+        "number) or vote=REGEX.",
+    ))
+    # fmt: on
+
+
+def check(asked: SampleOptions, *, alone: bool) -> None:
+    """Raise UsageError for options that contradict each other; ``alone``: nothing else does."""
+    if asked.samples is None and asked.choose is not None:
+        raise UsageError("--choose is for --samples", hint="say how many samples to choose from")
+    if asked.samples is not None and not alone:
+        raise UsageError("--samples goes without --input, --trace and --when-full", hint="leave those out")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptJob:
+    """A prompt, the model that answers it, and how many times."""
+
+    prompt: str | None
+    model: str
+    config: RunConfig
+    after_input: bool
+    asked: SampleOptions
+    form: GrammarSpec | None = None
+    """The form that replies must have."""
+
+
+def run(
+    ctx: click.Context, job: PromptJob, options: opt.ReplyOptions, *, as_json: bool, logprobs: int | None
+) -> None:
+    """Make the samples, and show all of them or the chosen one."""
+    from edgedec.cli.generate import without_template
+
+    text_input.check_prompt(job.prompt)
+    opened = open_model(ctx, job.model, job.config)
+    raw, system = without_template(opened, raw=options.raw, system=options.system)
+    several = opened.conversations(
+        system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=job.form
+    )
+    text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=job.after_input)
+    choice, count = job.asked.choose, job.asked.samples or 1
+    best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))
+    wanted = 1 if best and logprobs is None else logprobs
+    with several, interrupts_to(several):
+        if as_json:
+            several.measure()
+        answers = several.samples(text, count, raw=raw, logprobs=wanted, as_done=first)
+        made = _first_to_end(several, answers) if first else _every(answers)
+        batch = several.together().as_json() if as_json else {}
+    if made.first is None and (first or len(made.whole) < count):
+        raise KeyboardInterrupt
+    picked, unanswered = None, None
+    try:
+        picked = _picked(made, choice)
+    except EdgeDecError as error:  # all are shown, and then it
+        unanswered = error
+    if as_json:
+        screen.show_json(_document(opened.name, made, picked, logprobs) | {"stats": {"batch": batch}})
+    else:
+        _show(made, picked)
+        limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
+        for line in limits.of_several(_cut(made, picked), "sample"):
+            notice(line)
+    say_overrun(opened)
+    for number, formless in made.errors.items():
+        if picked is None or number == picked.number:
+            raise unanswered or formless
+    if unanswered:
+        raise unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Replies by the number of their sample; ``first``: the first one to end.
+
+    ``errors`` are those of replies that do not have the form that they must have.
+    """
+
+    replies: dict[int, Reply]
+    errors: dict[int, Exception]
+    first: int | None = None
+
+    @property
+    def whole(self) -> dict[int, Reply]:
+        """The replies that were not interrupted."""
+        return {at: one for at, one in self.replies.items() if one.finish_reason != "interrupted"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """The number of the chosen sample, with the answers of a vote by number."""
+
+    number: int
+    answers: Mapping[int, str | None] | None = None
+
+
+def _every(answers: Iterable[Answer]) -> _Made:
+    every = list(answers)
+    return _Made({one.number: _reply(one) for one in every}, _errors(every))
+
+
+def _first_to_end(several: Conversations, answers: Iterable[Answer]) -> _Made:
+    """Interrupt the others once a reply has come to its own end; where none does, the first that is cut."""
+    found: dict[int, Reply] = {}
+    first, every = None, []
+    for answer in answers:
+        every.append(answer)
+        found[answer.number] = reply = _reply(answer)
+        if first is None and reply.finish_reason == "stop":
+            first = answer.number
+            several.interrupt()
+    if first is None and found and all(one.finish_reason != "interrupted" for one in found.values()):
+        first = next(iter(found))
+    return _Made(dict(sorted(found.items())), _errors(every), first)
+
+
+def _errors(answers: Iterable[Answer]) -> dict[int, Exception]:
+    return {one.number: one.error for one in answers if one.error is not None}
+
+
+def _reply(answer: Answer) -> Reply:
+    if answer.reply is None:
+        assert answer.error is not None
+        raise answer.error
+    return answer.reply
+
+
+def _picked(made: _Made, choice: Choice | None) -> _Picked | None:
+    from edgedec.session.samples import best_of, vote_of
+
+    if choice is None:
+        return None
+    if made.first is not None:
+        return _Picked(made.first)
+    right = [number for number in made.replies if number not in made.errors]
+    numbers = right or list(made.replies)
+    replies = [made.replies[number] for number in numbers]
+    if choice.kind == BEST:
+        return _Picked(numbers[best_of(replies)])
+    vote = vote_of([reply.text for reply in replies], choice.pattern)
+    return _Picked(numbers[vote.chosen], dict(zip(numbers, vote.answers, strict=True)))
+
+
+def _cut(made: _Made, picked: _Picked | None) -> dict[str, list[int]]:
+    """Return the numbers, from 1, of those samples that are shown and that a limit cut."""
+    shown = made.replies if picked is None else {picked.number: made.replies[picked.number]}
+    found: dict[str, list[int]] = {}
+    for number, reply in shown.items():
+        found.setdefault(reply.finish_reason or "", []).append(number + 1)
+    return found
+
+
+def _show(made: _Made, picked: _Picked | None) -> None:
+    if picked is not None:
+        screen.show(made.replies[picked.number].text)
+        click.echo()
+        notice(f"note: {_reason(made, picked)}")
+        return
+    for number, reply in made.replies.items():
+        click.echo(f"{chr(10) if number else ''}--- sample {number + 1}, seed {reply.params.seed}:")
+        screen.show(reply.text)
+        click.echo()
+
+
+def _reason(made: _Made, picked: _Picked) -> str:
+    seed = made.replies[picked.number].params.seed
+    shown = f"sample {picked.number + 1} of {len(made.replies)}, seed {seed}"
+    if picked.answers is None:
+        return shown
+    answer = picked.answers[picked.number]
+    votes = list(picked.answers.values()).count(answer)
+    return f"{shown}; {votes} answered {screen.printable(str(answer))[:_SHOWN]}"
+
+
+def _document(model: str, made: _Made, picked: _Picked | None, logprobs: int | None) -> dict[str, object]:
+    from edgedec.session.samples import mean_logprob
+
+    samples = []
+    for number, reply in made.replies.items():
+        one: dict[str, object] = {
+            "seed": reply.params.seed,
+            "text": reply.text,
+            "tokens": reply.tokens,
+            "finish_reason": reply.finish_reason,
+            "stats": {**reply.stats.as_json(), "sampling": asdict(reply.params)},
+        }
+        if (mean := mean_logprob(reply)) is not None:
+            one["mean_logprob"] = round(mean, 6)
+        if logprobs is not None:
+            one["logprobs"] = [token.as_json() for token in reply.logprobs]
+        if picked and picked.answers:
+            one["answer"] = picked.answers.get(number)
+        if number in made.errors:
+            one["error"] = str(made.errors[number])
+        samples.append(one)
+    found: dict[str, object] = {"model": model, "samples": samples}
+    return found if picked is None else found | {"chosen": list(made.replies).index(picked.number)}

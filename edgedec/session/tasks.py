@@ -1,0 +1,101 @@
+"""Work for several chats at once: tasks are handed to their threads, and outcomes back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgedec.session.chat import Chat
+    from edgedec.session.reply import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of text or sample ``number``.
+
+    ``reply`` is None if it never began; ``error`` is the exception that ended it. One that ended without the
+    form that it must have has both.
+    """
+
+    number: int
+    reply: Reply | None
+    error: Exception | None = None
+
+
+class Task:
+    """One reply of a chat. ``begin`` is called where the chat must reply at once."""
+
+    def wait(self) -> None:
+        """Wait until it may begin. Default: at once."""
+        return
+
+    def begin(self, chat: Chat) -> Reply:
+        """Begin the reply."""
+        raise NotImplementedError
+
+    def said(self, reply: Reply) -> None:
+        """Hear of new text of the reply. Default: ignore it."""
+        return
+
+    def over(self) -> None:
+        """Hear that the task is over, however it ended. Default: ignore it."""
+        return
+
+
+class TaskQueue:
+    """Hands tasks from one thread to several, and answers back."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._next = 0
+        self._workers = 0
+        self._begun = False
+        self._answers: dict[int, Answer] = {}
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """Count the thread that is inside."""
+        with self._changed:
+            self._workers += 1
+            self._begun = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._workers -= 1
+                self._changed.notify_all()
+
+    def take(self) -> tuple[int, Task] | None:
+        """Return the next task and its number; None when there is none left."""
+        with self._changed:
+            if self._next >= len(self._tasks):
+                return None
+            self._next += 1
+            return self._next - 1, self._tasks[self._next - 1]
+
+    def put(self, answer: Answer) -> None:
+        """Hand an answer back."""
+        with self._changed:
+            self._answers[answer.number] = answer
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Hand out no more tasks."""
+        with self._changed:
+            self._next = len(self._tasks)
+
+    def done(self, number: int | None) -> Answer | None:
+        """Wait for the answer to a task; None for any. None when no thread is left to give it."""
+
+        def found() -> int | None:
+            return next(iter(self._answers), None) if number is None else number
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() in self._answers or (self._begun and not self._workers))
+            at = found()
+            return None if at is None else self._answers.pop(at, None)
