@@ -20,7 +20,12 @@ def slots(*views: tuple[int, int, int], busy: tuple[int, ...] = ()) -> list[Slot
     ("views", "busy", "copies", "expected"),
     [
         # A conversation goes on in its own slot.
-        ([(900, 1000, 1), EMPTY, (30, 500, 9)], (), True, Placement(0)),
+        ([(950, 1000, 1), EMPTY, (30, 500, 9)], (), True, Placement(0)),
+        # One whose newest part is not wanted again keeps its slot only where none is empty.
+        ([(600, 1000, 2), (30, 500, 1)], (), True, Placement(0)),
+        ([(600, 1000, 2), EMPTY], (), True, Placement(1, 0, 600)),
+        # Where several begin alike, the one that was used longest ago makes room.
+        ([(500, 900, 3), (500, 900, 1), (500, 900, 2)], (), True, Placement(1)),
         # Another one that begins alike takes a copy, and the conversation keeps its slot.
         ([(200, 1000, 1), EMPTY], (), True, Placement(1, 0, 200)),
         # Without copies it takes over.

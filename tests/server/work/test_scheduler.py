@@ -105,6 +105,18 @@ def test_a_second_turn_finds_the_first_one_cached(hub: Hub, alone: Alone) -> Non
     assert status.completion_tokens == sum(one.usage.completion_tokens for one in (got, other, second))
 
 
+def test_joules_of_passes_that_are_shared_are_shared(hub: Hub) -> None:
+    request = warm("Hello", max_tokens=40)
+    cold, single = only(hub.submit(request)).usage, only(hub.submit(request)).usage
+    assert cold.joules is not None
+    assert single.joules is not None
+    assert 0.0 < single.joules < cold.joules, "a prompt in the cache costs nothing"
+    slow(scheduler_of(hub), 0.01)
+    together = [only(ticket).usage for ticket in [hub.submit(request) for _ in range(3)]]
+    assert sum(one.joules or 0.0 for one in together) < 2 * single.joules
+    assert all(one.passes == single.passes for one in together)
+
+
 def test_a_shared_beginning_is_copied_and_stays_where_it_was(hub: Hub, alone: Alone) -> None:
     talk = warm("", messages=(SYSTEM, *user(LONG)), max_tokens=40)
     got = only(hub.submit(talk))
