@@ -57,7 +57,8 @@ class ReplySyntax:
     def grammar(self, prompt: str) -> GrammarSpec | None:
         """Return the grammar of the replies to a rendered prompt; None where they are free.
 
-        With the choice "auto" they are free, unless a function is ``strict`` and a tag begins each call.
+        With the choice "auto" they are free, unless a function is ``strict``, a tag begins each call, and the
+        thinking part needs no control token.
         Raises UnsupportedError for a call that must be, in a form that is not JSON.
         """
         functions = [tool["function"] for tool in self.inputs.tools]
@@ -67,10 +68,10 @@ class ReplySyntax:
         if template is None or family is None:
             return None
         control = self.codec.tokenizer.control_ids()
-        if strict:
-            text = strict_grammar(family, functions, control)
-            return GrammarSpec.lark(text) if text else None
         begin, end = thinking_tags(template.source)
+        if strict:
+            text = None if end in control else strict_grammar(family, functions, control)
+            return GrammarSpec.lark(text) if text else None
         thinks = prompt.rstrip().endswith(begin)
         return GrammarSpec.lark(call_grammar(family, self._chosen, control, end if thinks else ""))
 

@@ -65,6 +65,7 @@ class ReplyReader:
         if self._parsing is None or not (content or self._scanner.ended):
             return ReplyParts(content, reasoning)
         scanner = self._scanner
+        scanner.thought = self._splitter.thought
         scanner.text += content
         next(self._parsing, None)
         content, calls = "".join(scanner.content), _joined(scanner.deltas)
@@ -93,11 +94,18 @@ def reader_of(
     tools = inputs.tools if inputs else ()
     family = template.call_family() if tools and template else None
     if tools and family is None:
-        raise UnsupportedError("the form of this model's tool calls is not known", hint=_NO_FORM)
+        raise no_form(template)
     functions = [tool["function"] for tool in tools]
     schemas = {one["name"]: one.get("parameters") or {} for one in functions}
     strict = any(one.get("strict") for one in functions)
     return ReplyReader(splitter, Scanner(_first(calls), strict=strict), family, schemas)
+
+
+def no_form(template: ChatTemplate | None) -> UnsupportedError:
+    """Say why replies of a model cannot call tools."""
+    if template is None or not template.writes_tools():
+        return UnsupportedError("the chat template of this model knows no tools", hint=_NO_FORM)
+    return UnsupportedError("the form of this model's tool calls is not known", hint=_NO_FORM)
 
 
 def spelled_ids(

@@ -23,7 +23,8 @@ class ThinkingSplitter:
     """Divides streamed text into thinking and answer, without the tags.
 
     A tag counts once, and only at the beginning of the reply: later ones are text. ``thinking`` is True while
-    the reply is inside; with ``begun`` it begins there. Newlines between thinking and answer are dropped.
+    the reply is inside, ``thought`` from then on; with ``begun`` it begins there. Newlines between thinking
+    and answer are dropped.
 
     >>> splitter = ThinkingSplitter()
     >>> splitter.push("<thi"), splitter.push("nk>So, "), splitter.push("2.</think>Two")
@@ -32,7 +33,7 @@ class ThinkingSplitter:
 
     def __init__(self, *, begun: bool = False, tags: tuple[str, str] = (BEGIN, END)) -> None:
         self._begin, self._end = tags
-        self.thinking = begun
+        self.thinking = self.thought = begun
         self._undecided = not begun
         self._held = ""
         self._drops_newlines = False
@@ -54,7 +55,8 @@ class ThinkingSplitter:
             self._undecided = False
             if not start.startswith(self._begin):
                 return "", self._release(len(self._held))
-            self.thinking, self._held = True, start[len(self._begin) :]
+            self.thinking = self.thought = True
+            self._held = start[len(self._begin) :]
         return self._inside()
 
     def flush(self) -> tuple[str, str]:

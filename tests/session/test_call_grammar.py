@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.grammar.spec import GrammarSpec
-from edgedec.session.reply_syntax import ReplySyntax
+from edgedec.session.reply_syntax import ReplySyntax, read_whole
 from edgedec.text.codec import Codec
 from tests.fixtures.tiny_vocab import BPE_SPECIALS
 from tests.grammar.support import Home
@@ -119,13 +120,69 @@ def test_without_strict_functions_replies_are_free(tmp_path: Path) -> None:
     assert ReplySyntax(codec_for(tmp_path, "llama"), (PAINT,)).grammar("") is None
 
 
-def test_a_call_of_a_strict_function_without_its_tag_is_text(tmp_path: Path) -> None:
-    text = json.dumps({"name": "paint", "arguments": {"colour": "blue"}})
-    for tools, calls in (((STOP,), 1), ((PAINT, STOP), 0)):
-        reader = ReplySyntax(codec_for(tmp_path, "hermes"), tools).reader()
-        reader.push(text.replace("paint", "stop"))
-        reader.flush()
-        assert reader.calls == calls
+UNTAGGED = (
+    '{"name": "paint", "arguments": {"colour": "%s"}}',
+    '```json\n{\n  "name": "paint",\n  "arguments": {\n    "colour": "%s"\n  }\n}\n```',
+    '{"name": "paint","arguments":{"colour":"%s"}}\n',
+)
+
+
+@pytest.mark.parametrize("text", UNTAGGED)
+def test_a_strict_call_without_its_tag_keeps_its_schema_too(tmp_path: Path, text: str) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    syntax = ReplySyntax(codec, (PAINT, STOP))
+    form = syntax.grammar("")
+    assert allows(codec, form, text % "red")
+    assert not allows(codec, form, text % "blue")
+    assert text[0] != "{" or not allows(codec, form, "{" + text % "red" + "}")
+    reader = syntax.reader()
+    parts = [reader.push(text % "red"), reader.flush()]
+    assert [delta.name for part in parts for delta in part.calls][:1] == ["paint"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Bob", "age": 3}',
+        '```json\n{"answer": 42}\n```',
+        "```python\nprint()\n```",
+        '{"arguments": {"colour": "blue"}, "name": "paint"}',
+        '{"function": "paint", "arguments": {"colour": "blue"}}',
+    ],
+)
+def test_other_json_stays_text_where_functions_are_strict(tmp_path: Path, text: str) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    syntax = ReplySyntax(codec, (PAINT, STOP))
+    assert allows(codec, syntax.grammar(""), text)
+    reader = syntax.reader()
+    assert reader.push(text).content + reader.flush().content == text
+    assert reader.calls == 0
+
+
+PARTS = [
+    "<tool_call>", "</tool_call>", "\n", "```json\n", "```", "{", "}", " ", "x", "[", "]", ", ",
+    '{"name": "paint", "arguments": {"colour": "blue"}}', '{"name": "paint", "arguments": {"colour": "red"}}',
+    '{"arguments": {"colour": "blue"}, "name": "paint"}', '"name": "paint"', '"arguments": {}',
+    '<tool_call>\n{"name": "paint", "arguments": {"colour": "red"}}\n</tool_call>', "<think>", "</think>",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hermes(tmp_path_factory: pytest.TempPathFactory) -> Codec:
+    return codec_for(tmp_path_factory.mktemp("codec"), "hermes")
+
+
+@settings(max_examples=250, deadline=None)
+@example(parts=["<think>", "x", "</think>", "\n", '{"name": "paint", "arguments": {"colour": "blue"}}'])
+@given(parts=st.lists(st.sampled_from(PARTS), max_size=6))
+def test_a_strict_function_is_never_called_with_other_arguments(hermes: Codec, parts: list[str]) -> None:
+    """Of all texts that the grammar allows, the reader reads only calls that keep the schema."""
+    text = "".join(parts)
+    syntax = ReplySyntax(hermes, (PAINT, STOP))
+    message = read_whole(syntax.reader(), text)
+    wrong = [call for call in message.tool_calls if call.name == "paint" and '"blue"' in call.arguments]
+    wrong += [call for call in message.tool_calls if call.name == "paint" and '"red"' not in call.arguments]
+    assert not wrong or not allows(hermes, syntax.grammar(""), text)
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMS) - set(JSON_FORMS)))

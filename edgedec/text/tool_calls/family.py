@@ -22,6 +22,7 @@ class Family:
     replies. ``control`` are the texts of tokens that belong to the form; where they are control tokens, the
     reader must see them spelled out. ``around`` has the text before and after the arguments of a call of a
     function; None where they are no JSON. ``write`` writes a call where ``around`` cannot.
+    ``untagged``: an object at the beginning of a reply may be a call, too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Family:
     control: tuple[str, ...] = ()
     around: Callable[[str], tuple[str, str]] | None = None
     write: Callable[[str, Mapping[str, Any]], str] | None = None
+    untagged: bool = False
 
     def written(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Return a call as the model writes it; None where that is not known."""

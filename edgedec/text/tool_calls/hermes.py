@@ -40,6 +40,8 @@ def _objects(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
 
 def _without_tags(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
     yield from scanner.space()
+    if scanner.strict and scanner.thought:  # a grammar keeps to its schema what begins the reply
+        raise NoCallError
     fenced = yield from scanner.next_is(_FENCE)
     if not fenced and not scanner.text.startswith("{"):
         raise NoCallError
@@ -49,9 +51,8 @@ def _without_tags(scanner: Scanner, accepts: Callable[[str], bool]) -> Wait:
 
 
 def _parser(scanner: Scanner, schemas: Schemas) -> Wait:
-    if not scanner.strict:
-        scanner.hold()
-        yield from attempt(scanner, _without_tags(scanner, schemas.__contains__))
+    scanner.hold()
+    yield from attempt(scanner, _without_tags(scanner, schemas.__contains__))
     while (yield from scanner.content_until(BEGIN)) is not None:
         yield from attempt(scanner, read(scanner, schemas))
 
@@ -86,4 +87,5 @@ HERMES = Family(
     _parser,
     (BEGIN, END),
     lambda name: (f"{BEGIN}\n{named(name)}", f"}}\n{END}"),
+    untagged=True,
 )

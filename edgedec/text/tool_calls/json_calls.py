@@ -60,6 +60,8 @@ class _Reading:
         yield from scanner.expect("{")
         while True:
             key = yield from self._string()
+            if scanner.strict and self._name is None and key != "name":
+                raise NoCallError
             yield from scanner.expect(":")
             yield from self._member(key, depth)
             if (yield from scanner.expect(",", "}")) == "}":

@@ -32,11 +32,13 @@ class CallDelta:
 class Scanner:
     """Text that arrives in pieces; see the module. ``first`` is the number in the id of the first call.
 
-    ``strict``: only text that a grammar has kept to the form is a call.
+    ``strict``: a call has its name first, as in the grammar that keeps it to its schema.
     """
 
     def __init__(self, first: int = 0, *, strict: bool = False) -> None:
         self.strict = strict
+        self.thought = False
+        """Whether a thinking part stands before the text."""
         self.text = ""
         """Text that is there and not yet taken."""
         self.ended = False

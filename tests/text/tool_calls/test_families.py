@@ -219,6 +219,8 @@ def test_a_template_is_known_by_the_calls_that_it_writes_and_not_by_its_words() 
 
 def test_tools_need_a_known_form() -> None:
     template = ChatTemplate("{{ tools | tojson }}", bos="", eos="")
+    with pytest.raises(UnsupportedError, match="knows no tools"):
+        reader_of(ChatTemplate("{{ messages }}", bos="", eos=""), INPUTS)
     with pytest.raises(UnsupportedError, match="form of this model's tool calls is not known"):
         reader_of(template, INPUTS)
 
