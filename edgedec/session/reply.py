@@ -143,7 +143,7 @@ class Reply:
     ...     async for piece in chat.reply("What is 2+2?"):
     ...         print(piece, end="")
     >>> asyncio.run(main())
-    The answer to this classic math problem is 4.
+    2 + 2 = 4
     """
 
     def __init__(
