@@ -92,7 +92,7 @@ def command(
     With --server nothing is loaded here, and no server is ever started for you: the messages go to the one
     named, which has the model. EDGEDEC_REMOTE_KEY holds its key.
 
-    With --session the next chat with that file goes on at once: nothing that was said is read again. How
+    With --session the next chat with that file goes on at once: no token is read again. How
     replies are drawn is kept too; what the command line says of it comes first.
 
     A base model has no chat template. With --raw it continues the lines that you type; --template gives it,
@@ -103,7 +103,7 @@ def command(
 
     With --when-full slide nothing is read again: the oldest tokens leave the cache, a quarter of it at a
     time, but for the first ones and the system message (attention sinks and a window). Replies go on, and are
-    not those of a model that sees the whole conversation; a file keeps what was said then, without the cache.
+    not those of a model that sees the whole conversation; a file then keeps the texts, without the cache.
     Where the model's own context ends, turns are dropped. With speckv every head of the model keeps what the
     newest tokens and a draft of what follows attend to (a model that drafts says what follows, see --draft,
     or else what followed before), in place of what is newest.

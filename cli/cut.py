@@ -52,9 +52,9 @@ class Limits:
         return found
 
     def _more(self) -> str:
-        ways = [f"--context, up to {self.most}"] if self.context < self.most else []
-        ways += ["--when-full slide"] if self.slides else []
-        return f"{' or '.join(ways)} gives more" if ways else "the model has no more"
+        options = [f"--context, up to {self.most}"] if self.context < self.most else []
+        options += ["--when-full slide"] if self.slides else []
+        return f"{' or '.join(options)} gives more" if options else "the model has no more"
 
 
 _UNLIMITED = "a higher one gives more, and none the whole context"

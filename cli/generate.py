@@ -187,9 +187,11 @@ def command(
     opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs), grammar=spec is not None)
     text = text_input.read_prompt(given, chat.prompts, after_input=bool(words))
     begun_s, logprobs = process.age_s(), report.logprobs
-    said = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
+    answer = (
+        chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
+    )
     rendered = not (raw or report.as_json or report.trace or spec)
-    _answer(opened, chat, said, begun_s, report, rendered=rendered)
+    _answer(opened, chat, answer, begun_s, report, rendered=rendered)
 
 
 def _answer(

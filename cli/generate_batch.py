@@ -43,7 +43,7 @@ class LineJob:
 
 
 def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: bool) -> None:
-    """Answer every line that is not empty; one that cannot be answered is said, and the others are.
+    """Answer every line that is not empty; one that cannot be answered is reported.
 
     Raises an error of the kind that the first such line has, once all are answered.
     """
@@ -134,9 +134,9 @@ def _show_json(outcome: _Outcome, several: Conversations) -> None:
 
 
 def _show(outcome: _Outcome, *, first: bool) -> None:
-    number, said = outcome.line.number, screen.printable(outcome.line.text)
-    said = said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
-    click.echo(f"{'' if first else chr(10)}--- {number}: {said}")
+    number, question = outcome.line.number, screen.printable(outcome.line.text)
+    question = question if len(question) <= _SHOWN else question[: _SHOWN - 3] + "..."
+    click.echo(f"{'' if first else chr(10)}--- {number}: {question}")
     if outcome.reply is not None:
         screen.show(outcome.reply.text)
         click.echo()

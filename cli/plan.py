@@ -76,7 +76,7 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
 )  # fmt: skip
 @option(
     "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="POLICY",
-    heading=opt.COST, rare=True, help="Plan for this way to go on when the context is full; see chat.",
+    heading=opt.COST, rare=True, help="Plan for this policy when the context is full; see chat.",
 )  # fmt: skip
 @taking(size=opt.SizeOptions)
 @opt.json_option
@@ -191,11 +191,11 @@ def in_mb(count: int) -> str:
 def _thresholds(budget: Budget) -> Iterator[tuple[int, str]]:
     """Yield budgets from the largest down, each with what is lost below it; steps of one kind are one."""
     (nothing, _), *others = budget.milestones()
-    said = set()
+    shown = set()
     for nbytes, line in reversed(others):
         text = LOST.get(line.partition(":")[0], line)
-        if text not in said and nbytes <= budget.plan.budget:  # more is in "Given up to fit"
-            said.add(text)
+        if text not in shown and nbytes <= budget.plan.budget:  # more is in "Given up to fit"
+            shown.add(text)
             yield nbytes, text
     yield nothing, "all: the model does not fit"
 

@@ -20,8 +20,8 @@ RARE = {
     "mirostat": ("B", "hold the surprise near B bits (0: off)"),
     "mirostat-eta": ("R", "how fast mirostat follows: 0.1, up to 1"),
     "edt": ("X", "temperature * 0.8^(X / entropy) (0: off)"),
-    "frequency-penalty": ("F", "lower what was said by F each time (-2 to 2)"),
-    "presence-penalty": ("F", "lower what was said by F (-2 to 2, 0: off)"),
+    "frequency-penalty": ("F", "lower tokens of the reply by F each time (-2 to 2)"),
+    "presence-penalty": ("F", "lower tokens of the reply by F (-2 to 2, 0: off)"),
 }
 """By name: the letter of the value in help, and its meaning."""
 _OWN = ("temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed")
@@ -99,7 +99,7 @@ class SamplingOptions:
     ))
     values: dict[str, float] = declared(option(
         "--sampling", "values", multiple=True, callback=read_values, shell_complete=_names,
-        metavar="NAME=VALUE", heading="Rare ways to draw tokens", rare=True,
+        metavar="NAME=VALUE", heading="Rarely used sampling", rare=True,
         help="One of the values below; may be given several times.",
         rows={f"{name}={letter}": text for name, (letter, text) in RARE.items()},
     ))

@@ -123,8 +123,8 @@ def _turn(talk: ServerTalk, text: str) -> None:
         before = talk.messages[-1][1] if talk.messages else ""
         _show(talk, talk.more, before=before)
     elif name == "/again":
-        said = talk.take_back()
-        _show(talk, lambda: talk.reply(said))
+        question = talk.take_back()
+        _show(talk, lambda: talk.reply(question))
     elif name in ("/reset", "/system"):
         given = argument.strip()
         talk.set_system(None if given == "-" else given) if name == "/system" else talk.reset()

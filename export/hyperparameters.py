@@ -12,7 +12,7 @@ from edgedec.export.architectures.base import Architecture
 
 _MOST = 1 << 24
 _MOST_LAYERS = 1000
-# Keys that change the arithmetic in ways the graph cannot express, and their neutral values.
+# Keys that change the arithmetic beyond what the graph can express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "expert_count": (0,),
     "attention.clamp_kqv": (0.0,),

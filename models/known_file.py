@@ -39,7 +39,7 @@ def preset_by_name(path: Path) -> Preset | None:
 
 
 def _bare(title: str) -> str:
-    """Return a title without what is written in several ways.
+    """Return a title without what is written differently by different programs.
 
     >>> _bare("Qwen2.5 Coder 1.5B Instruct") == _bare("qwen2.5-coder-1.5b-instruct-GGUF")
     True

@@ -36,7 +36,7 @@ class Job:
 
 
 def recipe_name(reference: str) -> str | None:
-    """Return the name of a recipe as users type it, also in the way of other programs; None for others.
+    """Return the name of a recipe as users type it, or as other programs spell it; None for others.
 
     Those put a colon before the size, and mean the version that chats.
 

@@ -51,7 +51,7 @@ class BatchOptions(StudyOptions):
 )  # fmt: skip
 @click.option(
     "--draft", "drafts", multiple=True, metavar="NAMES", default=("auto", "off"),
-    help="A way to draft, as --draft of generate; may be given several times (default: auto and off).",
+    help="Drafters, as --draft of generate; may be given several times (default: auto and off).",
 )  # fmt: skip
 @input_option("One question per line; .jsonl: a string or an object with prompt, question, text or turns.")
 @count_option("--max-tokens", "Longest reply, in tokens.", 64)
@@ -67,7 +67,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     The energy of a token is that of all replies and their prompts; ~ marks an estimate, not a measurement.
 
-    Every batch size and every way to draft has a process of its own, and so a peak of its own. With --memory
+    Every batch size and every drafter set has a process of its own, and so a peak of its own. With --memory
     each process has that budget for all its conversations together; replies are compared with those made in a
     KV cache of the same size. The exit status is 10 when one took more.
     """

@@ -1,4 +1,4 @@
-"""``edgedec bench drafts``: ways to draft by kind of question, also within memory budgets."""
+"""``edgedec bench drafts``: drafter sets by kind of question, also within memory budgets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgedec.core.manifest import Manifest
 
 MODES: dict[str, dict[str, Any]] = {"cold": {"cold": True}, "filled": {"always": 8}}
-"""Other ways for drafters to begin and be fed, with the arguments of each reply."""
+"""Other modes, in which drafters begin or are fed otherwise, with the arguments of each reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,13 @@ class DraftOptions(QuestionOptions):
         return DrawParams(temperature=self.temperature)
 
     @property
-    def ways(self) -> list[str]:
+    def drafter_sets(self) -> list[str]:
         """Ways to draft, each once; within budgets "off" too."""
-        return [way for way in dict.fromkeys(self.drafts or ("auto",)) if way != "off" or self.levels]
+        return [
+            drafters
+            for drafters in dict.fromkeys(self.drafts or ("auto",))
+            if drafters != "off" or self.levels
+        ]
 
     @property
     def all_levels(self) -> list[Level]:
@@ -62,7 +66,7 @@ class DraftOptions(QuestionOptions):
             check_plot(self.plot)
         if self.levels and self.modes:
             raise UsageError("--mode does not go with --memory", hint="leave one out")
-        if self.levels and any(len(models_in(parsed(way))) > 1 for way in self.ways):
+        if self.levels and any(len(models_in(parsed(drafters))) > 1 for drafters in self.drafter_sets):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
             raise UsageError("other runtimes decode greedily here", hint="leave out --peer or --temperature")
@@ -83,7 +87,7 @@ class DraftOptions(QuestionOptions):
 @asked_options
 @click.option(
     "--draft", "drafts", multiple=True, metavar="NAMES",
-    help="A way to draft, as --draft of generate; may be given several times (default: auto).",
+    help="Drafters, as --draft of generate; may be given several times (default: auto).",
 )  # fmt: skip
 @levels_option
 @peer_options(WITH_REPLIES)
@@ -92,20 +96,20 @@ class DraftOptions(QuestionOptions):
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option(
     "--mode", "modes", type=click.Choice([*MODES]), multiple=True, metavar="NAME",
-    help="Add each way once more. cold: without tables prepared for the model; filled: with up to 8 drafted "
-    "tokens in every pass, whether they pay or not. May be given several times.",
+    help="Add each drafter set once more. cold: without tables prepared for the model; filled: with up to 8 "
+    "drafted tokens in every pass, whether they pay or not. May be given several times.",
 )  # fmt: skip
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Answer every turn of the questions with plain decoding and with every way to draft, and compare.
+    """Answer every turn of the questions with plain decoding and with every drafter set, and compare.
 
     The sides take turns on each turn of a question. Speed-ups are medians over pairs of neighbouring replies,
     and ratios of all tokens by all time, by category. Drafters keep what they learn during the study. Every
     reply of EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram
     drafts like ngram-simple of llama.cpp's tools.
 
-    With --memory every way to draft answers within each budget, in a process per budget, and once without a
+    With --memory every drafter set answers within each budget, in a process per budget, and once without a
     limit, to which speeds are compared. Each has the context of a chat: the model's own limit, which budgets
     shorten before they take anything else. "generation" is the planned memory without weights and the loaded
     process: KV cache, scratch, rows, tables, draft model, slack. "measured" is the peak without the process
@@ -129,7 +133,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     options = DraftOptions(**given)
     options.check()
     names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
-    models = inputs.find_draft_models(ctx, options.ways)
+    models = inputs.find_draft_models(ctx, options.drafter_sets)
     questions = options.questions()
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
@@ -139,7 +143,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         inputs.home(ctx),
         longest,
         draft_models=models,
-        modes={way: way for way in options.ways},
+        modes={drafters: drafters for drafters in options.drafter_sets},
     )
     sides = _own_sides(options, bundle, run) + _peers(ctx, options, manifest, names, longest)
     probe = EnergyProbe()
@@ -167,25 +171,27 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySide]:
-    """Plain decoding first. All ways to draft share its process, or have one for each memory level."""
+    """Plain decoding first. All drafter sets share its process, or have one for each memory level."""
     from edgedec.bench.harness.study import OFF, PLAIN, StudySide
 
     arguments = {"sampling": asdict(options.sampling)}
     own = run.side(bundle)
     sides = [StudySide(PLAIN, own, OFF, arguments)]
     if not options.levels:
-        sides += [StudySide(f"{PLAIN}+{way}", own, way, arguments) for way in options.ways]
+        sides += [
+            StudySide(f"{PLAIN}+{drafters}", own, drafters, arguments) for drafters in options.drafter_sets
+        ]
         return sides + [
-            StudySide(f"{PLAIN}+{way} {name}", own, way, {**arguments, **MODES[name]})
+            StudySide(f"{PLAIN}+{drafters} {name}", own, drafters, {**arguments, **MODES[name]})
             for name in dict.fromkeys(options.modes)
-            for way in options.ways
+            for drafters in options.drafter_sets
         ]
     run = replace(run, context=None, sampling=options.sampling)
-    for way in options.ways:
+    for drafters in options.drafter_sets:
         for level in options.all_levels:
-            name = f"{PLAIN}+{way} at {level.name}"
-            process = replace(run, draft=way, level=level).side(bundle, name)
-            sides.append(StudySide(name, process, way, arguments, level))
+            name = f"{PLAIN}+{drafters} at {level.name}"
+            process = replace(run, draft=drafters, level=level).side(bundle, name)
+            sides.append(StudySide(name, process, drafters, arguments, level))
     return sides
 
 

@@ -85,7 +85,7 @@ def _sides(report: DraftsReport) -> Table:
 
 
 def _depths(report: DraftsReport) -> Table:
-    """Make a line per way to draft: acceptance at each depth, given that all above it was right."""
+    """Make a line per drafter set: acceptance at each depth, given that all above it was right."""
     deepest = max(len(report.score(side).by_depth) for side in report.without_budget)
     shown = min(deepest, _DEEPEST_SHOWN)
     table = new_table(("", *(str(depth + 1) for depth in range(shown))))
@@ -97,7 +97,7 @@ def _depths(report: DraftsReport) -> Table:
 
 
 def _drafters(report: DraftsReport) -> Table:
-    """Make a line per way to draft and drafter: tokens, time and bytes."""
+    """Make a line per drafter set and drafter: tokens, time and bytes."""
     table = new_table(
         ("", "drafter", "queries", "proposed", "fed", "gained", "gained/pass", "ms/query", "ms/pass", "share",
          "MB/pass", "steps", "ms/step", "of a pass")
@@ -114,7 +114,7 @@ def _drafters(report: DraftsReport) -> Table:
 
 
 def _judged(report: DraftsReport) -> Table:
-    """Make a line per way to draft and drafter: how often its tokens were right, by their probability."""
+    """Make a line per drafter set and drafter: how often its tokens were right, by their probability."""
     steps = [f"{step / 10:.1f}" for step in range(10)]
     table = new_table(("", "drafter", *steps, "1"))
     for side in report.without_budget:

@@ -58,7 +58,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     Replies are greedy. Beside the share of right answers stands its 95 % interval. Times, processor times and
     joules are those of whole replies, the prompt included; joules are measured where the machine has a meter,
-    and else an estimate, which is said. Ctrl-C ends it with the problems that all sides answered; with --save
+    and else an estimate, marked as one. Ctrl-C ends it with the problems that all sides answered; with --save
     the same command goes on where it was.
     """
     from edgedec.bench.plots.figure import check_plot
@@ -170,5 +170,5 @@ def _show(results: dict[str, list[SideResult]], wanted: dict[str, int]) -> None:
             )  # fmt: skip
         console.print(table)
         if large.source:
-            said = "an estimate with its bounds, not a measurement" if large.estimated else "measured"
-            console.print(f"J: {said}; {large.source}\n", soft_wrap=True)
+            kind = "an estimate with its bounds, not a measurement" if large.estimated else "measured"
+            console.print(f"J: {kind}; {large.source}\n", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``edgedec draft``: one module for each way to make a drafter, imported when it is called."""
+"""``edgedec draft``: one module for each command that makes a drafter, imported when it is called."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class TrainOptions:
 def check(options: TrainOptions) -> None:
     """Raise UsageError for options that contradict each other, and without torch."""
     if options.minutes and options.steps:
-        raise UsageError("--steps and --minutes are ways to say how long", hint="leave out one")
+        raise UsageError("--steps and --minutes both say how long", hint="leave out one")
     if options.kind != "small" and (options.source or options.layers):
         raise UsageError("--from and --layers are for small models", hint="add --kind small")
     if find_spec("torch") is None:

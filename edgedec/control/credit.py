@@ -7,7 +7,7 @@ share and the first instalment, whatever drafters claim.
 
 from __future__ import annotations
 
-_FIRST = 2.0
+_FIRST = 3.0
 _MOST = 12.0
 _SHARE = 0.008
 

@@ -120,13 +120,13 @@ class TimedPasses:
         return self._clock() - began
 
     def report(self, part: float) -> None:
-        """Say that ``part`` of 1 is done, if nothing was said for a while."""
+        """Say that ``part`` of 1 is done, if there was no notice for a while."""
         if self._clock() - self._spoken > _QUIET_S:
             self._notice(f"measuring: {min(100 * part, 99):.0f}%")
             self._spoken = self._clock()
 
     def conclude(self) -> None:
-        """Say that all is done, if anything was said of progress."""
+        """Say that all is done, if there was a notice of progress."""
         if self._spoken != self._started:
             self._notice("measuring: 100%")
 

@@ -33,7 +33,7 @@ _UNSEEN, _NONE = -2, -1
 
 
 class Bridge(Protocol):
-    """Follows the target's committed tokens, and translates both ways."""
+    """Follows the target's committed tokens, and translates in both directions."""
 
     def begin(self, tokens: Sequence[int], kept: int) -> None: ...
 
@@ -51,7 +51,7 @@ class Bridge(Protocol):
         """Whether nothing is drafted after this token of the drafter."""
         ...
 
-    def said(self, sketch: TreeBuilder) -> TreeBuilder:
+    def in_target_ids(self, sketch: TreeBuilder) -> TreeBuilder:
         """A draft in the drafter's ids as one in the target's."""
         ...
 
@@ -87,7 +87,7 @@ class SameVocabulary:
     def ends(self, token: int) -> bool:
         return token >= self._size
 
-    def said(self, sketch: TreeBuilder) -> TreeBuilder:
+    def in_target_ids(self, sketch: TreeBuilder) -> TreeBuilder:
         if all(token < self._size for token in sketch.tokens):
             return sketch
         known, places = TreeBuilder(), {ROOT: ROOT}
@@ -174,7 +174,7 @@ class TextBridge:
     def ends(self, token: int) -> bool:
         return not self._draft.token_bytes(token)
 
-    def said(self, sketch: TreeBuilder) -> TreeBuilder:
+    def in_target_ids(self, sketch: TreeBuilder) -> TreeBuilder:
         """Each path is a text, and another path may continue it into another token (" photo", "synthesis").
 
         So a target token is as probable as all paths together that are tokenised so, each counted with the

@@ -239,10 +239,12 @@ class _Growth:
 
     def _grow(self, node: int, rows: HeadRows, row: int) -> None:
         """Add tokens that may follow ``node``."""
-        said = [self._tree.tokens[above] for above in self._tree.path(node)]
-        history = self._history.after(said)
+        path_tokens = [self._tree.tokens[above] for above in self._tree.path(node)]
+        history = self._history.after(path_tokens)
         reach = 1.0 if node == ROOT else self._tree.reach[node]
-        for token, prob in choices(rows, row, self._params, self._position + len(said), history, _itself):
+        for token, prob in choices(
+            rows, row, self._params, self._position + len(path_tokens), history, _itself
+        ):
             if reach * prob > 0.0:
                 self._open.add(self._tree.add(token, node, reach * prob))
 

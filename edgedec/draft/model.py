@@ -102,7 +102,7 @@ class ModelDrafter(Drafter):
         with self._turns.drafting():
             head = self._catch_up(ids, self._drafted(LAST_ROW))
             tree = self._tree(head, limit, max(floor, _LEAST_REACH))
-        return self._bridge.said(tree).best(limit, floor, self.name)
+        return self._bridge.in_target_ids(tree).best(limit, floor, self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """Greedily, a chain. Reads the end of the text anew, and with the full head: drafts of ``propose``
@@ -118,7 +118,7 @@ class ModelDrafter(Drafter):
             node = tree.add(token := int(head.ids[0, 0]), node, 1.0)
             full = len(self._cached) == self._forward.capacity
             if len(tree.tokens) == limit or full or self._bridge.ends(token):
-                return self._bridge.said(tree).tokens[:limit]
+                return self._bridge.in_target_ids(tree).tokens[:limit]
             head = self._feed([token], LAST_ROW)
 
     def nbytes(self) -> int:
@@ -187,8 +187,10 @@ class ModelDrafter(Drafter):
     def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
         tree = TreeBuilder()
-        said = self._skipped + len(self._cached) - (self._start or 0)
-        self._history = DrawHistory(self._params, self._cached, said=min(max(said, 0), len(self._cached)))
+        reply_tokens = self._skipped + len(self._cached) - (self._start or 0)
+        self._history = DrawHistory(
+            self._params, self._cached, said=min(max(reply_tokens, 0), len(self._cached))
+        )
         following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
             lead = tree.reach[following[0]]
@@ -224,10 +226,10 @@ class ModelDrafter(Drafter):
             return []
         path = tree.path(node)
         reach = 1.0 if node == ROOT else tree.reach[node]
-        said = [tree.tokens[above] for above in path]
-        history = self._history.after(said)
+        path_tokens = [tree.tokens[above] for above in path]
+        history = self._history.after(path_tokens)
         # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
-        position = self._position + (0 if self._params.greedy else self._bridge.length(said))
+        position = self._position + (0 if self._params.greedy else self._bridge.length(path_tokens))
         found = choices(head, row, self._params, position, history, self._bridge.to_target_ids)
         added = [(token, tree.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0]
         return [place for token, place in added if not self._bridge.ends(token)]

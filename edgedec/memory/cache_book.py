@@ -7,7 +7,7 @@ pass, or all of it but a beginning that is a chain.
 
 ``evict`` lets tokens go from the midst, of a zone all or some: those behind move together and keep their
 positions, so from there on a slot is its position less the number of tokens that have left. Which tokens of
-the zone stay is not booked, it may differ from head to head: to a position within it there is no way back.
+the zone stay is not booked, it may differ from head to head: no rewind leads to a position within it.
 """
 
 from __future__ import annotations

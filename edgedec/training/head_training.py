@@ -1,4 +1,4 @@
-"""From a target's replies to a trained head: ids, features, training, export, and what is said about it."""
+"""From a target's replies to a trained head: ids, features, training, export, and its report."""
 
 from __future__ import annotations
 

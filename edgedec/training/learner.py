@@ -104,8 +104,8 @@ class HeadLearner:
             for step, outputs in enumerate(self._outputs(batch, depths, rows.start)):
                 normed = self._head.normed(outputs[0, : len(rows)])
                 logits = normed.to(self._matrix().dtype) @ self._matrix().T
-                said = self._data.vocabulary.keep[logits.argmax(dim=1).cpu().numpy()]
-                found[:, step] = said == batch.tokens[0, rows.start + 2 + step : rows.stop + 2 + step]
+                drafted = self._data.vocabulary.keep[logits.argmax(dim=1).cpu().numpy()]
+                found[:, step] = drafted == batch.tokens[0, rows.start + 2 + step : rows.stop + 2 + step]
         return found
 
     def _outputs(self, batch: TextBatch, depths: int, first: int) -> Any:

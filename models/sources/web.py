@@ -109,7 +109,7 @@ def explain(error: httpx.HTTPError, url: str) -> str:
     if isinstance(error, httpx.TimeoutException):
         return f"{host} did not answer in time"
     if isinstance(error, httpx.ProxyError):
-        return f"the proxy refused the way to {host}"
+        return f"the proxy refused the connection to {host}"
     if isinstance(error, httpx.ConnectError):
         return f"cannot connect to {host}: {str(error) or 'no connection'}"
     return f"the connection to {host} broke ({type(error).__name__})"

@@ -155,7 +155,7 @@ def test_a_draft_keeps_its_text(
     bridge.read()
     half = whole_text(spelled(target, tokens))[1]
     drafted = draft.encode_inside(text)
-    said = bridge.said(drawn(drafted)) if drafted else TreeBuilder()
+    said = bridge.in_target_ids(drawn(drafted)) if drafted else TreeBuilder()
     came, went = spelled(target, said.tokens), spelled(draft, drafted)
     assert went.startswith(half + came) or not came
     assert said.parents == list(range(-1, len(said) - 1))
@@ -175,7 +175,7 @@ def test_one_token_for_several(vocabularies: dict[str, Tokenizer]) -> None:
     sketch, parent = TreeBuilder(), ROOT
     for token, reach in zip(drafted, (0.9, 0.9, 0.8, 0.6), strict=True):
         parent = sketch.add(token, parent, reach)
-    said = bridge.said(sketch)
+    said = bridge.in_target_ids(sketch)
     found = {
         tuple(bpe.token_bytes(said.tokens[above]) for above in said.path(node)): pytest.approx(
             said.reach[node]
@@ -201,7 +201,7 @@ def test_branches_share_what_they_begin_with(vocabularies: dict[str, Tokenizer])
     first = sketch.add(of, ROOT, 0.8)
     sketch.add(the, first, 0.6)
     sketch.add(a, first, 0.1)
-    tree = bridge.said(sketch).best(9, 0.0, "small")
+    tree = bridge.in_target_ids(sketch).best(9, 0.0, "small")
     assert tree == DraftTree(
         tuple(bpe.encode_inside(text)[0] for text in (" of", " the", " a")),
         (-1, 0, 0),
@@ -218,13 +218,13 @@ def test_half_characters(vocabularies: dict[str, Tokenizer]) -> None:
     assert len(raw) == 5
     bridge.begin(raw[:3], 0)
     assert spelled(small, bridge.read()) == b"a"
-    said = bridge.said(drawn(small.encode_inside("🙂 the")))
+    said = bridge.in_target_ids(drawn(small.encode_inside("🙂 the")))
     assert [*raw[:3], *said.tokens] == bpe.encode("a🙂 the", add_bos=False)
-    assert spelled(bpe, bridge.said(drawn(small.encode_inside("🚀"))).tokens) == "🚀".encode()[2:]
-    assert bridge.said(drawn(small.encode_inside("b"))).tokens == []
+    assert spelled(bpe, bridge.in_target_ids(drawn(small.encode_inside("🚀"))).tokens) == "🚀".encode()[2:]
+    assert bridge.in_target_ids(drawn(small.encode_inside("b"))).tokens == []
     bridge.begin(raw[:1], 1)
     bridge.read()
-    assert bridge.said(drawn(small.encode_inside("🙂")[:2])).tokens == []
+    assert bridge.in_target_ids(drawn(small.encode_inside("🙂")[:2])).tokens == []
 
 
 def test_a_token_across_the_end_of_what_is_committed(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_token_across_the_end_of_what_is_committed(tmp_path: Path) -> None:
     bridge = TextBridge(target, draft, control_tokens(target, draft), draft_size=400)
     bridge.begin([*target.encode("a", add_bos=False), first], 0)
     assert spelled(draft, bridge.read()) == b"a"
-    assert bridge.said(drawn(draft.encode_inside("é the"))).tokens == []
+    assert bridge.in_target_ids(drawn(draft.encode_inside("é the"))).tokens == []
 
 
 def test_control_tokens_go_by_text_and_by_role(vocabularies: dict[str, Tokenizer]) -> None:
@@ -266,9 +266,9 @@ def test_control_tokens_are_read_and_end_a_draft(vocabularies: dict[str, Tokeniz
     assert bridge.read() == small.encode(text, parse_special=True)
     end = small.control_ids()["<|im_end|>"]
     assert bridge.ends(end)
-    said = bridge.said(drawn([*small.encode_inside(" the"), end]))
+    said = bridge.in_target_ids(drawn([*small.encode_inside(" the"), end]))
     assert said.tokens == [*bpe.encode_inside(" the"), bpe.control_ids()["<|im_end|>"]]
-    assert bridge.said(drawn([end])).tokens == [bpe.control_ids()["<|im_end|>"]]
+    assert bridge.in_target_ids(drawn([end])).tokens == [bpe.control_ids()["<|im_end|>"]]
 
 
 def test_a_control_token_without_a_counterpart_is_not_said(vocabularies: dict[str, Tokenizer]) -> None:
@@ -277,7 +277,7 @@ def test_a_control_token_without_a_counterpart_is_not_said(vocabularies: dict[st
     ids = spm.encode("hello", add_bos=False)
     bridge.begin([spm.control_ids()["<pad>"], *ids], 0)
     assert bridge.read() == bpe.encode_inside("hello")
-    assert bridge.said(drawn([bpe.control_ids()["<|endoftext|>"]])).tokens == []
+    assert bridge.in_target_ids(drawn([bpe.control_ids()["<|endoftext|>"]])).tokens == []
 
 
 def test_what_the_drafter_begins_with(vocabularies: dict[str, Tokenizer]) -> None:

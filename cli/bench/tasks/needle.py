@@ -40,7 +40,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     inputs.check_context(manifest, longest)
     full, small = OwnRun(options.chosen_threads, inputs.home(ctx), longest, options.kv), longest // 2
     runs = {FULL: full}
-    runs |= {way: replace(full, context=small, when_full=way) for way in options.policies or LOSSY}
+    runs |= {policy: replace(full, context=small, when_full=policy) for policy in options.policies or LOSSY}
     sides = [StudySide(name, one.side(bundle, name)) for name, one in runs.items()]
     probe = EnergyProbe()
     with inputs.steps() as progress:
@@ -52,7 +52,7 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     if options.as_json:
         facts = {"model": manifest.name, "kv": options.kv, "longest": longest}
         facts |= {"tokens": options.text_tokens}
-        shown = {way: one.as_json(trials) for way, one in found.items()}
+        shown = {policy: one.as_json(trials) for policy, one in found.items()}
         screen.show_json({**facts, "context": small, "sides": shown, "energy": energies.as_json()})
     else:
         title = f"{manifest.name}: facts found by their depth; a KV cache of {small} tokens, or full"
@@ -65,10 +65,12 @@ def _show(sides: Mapping[str, NeedleResult], trials: Sequence[NeedleTrial], titl
 
     depths = sorted({trial.depth for trial in trials})
     table = new_table(("", "found", *(f"at {depth:.0%}" for depth in depths), "evicted", "time"))
-    for way, found in sides.items():
+    for policy, found in sides.items():
         counts = [str(found.at(depth, trials)) for depth in depths]
         evicted = f"{found.evicted} tokens" if found.evicted else "-"
-        table.add_row(way, f"{sum(found.right)} of {len(trials)}", *counts, evicted, f"{found.seconds:.1f} s")
+        table.add_row(
+            policy, f"{sum(found.right)} of {len(trials)}", *counts, evicted, f"{found.seconds:.1f} s"
+        )
     console = wide_console()
     console.print(title)
     console.print(table)

@@ -31,7 +31,7 @@ _REPLY_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class QualityWay:
+class CacheSetting:
     """One side of ``quality``: type and tokens of its KV cache, and the eviction policy."""
 
     kv: KvType
@@ -65,11 +65,11 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     bundle = inputs.find_bundle(ctx, options.model)
     manifest = Manifest.load(bundle)
     study, longest, sinks = _study(bundle, manifest, problems)
-    ways = _ways(options, longest)
+    settings = _settings(options, longest)
     run = OwnRun(options.chosen_threads, inputs.home(ctx), draft="auto", sinks=sinks)
-    sides = _sides(bundle, run, ways)
+    sides = _sides(bundle, run, settings)
     conditions = inputs.conditions(options, manifest, options.files[0])
-    conditions |= {"max_tokens": study.max_tokens, "base": ways[0].kv}
+    conditions |= {"max_tokens": study.max_tokens, "base": settings[0].kv}
     study = replace(study, energy=(probe := EnergyProbe()))
     journal: Journal[SideAnswer] = Journal.resume(conditions, options.save)
     stopped = False
@@ -81,43 +81,45 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     decode = inputs.load_text_parts(bundle, manifest)[0].decode
     names = [side.name for side in sides]
     count, found = compared(problems, journal, names, decode=decode, ends=manifest.spec.eos_ids)
-    report = dict(zip(ways, found.values(), strict=True))
-    said = answered(problems, journal, names)
+    report = dict(zip(settings, found.values(), strict=True))
+    solved = answered(problems, journal, names)
     answers = {
-        way: [journal.answers[one.key, 0, name] for one in said]
-        for way, name in zip(ways, names, strict=True)
+        setting: [journal.answers[one.key, 0, name] for one in solved]
+        for setting, name in zip(settings, names, strict=True)
     }
     energies = _energies(answers, manifest, probe.reason)
     if options.as_json:
         facts = {"model": manifest.name, "conditions": conditions, "hash": digest(conditions)}
-        shown = {way.label: {**one.as_json(), **way.nbytes(manifest)} for way, one in report.items()}
+        shown = {
+            setting.label: {**one.as_json(), **setting.nbytes(manifest)} for setting, one in report.items()
+        }
         counts = {"questions": len(problems), "answered": count}
         screen.show_json({**facts, **counts, "sides": shown, "energy": energies.as_json()})
     else:
         _show(f"{manifest.name}, {count} of {len(problems)} questions", report, manifest)
-        show_energies(energies, ways[0].label)
+        show_energies(energies, settings[0].label)
     if stopped:
         raise KeyboardInterrupt
 
 
 def _energies(
-    answers: Mapping[QualityWay, Sequence[SideAnswer]], manifest: Manifest, reason: str
+    answers: Mapping[CacheSetting, Sequence[SideAnswer]], manifest: Manifest, reason: str
 ) -> Energies:
     from edgedec.bench.harness.energy import energies_of_replies, traffics
     from edgedec.bench.harness.runtimes import EDGEDEC
 
-    known = {way.label: traffics([EDGEDEC], manifest, None, way.kv)[EDGEDEC] for way in answers}
-    room = {way.label: way.context for way in answers if way.when_full}
-    replies = {way.label: said for way, said in answers.items()}
+    known = {setting.label: traffics([EDGEDEC], manifest, None, setting.kv)[EDGEDEC] for setting in answers}
+    room = {setting.label: setting.context for setting in answers if setting.when_full}
+    replies = {setting.label: given for setting, given in answers.items()}
     return energies_of_replies(replies, known, manifest.spec.window, reason, room)
 
 
-def _ways(options: AccuracyOptions, longest: int) -> list[QualityWay]:
+def _settings(options: AccuracyOptions, longest: int) -> list[CacheSetting]:
     """Return the sides, first those with room for the ``longest`` question and reply."""
     kinds: tuple[KvType, ...] = options.kinds or ("fp16", "int8")
-    exact = [QualityWay(kv, longest) for kv in dict.fromkeys(kinds)]
+    exact = [CacheSetting(kv, longest) for kv in dict.fromkeys(kinds)]
     policies = dict.fromkeys(options.policies)
-    small = [QualityWay(way.kv, longest // 2, one) for one in policies for way in exact]
+    small = [CacheSetting(setting.kv, longest // 2, one) for one in policies for setting in exact]
     return [*exact, *small]
 
 
@@ -139,30 +141,32 @@ def _study(bundle: Path, manifest: Manifest, problems: Sequence[MathProblem]) ->
     return ReplyStudy(questions, script, longest - prompt, ends), longest, sinks
 
 
-def _sides(bundle: Path, run: OwnRun, ways: Sequence[QualityWay]) -> list[StudySide]:
+def _sides(bundle: Path, run: OwnRun, settings: Sequence[CacheSetting]) -> list[StudySide]:
     """Return a process for each side. Drafts change no reply and save time."""
     from edgedec.bench.harness.study import PLAIN, StudySide
 
     sides: list[StudySide] = []
-    for way in ways:
-        name = f"{PLAIN}+{way.label}" if sides else PLAIN
-        process = replace(run, context=way.context, kv=way.kv, when_full=way.when_full).side(bundle, name)
+    for setting in settings:
+        name = f"{PLAIN}+{setting.label}" if sides else PLAIN
+        process = replace(run, context=setting.context, kv=setting.kv, when_full=setting.when_full).side(
+            bundle, name
+        )
         sides.append(StudySide(name, process, run.draft, {"sampling": asdict(DrawParams())}))
     return sides
 
 
-def _show(title: str, sides: Mapping[QualityWay, SideQuality], manifest: Manifest) -> None:
+def _show(title: str, sides: Mapping[CacheSetting, SideQuality], manifest: Manifest) -> None:
     from edgedec.cli.bench.tables import new_table, wide_console
 
     headings = ("", "right", "both", "only base", "only this", "neither", "p", "same reply", "cut", "cache")
     table = new_table(headings)
-    for number, (way, side) in enumerate(sides.items()):
+    for number, (setting, side) in enumerate(sides.items()):
         pair = side.paired
         counts = pair.both, pair.base_only, pair.side_only, pair.neither
         cells = [*map(str, counts), f"{pair.p_value:.3g}", str(side.identical)]
         share = f"{sum(side.right) / max(len(side.right), 1):.1%} ({sum(side.right)})"
-        held = size(way.nbytes(manifest)["kv_cache_bytes"])
-        table.add_row(way.label, share, *(cells if number else [""] * 6), str(side.cut), held)
+        held = size(setting.nbytes(manifest)["kv_cache_bytes"])
+        table.add_row(setting.label, share, *(cells if number else [""] * 6), str(side.cut), held)
     console = wide_console()
     console.print(f"{title}; compared with the first, p: McNemar, exact; cut: without an end token")
     console.print(table)

@@ -46,10 +46,10 @@ class ChatPrompts:
 
     def add_reply(self, tokens: Sequence[int]) -> None:
         """Append the reply to the latest prompt, its end token included."""
-        said = [token for token in tokens if token not in self._end_ids]
-        text = self._tokenizer.decode(said)
+        reply = [token for token in tokens if token not in self._end_ids]
+        text = self._tokenizer.decode(reply)
         self._messages.append(Message("assistant", text))
-        self._prompts.remember(self._latest.text + text, [*self._latest.ids, *said])
+        self._prompts.remember(self._latest.text + text, [*self._latest.ids, *reply])
 
 
 def prompts_of(bundle: Path, manifest: Manifest) -> Callable[[], ChatPrompts]:

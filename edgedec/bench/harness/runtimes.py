@@ -51,7 +51,7 @@ class OwnRun:
     - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
     - ``sinks``: tokens that eviction keeps at the beginning.
     - ``draft_models``: bundles of draft models by name.
-    - ``modes``: further ways to draft that the process will be asked for, and the drafters of each.
+    - ``modes``: further drafter sets that the process will be asked for, and the drafters of each.
     - ``sampling``: the memory plan has room for it.
     - ``conversations``: most sequences in a batch; None: no batch.
     - ``home``: folder that keeps pass costs.
@@ -145,7 +145,7 @@ def reference_side(name: str, run: PeerRun) -> Side:
 
 
 def split_mode(name: str) -> tuple[str, str]:
-    """Split a name of ``WITH_REPLIES`` into the runtime and its way to draft, "off" for plain decoding."""
+    """Split a name of ``WITH_REPLIES`` into the runtime and its drafter set, "off" for plain decoding."""
     runtime, _, mode = name.partition("-")
     return runtime, mode or "off"
 

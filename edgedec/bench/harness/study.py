@@ -26,7 +26,7 @@ OFF = "off"
 
 @dataclass(frozen=True, slots=True)
 class StudySide:
-    """One side: a process, which may serve several sides, and a way to draft there.
+    """One side: a process, which may serve several sides, and a drafter set there.
 
     ``arguments`` are added to each of its requests. ``level`` is the memory level of its process.
     """

@@ -44,7 +44,7 @@ Judged = dict[str, list[list[int]]]
 
 
 class Mode:
-    """One way to draft: an engine with drafters of its own, which have learned nothing yet."""
+    """One drafter set: an engine with drafters of its own, which have learned nothing yet."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -244,7 +244,7 @@ class Peer:
             self._notices.append(line)
 
     def _mode(self, name: str, cold: bool = False, always: int = 0) -> Mode:
-        """Return the engine for a way to draft. Within a memory level there is one, and plain decoding."""
+        """Return the engine for a drafter set. Within a memory level there is one, and plain decoding."""
         always = always or self.run.always
         key = name, cold, always
         if key not in self._modes:
@@ -261,7 +261,7 @@ class Peer:
         return self._modes[key]
 
     def _share_cache(self, used: Mode, tokens: Sequence[int]) -> None:
-        """Keep the tokens of this very prompt that another way to draft fed, or within a level its own."""
+        """Keep the tokens of this very prompt that another drafter set fed, or within a level its own."""
         forward = self.model.single.forward
         if self.run.level:
             if used is not self._latest:

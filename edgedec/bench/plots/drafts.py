@@ -1,4 +1,4 @@
-"""Picture of ways to draft: speed-up and block efficiency by category."""
+"""Picture of drafter sets: speed-up and block efficiency by category."""
 
 from __future__ import annotations
 

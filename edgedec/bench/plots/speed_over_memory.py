@@ -15,10 +15,10 @@ _COLOURS = (ORANGE, BLUE, GREEN, PINK)
 def draw_speed_over_memory(
     rows: Sequence[BudgetRow], plain: dict[str, float | None], path: Path, *, title: str
 ) -> None:
-    """Draw decoding speed relative to no budget over generation memory, a line for each way to draft.
+    """Draw decoding speed relative to no budget over generation memory, a line for each drafter set.
 
     Whiskers are quartiles. Filled marks: something drafts; squares: the KV cache is in int8. ``plain`` has
-    the relative speed without drafts, by way to draft.
+    the relative speed without drafts, by drafter set.
     """
     from matplotlib.figure import Figure
 

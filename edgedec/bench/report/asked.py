@@ -26,16 +26,16 @@ def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) 
 
 
 def plain_side(subject: Subject, run: OwnRun) -> StudySide:
-    """Return the side of plain decoding, whose process serves other ways too."""
+    """Return the side of plain decoding, whose process serves drafter sets too."""
     return StudySide(PLAIN, run.side(subject.bundle), OFF, _ARGUMENTS)
 
 
-def way_side(subject: Subject, run: OwnRun, way: str, level: Level | None = None) -> StudySide:
-    """Return the side of a way to draft: in the process of plain decoding, or in its own within a level."""
+def drafting_side(subject: Subject, run: OwnRun, drafters: str, level: Level | None = None) -> StudySide:
+    """Return the side of a drafter set: in the process of plain decoding, or in its own within a level."""
     if level is None:
-        return StudySide(f"{PLAIN}+{way}", run.side(subject.bundle), way, _ARGUMENTS)
-    name = f"{PLAIN}+{way} at {level.name}"
-    return StudySide(name, run.side(subject.bundle, name), way, _ARGUMENTS, level)
+        return StudySide(f"{PLAIN}+{drafters}", run.side(subject.bundle), drafters, _ARGUMENTS)
+    name = f"{PLAIN}+{drafters} at {level.name}"
+    return StudySide(name, run.side(subject.bundle, name), drafters, _ARGUMENTS, level)
 
 
 def answers(

@@ -18,7 +18,7 @@ from edgedec.memory import KvType
 
 @dataclass(frozen=True, slots=True)
 class BatchStudy:
-    """Texts to reply to with every batch size and every way to draft. ``run`` has all other settings."""
+    """Texts to reply to with every batch size and every drafter set. ``run`` has all other settings."""
 
     bundle: Path
     texts: Sequence[str]
@@ -29,7 +29,7 @@ class BatchStudy:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """One batch size and one way to draft.
+    """One batch size and one drafter set.
 
     - ``tokens_per_s``: all conversations together, prompts' time included.
     - ``each_tokens_per_s``: one conversation while it replies, mean over replies.
@@ -68,7 +68,7 @@ class BatchRow:
 
 
 def measure_batches(study: BatchStudy, progress: Progress) -> list[BatchRow]:
-    """Reply to the texts with every batch size and every way to draft, each in a process that it has alone.
+    """Reply to the texts with every batch size and every drafter set, each in a process that it has alone.
 
     A batch of one always comes first, for ratios. Replies are compared with those of plain decoding alone,
     with a KV cache of the same type and size. Raises the errors of ``Worker``.

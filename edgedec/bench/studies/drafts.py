@@ -219,7 +219,7 @@ class DraftsReport:
         self.ours = [one.name for one in sides if one.ours]
         self.with_level = [one for one in sides if one.level]
         self.full = {one.mode: one.name for one in self.with_level if one.level == FULL}
-        """Unconstrained side by way to draft, where there are memory levels."""
+        """Unconstrained side by drafter set, where there are memory levels."""
         self.without_budget = [one.name for one in sides if one.level in (None, FULL)]
         self.opened = journal.opened
         self._answers = journal.answers

@@ -136,8 +136,8 @@ def find_needles(
     found = {}
     for side in sides:
         answers = tuple(journal.answers[str(number), 0, side.name] for number in range(len(trials)))
-        said = ([token for token in one.tokens if token not in ends] for one in answers)
-        replies = tuple(codec.tokenizer.decode(tokens) for tokens in said)
+        replied = ([token for token in one.tokens if token not in ends] for one in answers)
+        replies = tuple(codec.tokenizer.decode(tokens) for tokens in replied)
         right = tuple(trial.number in reply for trial, reply in zip(trials, replies, strict=True))
         found[side.name] = NeedleResult(right, replies, answers)
     return found

@@ -136,8 +136,8 @@ def compared(
     asked = answered(problems, journal, sides)
     answers = {side: [journal.answers[one.key, 0, side] for one in asked] for side in sides}
     right = {
-        side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, said, strict=True)]
-        for side, said in answers.items()
+        side: [_is_right(one, answer, decode, ends) for one, answer in zip(asked, replies, strict=True)]
+        for side, replies in answers.items()
     }
     base = sides[0]
     return len(asked), {

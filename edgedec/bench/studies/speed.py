@@ -60,7 +60,7 @@ class SideSpeed:
         self.peak_rss_bytes = took["peak_rss_bytes"]
 
     def add_opened(self, facts: Mapping[str, Any]) -> None:
-        """Add what a side said of itself when it loaded its model."""
+        """Add what a side reported of itself when it loaded its model."""
         self.load_s.append(facts["load_s"])
         self.version, self.isa = facts["version"], facts["isa"]
         self.planned_bytes = facts.get("planned_bytes", {})

@@ -14,7 +14,7 @@ from edgedec.bench.studies.drafts import Differing, DraftsReport, RateRatio
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """One way to draft within one budget. Sizes are bytes.
+    """One drafter set within one budget. Sizes are bytes.
 
     - ``generation``: planned generation memory; see ``memory_levels``.
     - ``measured``: the peak without resident weights and the process as loaded.

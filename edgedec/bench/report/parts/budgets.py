@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.report.asked import answers, plain_side, study_of, way_side
+from edgedec.bench.report.asked import answers, drafting_side, plain_side, study_of
 from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Chart, Figure, TableView, View, number
 from edgedec.core.progress import Progress
@@ -16,7 +16,7 @@ from edgedec.core.units import size
 if TYPE_CHECKING:
     from edgedec.bench.studies.drafts import DraftsReport
 
-_WAY = "auto"
+_DRAFTERS = "auto"
 _PROMPTS = 6
 
 
@@ -31,15 +31,17 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     study, run = study_of(subject, questions, subject.effort.tokens)
     sides = [plain_side(subject, run)]
     for level in subject.effort.levels:
-        sides.append(way_side(subject, replace(run, context=None, draft=_WAY, level=level), _WAY, level))
+        sides.append(
+            drafting_side(subject, replace(run, context=None, draft=_DRAFTERS, level=level), _DRAFTERS, level)
+        )
     report = DraftsReport(questions, sides, answers(subject, "budgets", sides, study, progress))
     rows = [{**row.as_json(), "speeds": _speeds(report, row.side)} for row in budget_rows(report)]
-    return {"rows": rows, "plain": plain_ratio(report, _WAY), "tokens_each": subject.effort.tokens}
+    return {"rows": rows, "plain": plain_ratio(report, _DRAFTERS), "tokens_each": subject.effort.tokens}
 
 
 def _speeds(report: DraftsReport, side: str) -> list[float]:
     """Return the rate of each reply by that of the side without a budget."""
-    pairs = zip(report.answers(side), report.answers(report.full[_WAY]), strict=True)
+    pairs = zip(report.answers(side), report.answers(report.full[_DRAFTERS]), strict=True)
     return [round(one.rate / base.rate, 4) for one, base in pairs if one.rate and base.rate]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.pairing import median_interval, rounded
-from edgedec.bench.report.asked import answers, plain_side, study_of, way_side
+from edgedec.bench.report.asked import answers, drafting_side, plain_side, study_of
 from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Figure, TableView, View, number, percent
 from edgedec.core.progress import Progress
@@ -22,7 +22,7 @@ _SHORT = {_PLAIN: "plain decoding", _AUTO: "with drafts"}
 
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
-    """Answer prompts with plain decoding and each way to draft, as ``edgedec.bench.studies.drafts`` does."""
+    """Answer prompts with plain decoding and each drafter set, as ``edgedec.bench.studies.drafts`` does."""
     from edgedec.bench.harness.energy import EnergyProbe, traffics
     from edgedec.bench.harness.questions import plain_questions
     from edgedec.bench.harness.texts import QUESTIONS
@@ -32,9 +32,9 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     questions = plain_questions(QUESTIONS[: subject.effort.prompts])
     study, run = study_of(subject, questions, subject.effort.tokens)
     probe = EnergyProbe()
-    ways = (_AUTO, _LOOKUP)
-    run = replace(run, modes={way: way for way in ways})
-    sides = [plain_side(subject, run), *(way_side(subject, run, way) for way in ways)]
+    drafter_sets = (_AUTO, _LOOKUP)
+    run = replace(run, modes={drafters: drafters for drafters in drafter_sets})
+    sides = [plain_side(subject, run), *(drafting_side(subject, run, drafters) for drafters in drafter_sets)]
     journal = answers(subject, "drafts", sides, replace(study, energy=probe), progress)
     report = DraftsReport(questions, sides, journal, pass_weights(subject.bundle).trimmed(1.0))
     (traffic,) = traffics(["edgedec"], subject.manifest, None, "fp16").values()
@@ -69,36 +69,38 @@ def _runs(replies: Sequence[SideAnswer], traffic: Traffic, window: int) -> dict[
 def figures(result: Mapping[str, Any]) -> list[Figure]:
     found = []
     for side, score in result["overall"].items():
-        way, runs = _way(side), result["runs"][side]
-        short = f"speed, {_SHORT[way]}" if way in _SHORT else ""
+        drafters, runs = _drafters_of(side), result["runs"][side]
+        short = f"speed, {_SHORT[drafters]}" if drafters in _SHORT else ""
         found.append(_speed(result, side, short))
         if score["drafted_tokens"]:
             low, high = median_interval(runs["block_efficiency"])
             value = score["block_efficiency"]
             bounds = min(low, value), max(high, value)
-            found.append(Figure(f"{way}, block efficiency", value, "tokens a pass", "more", interval=bounds))
+            found.append(
+                Figure(f"{drafters}, block efficiency", value, "tokens a pass", "more", interval=bounds)
+            )
         found += _costs(result, side)
     return found
 
 
 def _speed(result: Mapping[str, Any], side: str, short: str = "") -> Figure:
-    """Return the one speed of a way: the median of its replies."""
+    """Return the one speed of a drafter set: the median of its replies."""
     runs = result["runs"][side]["tokens_per_s"]
-    return Figure.median(f"{_way(side)}, speed", runs, "tokens/s", "more", short=short, timed=True)
+    return Figure.median(f"{_drafters_of(side)}, speed", runs, "tokens/s", "more", short=short, timed=True)
 
 
 def _costs(result: Mapping[str, Any], side: str) -> list[Figure]:
     """Return energy and the share of the roofline."""
-    way, runs = _way(side), result["runs"][side]
+    drafters, runs = _drafters_of(side), result["runs"][side]
     found = []
     if energy := result["energy"]["sides"].get(side):
-        title = f"{way}, energy a token, {'estimated' if energy['estimated'] else 'measured'}"
+        title = f"{drafters}, energy a token, {'estimated' if energy['estimated'] else 'measured'}"
         each = [1e3 * one for one in runs["joules"]]
-        found.append(Figure.median(title, each, "mJ", "less", short=title if way in _SHORT else ""))
+        found.append(Figure.median(title, each, "mJ", "less", short=title if drafters in _SHORT else ""))
     pairs = zip(runs["tokens_per_s"], runs["bytes"], strict=True)
     shares = [rate * count / (1e9 * result["bandwidth_gb_per_s"]) for rate, count in pairs]
-    title = f"{way}, share of the roofline"
-    short = title if way in _SHORT else ""
+    title = f"{drafters}, share of the roofline"
+    short = title if drafters in _SHORT else ""
     return [*found, Figure.median(title, shares, "share", "more", short=short, timed=True)]
 
 
@@ -110,7 +112,7 @@ def view(result: Mapping[str, Any]) -> View:
         speed_up = (score["speed_up"].get("edgedec") or {}).get("median")
         rows.append(
             (
-                _way(side),
+                _drafters_of(side),
                 _speed(result, side).worded(),
                 number(speed_up),
                 number(score["block_efficiency"]),
@@ -122,7 +124,7 @@ def view(result: Mapping[str, Any]) -> View:
         for name, one in score["by_drafter"].items():
             drafters.append(
                 (
-                    f"{name} ({_way(side)})",
+                    f"{name} ({_drafters_of(side)})",
                     number(one["drafted_tokens"], 6),
                     number(one["accepted_tokens"], 6),
                     number(one["gained_per_round"]),
@@ -134,7 +136,7 @@ def view(result: Mapping[str, Any]) -> View:
     head = ("", "speed", "speed-up", "block efficiency", "acceptance", "MBSU", "with embedding")
     tables = [TableView(head, tuple(rows))]
     if drafters:
-        about = ("drafter (way)", "drafted", "accepted", "gained a pass", "ms a pass", "share of time")
+        about = ("drafter (set)", "drafted", "accepted", "gained a pass", "ms a pass", "share of time")
         tables.append(TableView(about, tuple(drafters)))
     tables.append(TableView(("", "each token"), tuple(costs)))
     return View(
@@ -150,8 +152,8 @@ def view(result: Mapping[str, Any]) -> View:
     )
 
 
-def _way(side: str) -> str:
-    """Return the way to draft of a side, such as "edgedec+auto"."""
+def _drafters_of(side: str) -> str:
+    """Return the drafter set of a side, such as "edgedec+auto"."""
     return side.partition("+")[2] or _PLAIN
 
 
@@ -174,12 +176,12 @@ def _source(energy: Mapping[str, Any]) -> str:
 
 
 def _depths(result: Mapping[str, Any]) -> list[str]:
-    """Return a line for each way that drafted: the share of tokens that were right, by depth."""
+    """Return a line for each drafter set: the share of tokens that were right, by depth."""
     found = []
     for side, score in result["overall"].items():
         rates = [one for one in score["acceptance_by_depth"] if one is not None]
         if rates:
             shown = ", ".join(map(percent, rates))
-            about = f"Drafted tokens that were right, {_way(side)}, by depth (behind right ones)"
+            about = f"Drafted tokens that were right, {_drafters_of(side)}, by depth (behind right ones)"
             found.append(f"{about}: {shown}.")
     return found

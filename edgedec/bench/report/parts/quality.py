@@ -33,9 +33,9 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     _, found = compared(problems, journal, [PLAIN], decode=tokenizer.decode, ends=ends)
     wrong = []
     for problem, right in zip(problems, found[PLAIN].right, strict=True):
-        said = [token for token in journal.answers[problem.key, 0, PLAIN].tokens if token not in ends]
+        reply = [token for token in journal.answers[problem.key, 0, PLAIN].tokens if token not in ends]
         if not right:
-            wrong.append([problem.text, problem.answer, one_line(tokenizer.decode(said))])
+            wrong.append([problem.text, problem.answer, one_line(tokenizer.decode(reply))])
     return {
         "questions": len(problems),
         "right": sum(found[PLAIN].right),
@@ -54,7 +54,7 @@ def figures(result: Mapping[str, Any]) -> list[Figure]:
 
 def view(result: Mapping[str, Any]) -> View:
     base = () if result["template"] else ("A base model: it continues the questions as text.",)
-    rows = tuple((asked, answer, said.strip() or "(nothing)") for asked, answer, said in result["wrong"])
+    rows = tuple((asked, answer, reply.strip() or "(nothing)") for asked, answer, reply in result["wrong"])
     return View(
         lines=(
             f"{result['right']} of {result['questions']} easy questions right "
