@@ -16,7 +16,7 @@ from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
 _READING_PASSES = 2.0
-"""Cap, in passes, on charging a drafter for reading a new prompt.
+"""Cap, in whole passes, on charging a drafter for reading a new prompt.
 
 Reading is a price of the reply, as the target's own reading is, and says nothing about drafts.
 """
@@ -185,7 +185,8 @@ class ControlledRound:
         if trial and trial.name == name:
             measured.records[name].won(-passes * measured.rate * measured.costs.plain)
             if trial.exploring and measured.records[name].charged:
-                measured.exploration.lost(min(passes, _READING_PASSES) if fresh else passes)
+                most = _READING_PASSES * measured.costs.sharing
+                measured.exploration.lost(min(passes, most) if fresh else passes)
 
     def _passing(self, times: RoundTimes) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.

@@ -42,6 +42,11 @@ class Costs(Protocol):
     @property
     def plain(self) -> float: ...
 
+    @property
+    def sharing(self) -> int:
+        """Sequences that share a pass, this one included."""
+        ...
+
     def seconds(self, tokens: int) -> float: ...
 
     def price(self, seconds: float, tokens: int = 1) -> float: ...
@@ -95,6 +100,11 @@ class CostCurve:
         self._seen = [0] * self.longest
         self._scale = 1.0
         self._bend()
+
+    @property
+    def sharing(self) -> int:
+        """One."""
+        return 1
 
     @property
     def plain(self) -> float:

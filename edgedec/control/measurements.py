@@ -66,7 +66,7 @@ class Measurements:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
         self.fresh = set(self.records)
         self.stop_ids = stop_ids
-        self.exploration.begin()
+        self.exploration.begin(self.costs.sharing)
         for record in self.records.values():
             record.begin()
 

@@ -55,7 +55,7 @@ _TRIES_KEPT = 0.9
 _FIRST_PASSES = 4.0
 _MOST_PASSES = 6.0
 _DEBT_KEPT = 1.0
-"""Most debt of exploration, in passes, that a new sequence takes over: it may be another sort of text."""
+"""Most debt of exploration, in whole passes, that a sequence takes over: it may be another sort of text."""
 _SHARE = 0.01
 """Fraction of all passes that exploration may lose."""
 _SHARE_OF_GAINS = 0.04
@@ -244,9 +244,9 @@ class ExplorationBudget:
         self.rounds = 0.0
         """Rounds so far, discounted."""
 
-    def begin(self) -> None:
-        """Start a new sequence."""
-        self._left = max(self._left, -_DEBT_KEPT)
+    def begin(self, sharing: int = 1) -> None:
+        """Start a new sequence; ``sharing``: sequences that share a pass."""
+        self._left = max(self._left, -_DEBT_KEPT * sharing)
 
     def round(self, cost: float) -> None:
         """Note a round that took as long as ``cost`` plain passes."""

@@ -145,6 +145,51 @@ def test_over_long_texts_a_draft_model_makes_no_batch_slower(shape: str, count: 
         assert speedup(shape, count, lambda at, right=right: right, **times) >= 0.97  # type: ignore[misc]
 
 
+class Reader(Guesser):
+    """It reads the prompt of each reply before its first draft."""
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        super().begin(tokens, kept)
+        self.calls = 0
+
+
+@pytest.mark.parametrize("count", [1, 4, 8])
+@pytest.mark.parametrize("right", [0.0, 0.3])
+def test_prompts_of_short_replies_are_seldom_read_in_vain(count: int, right: float) -> None:
+    """To read one takes two passes, and so many times more of one conversation's share of a pass."""
+    replies, length = 24, 60
+    costs = long(SHAPES["avx2"], count)
+    device, batch, own = Device(costs), BatchCosts(costs, count), [Own() for _ in range(count)]
+    whole = text(length)
+    speculations = [
+        Speculation(
+            [Reader(whole, mine, lambda at: right, level=0.1 * PASS, reading=2 * PASS)],  # type: ignore[arg-type]
+            view,
+            clock=mine.clock,
+        )
+        for mine, view in zip(own, batch.views, strict=True)
+    ]
+    for _ in range(replies):
+        at = dict.fromkeys(range(count), 0)
+        for one in speculations:
+            one.begin([], 0)
+        while at:
+            before = sum(mine.now for mine in own)
+            rounds = {number: speculations[number].round(length - here - 1) for number, here in at.items()}
+            fed = {number: 1 + len(round.tree) for number, round in rounds.items()}
+            seconds = device.run(sum(fed.values()))
+            batch.passed(fed, seconds)
+            for number, round in rounds.items():
+                verdict = following(round.tree, whole[at[number] :])
+                round.settle(NO_ROWS, verdict, seconds)
+                at[number] += len(verdict.tokens)
+            at = {number: here for number, here in at.items() if here < length}
+            device.now += sum(mine.now for mine in own) - before
+        for one in speculations:
+            one.end()
+    assert replies * length * costs.seconds(count) / device.now >= 0.955
+
+
 def test_a_draft_model_pays_alone_and_where_tokens_are_cheap() -> None:
     for shape, count, least in (("vnni", 1, 2.0), ("avx2", 1, 1.2), ("vnni", 2, 1.4), ("knee", 2, 1.4)):
         assert speedup(shape, count, lambda at: 0.9, call=0.05 * PASS, level=0.1 * PASS) > least
