@@ -77,7 +77,7 @@ class TracedToken:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that a sample has gained, and the tokens behind it."""
+    """Text that a sample has gained, mostly in one pass, and the tokens behind it."""
 
     sample: int
     text: str

@@ -84,20 +84,32 @@ class Slot:
         shared = tools.share()
         reply = Reply(self.engine, tools.tokenizer, inputs.start, inputs.settings_of(job.number))
         ticket.runs(job, reply)
-        trace = _Trace(reply, tools.tokenizer, self.engine.home.spec, ticket.request.logprobs)
         try:
-            with tools.turn():
-                for text in reply:
-                    ticket.put(Piece(job.number, text, trace.tokens()))
-                    if not job.begun:
-                        job.begun = True
-                        self._begun(job)
+            self._stream(job, reply)
         except GrammarError:
             if reply.finish_reason not in _LIMITS and not ticket.interrupted:
                 raise  # elsewhere the reason says that the form is not whole
-        if rest := trace.tokens():
-            ticket.put(Piece(job.number, "", rest))
         return _reason(reply, inputs), self._usage(reply, queue_s, shared)
+
+    def _stream(self, job: SampleJob, reply: Reply) -> None:
+        """Hand the reader the text of each pass as one piece."""
+        ticket, text = job.ticket, ""
+        trace = _Trace(reply, self._tools.tokenizer, self.engine.home.spec, ticket.request.logprobs)
+        try:
+            with self._tools.turn():
+                for part in reply:
+                    text += part
+                    if reply.sources[-1:] != [None]:  # the target's own token is the last one of a pass
+                        continue
+                    ticket.put(Piece(job.number, text, trace.tokens()))
+                    text = ""
+                    if not job.begun:
+                        job.begun = True
+                        self._begun(job)
+        finally:
+            tokens = trace.tokens()
+            if text or tokens:
+                ticket.put(Piece(job.number, text, tokens))
 
     def _usage(self, reply: Reply, queue_s: float, shared: float) -> Usage:
         stats, marks = reply.stats, reply.marks
