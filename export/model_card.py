@@ -11,6 +11,10 @@ from edgedec.core.preset import OFF, Preset
 
 _ABSENT_TOP_K = 50
 """Top-k of transformers where generation_config.json has none."""
+_RARE = {"typical_p": "typical", "eta_cutoff": "eta", "top_h": "top_h"}
+"""Names of transformers for values that few files have."""
+_MIROSTAT_2 = 2
+"""In GGUF metadata: the version of mirostat that EdgeDec has."""
 _DIGITS = 6
 """Significant digits of a float32, in which GGUF files keep numbers: 0.7 instead of 0.699999988."""
 
@@ -35,6 +39,8 @@ def gguf_preset(metadata: Mapping[str, Any]) -> Preset:
         "min_p": "min_p",
         "repetition_penalty": "penalty_repeat",
     }
+    if metadata.get("general.sampling.mirostat") == _MIROSTAT_2:
+        keys |= {"mirostat": "mirostat_tau", "mirostat_eta": "mirostat_eta"}
     found = {name: metadata.get(f"general.sampling.{key}") for name, key in keys.items()}
     values = {name: _rounded(value) for name, value in found.items() if value is not None}
     return _preset(values, "general.sampling of the GGUF metadata") if values.get("temperature") else OFF
@@ -49,7 +55,8 @@ def generation_preset(config: Mapping[str, Any], where: str) -> Preset:
     Raises BadFileError for a value that cannot be used.
     """
     names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-    values = {name: config[name] for name in names if config.get(name) is not None}
+    theirs = {name: name for name in names} | _RARE
+    values = {own: config[name] for name, own in theirs.items() if config.get(name) is not None}
     samples = config.get("do_sample")
     if samples is None:
         samples = any(name in values for name in ("temperature", "top_k", "top_p", "min_p"))

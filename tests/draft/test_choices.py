@@ -40,6 +40,11 @@ def test_greedy_choices_have_the_models_probabilities() -> None:
         DrawParams(temperature=0.9, min_p=0.1, seed=4),
         DrawParams(temperature=0.9, repetition_penalty=1.5, seed=5),
         DrawParams(repetition_penalty=1.5),
+        DrawParams(temperature=0.9, frequency_penalty=0.8, presence_penalty=-0.4, seed=6),
+        DrawParams(temperature=0.9, logit_bias=((3, 2.0), (7, -100.0)), seed=7),
+        DrawParams(temperature=1.2, top_k=20, typical=0.8, seed=8),
+        DrawParams(temperature=1.0, top_k=20, eta=0.1, top_h=0.7, seed=9),
+        DrawParams(temperature=1.3, edt=0.6, seed=10),
     ],
 )
 def test_the_first_choice_is_what_would_be_drawn(params: DrawParams) -> None:

@@ -29,6 +29,15 @@ def test_a_gguf_file_brings_its_preset(tmp_path: Path) -> None:
     assert Manifest.load(tmp_path / "out").preset == expected
 
 
+@pytest.mark.parametrize(("version", "bits"), [(0, 0.0), (1, 0.0), (2, 4.5)])
+def test_mirostat_of_version_2_is_read_from_a_gguf_file(tmp_path: Path, version: int, bits: float) -> None:
+    keys = {"mirostat": version, "mirostat_tau": 4.5, "mirostat_eta": 0.2}
+    extra = SAMPLING | {f"general.sampling.{key}": value for key, value in keys.items()}
+    export_gguf(write_tiny(tmp_path / "m.gguf", extra=extra), tmp_path / "out")
+    preset = Manifest.load(tmp_path / "out").preset
+    assert (preset.mirostat, preset.mirostat_eta) == (bits, 0.2 if bits else 0.1)
+
+
 def test_a_card_comes_before_the_file(tmp_path: Path) -> None:
     gguf, card = write_tiny(tmp_path / "m.gguf", extra=SAMPLING), Preset(temperature=0.2, system="Hi")
     assert export_gguf(gguf, tmp_path / "out", card=ModelCard(preset=card)).preset == card
@@ -64,6 +73,11 @@ def test_a_hostile_value_in_a_gguf_file_is_one_clear_line(tmp_path: Path, key: s
         ({"do_sample": False, "repetition_penalty": 1.2}, Preset(repetition_penalty=1.2)),
         ({"temperature": None, "top_k": None}, OFF),
         ({"temperature": 0.6, "top_k": -1}, Preset(temperature=0.6)),
+        (
+            {"do_sample": True, "top_k": 0, "typical_p": 0.9, "eta_cutoff": 0.001, "top_h": 0.4},
+            Preset(temperature=1.0, typical=0.9, eta=0.001, top_h=0.4),
+        ),
+        ({"do_sample": False, "typical_p": 0.9, "top_h": None}, OFF),
     ],
 )
 def test_generation_config_is_read_as_transformers_reads_it(config: dict[str, Any], preset: Preset) -> None:

@@ -305,7 +305,8 @@ def test_a_saved_reply_goes_on_where_it_is_restored(folder: Path, tmp_path: Path
     "wrong",
     [
         {"said": ["x"]}, {"said": [-1]}, {"said": [10**6]}, {"prompt": {"text": "", "ids": [10**6]}},
-        {"prompt": []}, {"shown": 1}, {"shown": None},
+        {"prompt": []}, {"shown": 1}, {"shown": None}, {"bound": "x"}, {"bound": True},
+        {"bound": float("nan")},
     ],
 )  # fmt: skip
 def test_a_damaged_unfinished_reply_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
