@@ -15,6 +15,8 @@ from tests.soak.server_load import Question, ServerProcess, put_load
 
 MODEL = "smollm2-135m"
 MEMORY = 500_000_000
+_SETTLED_MINUTES = 5
+"""In fewer, half of the time is not enough for all slots and caches to have been used once."""
 TEXTS = (
     "What is 2+2?",
     "Name three colours.",
@@ -62,4 +64,5 @@ def test_a_server_holds_under_mixed_load() -> None:
     for kind in ("right", "hung up", "garbage", "refused", "read slowly"):
         assert report.counts[kind] > 0, report.counts
     assert report.peak(0.5, 1.0) <= MEMORY
-    assert report.peak(0.5, 1.0) <= 1.03 * report.peak(0.1, 0.5)
+    grown = report.peak(0.5, 1.0) / report.peak(0.0, 0.5)
+    assert grown <= (1.03 if minutes >= _SETTLED_MINUTES else 1.15), grown
