@@ -98,7 +98,12 @@ class Intake:
         prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
         if request.text is not None:
             return Start(prompts.of_text(request.text), room=room), None
-        usual = self._model.manifest.preset.system if self._template else None
+        if self._template is None:
+            raise UsageError(
+                f"{self._model.name} is a base model: it continues texts, and has no chat template",
+                hint="ask for the completion of a text, or name another model",
+            )
+        usual = self._model.manifest.preset.system
         messages = conversation_of(request.messages, None, usual)
         if not request.continues:
             prompt = prompts.build(messages)

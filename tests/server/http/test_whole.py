@@ -12,8 +12,10 @@ import httpx
 import openai
 import pytest
 
+from edgedec.export import export_gguf
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingParams
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.server.fakes import Running, running
 from tests.server.http.test_chat import frames, refused
 from tests.server.work.hubs import Alone, hub_of, store_of
@@ -24,7 +26,11 @@ MOST = 12
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return store_of(tmp_path_factory.mktemp("whole"), tiny="llama", other="gemma3")
+    folder = tmp_path_factory.mktemp("whole")
+    store = store_of(folder, tiny="llama", other="gemma3")
+    source = write_tiny(folder / "base.gguf", "llama", shape=TinyShape(context=512), chat_template=False)
+    export_gguf(source, store.home / "models" / "base")
+    return store
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +121,20 @@ def test_the_second_turn_reads_no_more_than_is_needed(client: httpx.Client) -> N
 
 def test_another_model_is_opened_when_it_is_named(client: httpx.Client) -> None:
     listed = {one["id"]: one["edgedec"] for one in client.get("/v1/models").json()["data"]}
-    assert set(listed) == {"tiny", "other"}
+    assert set(listed) == {"tiny", "other", "base"}
     answer = client.post("/v1/completions", json={"model": "other", "prompt": "a", "max_tokens": 2}).json()
     assert answer["model"] == "other"
     assert client.get("/v1/models/other").json()["edgedec"]["loaded"]
     error = refused(client.post("/v1/completions", json={"model": "none", "prompt": "a"}), 404)
     assert error["code"] == "model_not_found"
+
+
+def test_a_base_model_continues_texts_and_does_not_chat(client: httpx.Client) -> None:
+    assert not client.get("/v1/models/base").json()["edgedec"]["chat"]
+    error = refused(client.post("/v1/chat/completions", json=asks(model="base")))
+    assert "base is a base model" in error["message"]
+    body = {"model": "base", "prompt": "a", "max_tokens": 2}
+    assert client.post("/v1/completions", json=body).status_code == 200
 
 
 def test_a_prompt_that_does_not_fit_is_refused(client: httpx.Client) -> None:
@@ -167,7 +181,7 @@ def test_openais_client_talks_and_streams(client_of_openai: openai.OpenAI, alone
 def test_openais_client_has_completions_models_and_responses(client_of_openai: openai.OpenAI) -> None:
     made = client_of_openai.completions.create(model="tiny", prompt="the cat", max_tokens=3, logprobs=1)
     assert made.choices[0].logprobs is not None
-    assert [one.id for one in client_of_openai.models.list()] == ["tiny", "other"]
+    assert [one.id for one in client_of_openai.models.list()] == ["tiny", "base", "other"]
     fixed = {"model": "tiny", "input": "Hi", "max_output_tokens": 5, "temperature": 0}
     response = client_of_openai.responses.create(**fixed)
     assert response.status == "incomplete"
