@@ -23,6 +23,10 @@ from edgedec.sampling.params import DrawParams
 
 _FEW = 1024
 """Allowed tokens that are all sorted at once."""
+_NEAR = 2.0
+"""Logits below the list's last one among which the rest of top-k is looked for."""
+_PROBES = 4
+"""Tokens of the list that show how much is allowed."""
 _MARGIN = 1e-4
 """Covers the error of the head's float32 sum, and of adding up."""
 _MOST_EXPONENT = 600.0
@@ -53,6 +57,8 @@ class MaskedRow(Row):
     ) -> None:
         super().__init__(rows, row, params, history)
         self._allowed = allowed
+        self._known: dict[int, bool] = {}
+        """Tokens that were asked for one by one."""
 
     @property
     def complete(self) -> bool:
@@ -67,6 +73,8 @@ class MaskedRow(Row):
     def longer(self) -> Iterator[Candidates]:
         if self._logits is None:
             return
+        if self._wide and (near := self._near()) is not None:
+            yield near
         if self._ids.size <= _FEW:
             yield self._all()
             return
@@ -131,7 +139,42 @@ class MaskedRow(Row):
         order = np.argsort(-values, kind="stable")  # the canonical one, for ids ascend
         return Candidates(values[order], self._ids[order], True)
 
+    def _near(self) -> Candidates | None:
+        """As many of the best allowed tokens as top-k keeps, without a mask; None where that takes too many.
+
+        Mostly they are in the list or a little below it.
+        """
+        assert self._logits is not None
+        if self._adjustment or not self._params.top_k:
+            return None
+        self._check_numbers()
+        ids = np.flatnonzero(self._logits > self._rows.values[self._row, -1] - _NEAR)
+        if ids.size > _FEW:
+            return None
+        values = self._logits[ids].astype(np.float64)
+        found: list[int] = []
+        for place in np.argsort(-values, kind="stable").tolist():
+            if self._permits(int(ids[place])):
+                found.append(place)
+                if len(found) == self._params.top_k:
+                    return Candidates(values[found], ids[found], False)
+        return None
+
+    @cached_property
+    def _wide(self) -> bool:
+        """Whether most tokens may come next, as in a string: a mask takes long there, one token does not."""
+        first = self._rows.ids[self._row, :_PROBES].tolist()
+        return sum(self._permits(token) for token in first) > _PROBES // 2
+
+    def _permits(self, token: int) -> bool:
+        known = self._known.get(token)
+        if known is None:
+            known = self._known[token] = self._allowed.permits(token)
+        return known
+
     def _permitted(self, ids: Ids) -> NDArray[np.bool_]:
+        if ids.size <= self._rows.ids.shape[1] and "_bits" not in self.__dict__ and self._wide:
+            return np.array([self._permits(token) for token in ids.tolist()], np.bool_)
         bits = self._bits[ids >> 3] >> (ids & 7).astype(np.uint8)
         return np.asarray(bits & 1, np.bool_)
 
@@ -143,7 +186,7 @@ class MaskedRow(Row):
     def _ids(self) -> Ids:
         """Ids of all allowed tokens that are not banned, ascending."""
         self._check_numbers()
-        ids = np.flatnonzero(np.unpackbits(self._bits, count=self.size, bitorder="little"))
+        ids = np.flatnonzero(np.unpackbits(self._bits, count=self.size, bitorder="little").view(np.bool_))
         if self._adjustment and self._adjustment.bans:
             ids = ids[self.values_of(ids) > -np.inf]
         if not ids.size:

@@ -117,7 +117,7 @@ def test_no_mask_is_made_where_the_winner_of_all_is_allowed(params: DrawParams) 
         assert mask.made == 0
         others = Mask([id for id in range(logits.size) if id != winner], logits.size)
         assert draw(rows, 0, params, position, [], others) != winner
-        assert others.made == 1
+        assert others.made <= 1
 
 
 def test_cuts_look_at_what_the_mask_leaves() -> None:
