@@ -111,11 +111,11 @@ def run(
         answers = several.samples(text, count, raw=raw, logprobs=wanted, as_done=first)
         made = _first_to_end(several, answers) if first else _every(answers)
         batch = several.together().as_json() if as_json else {}
-    if made.first is None and (first or len(made.whole) < count):
-        raise KeyboardInterrupt
-    picked, unanswered = None, None
+    interrupted = made.first is None and (first or len(made.whole) < count)
+    picked: _Picked | None = None
+    unanswered: BaseException | None = KeyboardInterrupt() if interrupted else None
     try:
-        picked = _picked(made, choice)
+        picked = None if interrupted else _picked(made, choice)
     except EdgeDecError as error:  # all are shown, and then it
         unanswered = error
     if as_json:
@@ -126,11 +126,11 @@ def run(
         for line in limits.of_several(_cut(made, picked), "sample"):
             notice(line)
     say_overrun(opened)
-    for number, formless in made.errors.items():
-        if picked is None or number == picked.number:
-            raise unanswered or formless
     if unanswered:
         raise unanswered
+    for number, formless in made.errors.items():
+        if picked is None or number == picked.number:
+            raise formless
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgedec.session.conversations import Conversations
+from edgedec.session.tasks import Answer
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import generate, objects
 from tests.fixtures.tiny_models import tiny_bundle
@@ -119,3 +123,23 @@ def test_samples_of_a_form_have_it_or_say_so(home: Home, bundle: Path) -> None:
     chosen = found["samples"][found["chosen"]]
     assert (result.exit_code == 0) == ("error" not in chosen)
     assert not whole or chosen in whole
+
+
+@pytest.mark.parametrize("choose", [(), ("--choose", "best"), ("--choose", "first")])
+def test_an_interruption_shows_what_was_said(
+    home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch, choose: tuple[str, ...]
+) -> None:
+    made = Conversations.samples
+
+    def interrupted(several: Conversations, *given: Any, **how: Any) -> Iterator[Answer]:
+        for number, answer in enumerate(made(several, *given, **how)):
+            several.interrupt()
+            if answer.reply and (number or choose[1:] == ("first",)):
+                answer.reply.finish_reason = "interrupted"
+            yield answer
+
+    monkeypatch.setattr(Conversations, "samples", interrupted)
+    result = generate(home, bundle, *ASKED, "--samples", "40", "--batch", "2", *choose)
+    assert result.exit_code == 130
+    assert "--- sample 1, seed 5:\n" in result.stdout
+    assert "seed 44" not in result.stdout

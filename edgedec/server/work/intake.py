@@ -12,6 +12,7 @@ from edgedec.decode.checks import check_request
 from edgedec.session.prompt import Prompts, conversation_of
 from edgedec.session.reply import Settings, Start
 from edgedec.session.reply_syntax import ReplySyntax
+from edgedec.session.samples import with_seed
 from edgedec.text.limits import TextLimits
 from edgedec.text.reply_reader import reader_of
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from edgedec.server.work.request import GenerationRequest, QueueLimits
     from edgedec.session.engine import ReplyEngine
     from edgedec.text.reply_reader import ReplyReader
-
-_SEEDS = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,7 @@ class ReplyInputs:
 
     def settings_of(self, sample: int) -> Settings:
         """Return the settings of a sample: those of the first, with another seed."""
-        params = self.settings.params
-        return replace(self.settings, params=replace(params, seed=(params.seed + sample) % _SEEDS))
+        return replace(self.settings, params=with_seed(self.settings.params, sample))
 
 
 class Intake:
