@@ -64,6 +64,11 @@ class GenerationRequest:
         if self.continues and (not self.messages or self.messages[-1].role != "assistant"):
             raise UsageError("there is no reply to continue", hint="end with a message of the assistant")
 
+    @property
+    def of_a_form(self) -> bool:
+        """Whether a reply that is cut is an error: all of it has a form, and not only the calls in it."""
+        return self.grammar is not None or self.tool_choice not in ("auto", "none")
+
 
 @dataclass(frozen=True, slots=True)
 class TracedToken:

@@ -9,7 +9,7 @@ import pytest
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.grammar import GrammarSpec
 from edgedec.sampling.named import SamplingParams
-from edgedec.server.work.request import GenerationRequest
+from edgedec.server.work.request import Ended, Event, GenerationRequest
 from tests.server.work.hubs import gathered, hub_of, only, store_of, user
 
 FORM = {
@@ -33,8 +33,10 @@ def test_replies_of_a_server_have_their_form(tmp_path_factory: pytest.TempPathFa
         assert {json.loads(one.text)["colour"] for one in several.values()} <= {"red", "green"}
         assert {one.reason for one in several.values()} == {"stop"}
         assert only(hub.submit(asked(form))).ids == several[0].ids
-        cut = only(hub.submit(asked(form, max_tokens=3)))
-        assert (cut.reason, cut.ids) == ("length", several[0].ids[:3])
+        cut: list[Event] = []
+        with pytest.raises(GrammarError, match="cut after 3 tokens"):
+            cut.extend(hub.submit(asked(form, samples=2, max_tokens=3)))
+        assert [one.reason for one in cut if isinstance(one, Ended)] == ["length", "length"]
         with pytest.raises(GrammarError, match="stop string"):
             gathered(hub.submit(asked(form, stop=('"',))))
         with pytest.raises(UsageError, match="cannot be used"):
