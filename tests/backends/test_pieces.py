@@ -11,14 +11,14 @@ from edgedec.core.rows import ALL_ROWS, LAST_ROW, Rows
 
 @pytest.mark.parametrize(
     ("plain", "token", "expected"),
-    [(0.02, 0.0005, 60), (0.02, 0.01, 16), (0.1, 0.0, 128), (0.025, 0.0025, 16), (0.1, 0.002, 75)],
+    [(0.02, 0.0005, 60), (0.02, 0.01, 8), (0.1, 0.0, 128), (0.025, 0.0025, 15), (0.1, 0.002, 75)],
 )
 def test_a_piece_slows_replies_down_by_half_as_much_again_as_they_take(
     plain: float, token: float, expected: int
 ) -> None:
     size = PieceSize()
     size.passed(1.0, 16)  # before it is known what replies take
-    assert size.tokens == 16
+    assert size.tokens == 8
     for _ in range(60):
         size.passed(plain, 0)
         size.passed(plain + size.tokens * token, size.tokens)

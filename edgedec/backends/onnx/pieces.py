@@ -11,8 +11,10 @@ from dataclasses import replace
 from edgedec.backends.backend import PassRequest
 from edgedec.core.rows import Rows
 
-SHORTEST = 16
-"""Tokens. Shorter passes take longer per token."""
+SHORTEST = 8
+"""Tokens of a piece. Shorter passes take longer per token."""
+_SHORT_TOKENS = 16
+"""Tokens of a request that is never cut."""
 _LONGEST = 128
 _SLOWER = 2.5
 _WEIGHT = 0.2
@@ -47,7 +49,7 @@ class PieceSize:
 def spare_tokens(request: PassRequest) -> int:
     """Return how many of a request's first tokens could have a pass of their own; 0 for a short one."""
     count = len(request.tokens)
-    if request.parents is not None or count <= SHORTEST:
+    if request.parents is not None or count <= _SHORT_TOKENS:
         return 0
     return min(min(request.rows.resolve(count), default=count), count - 1)
 
