@@ -92,10 +92,10 @@ def checked(kind: type[M], given: object, where: str = "") -> M:
         raise wrong_field(error, where) from None
 
 
-def wrong_field(error: ValidationError, where: str = "") -> ApiError:
-    """Return the answer that names the first field in which a body is wrong."""
+def wrong_field(error: ValidationError, where: str = "", *, field: str | None = None) -> ApiError:
+    """Return the answer that names the first field that is wrong, or ``field`` where it is known."""
     first = error.errors(include_url=False, include_context=False)[0]
-    param = path_of(first["loc"], where)
+    param = field or path_of(first["loc"], where)
     return invalid(f"{param} {_fault(first)}", param)
 
 

@@ -46,6 +46,6 @@ def _checked(values: Mapping[str, Any], param: str | None) -> SamplingParams:
     try:
         return _adapter().validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        raise wrong_field(error) from None
+        raise wrong_field(error, field=param) from None
     except UsageError as error:
         raise invalid(str(error), param) from None
