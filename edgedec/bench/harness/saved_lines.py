@@ -19,7 +19,7 @@ class SavedLines:
     """
 
     def __init__(self, conditions: Mapping[str, Any], path: Path | None) -> None:
-        self._conditions = dict(conditions)
+        self._conditions = json.loads(json.dumps(dict(conditions)))  # as the file has them
         self._path = path
 
     def resume(self, take: Callable[[dict[str, Any]], None]) -> None:

@@ -35,7 +35,7 @@ class PartsFolder:
                 hint = "name another folder"
                 raise UsageError(f"{path} holds other files, such as {strange.name}", hint=hint)
             write_json(file, dict(conditions))
-        found = read_json(file)
+        found, conditions = read_json(file), json.loads(json.dumps(dict(conditions)))  # as the file has them
         different = [name for name, value in conditions.items() if found.get(name) != value]
         if different or len(found) != len(conditions):
             now = [f"{name} {found.get(name)}, now {conditions[name]}" for name in different]
