@@ -11,6 +11,8 @@ from edgedec.control.query_record import QueryRecord
 from edgedec.control.round import Query
 from edgedec.core.tree import DraftTree
 
+_MOST_SHARING = 2
+"""Sequences in a pass beyond which no costly drafter is queried: a token of one's own costs too little."""
 _SLACK = 0.5
 """Drafters may understate: a path is drafted that seems half as probable as it would have to be."""
 _OPEN_EVERY_ROUNDS = 16
@@ -73,7 +75,7 @@ class Queries:
         """The query of the costly drafter that promises most above ``plan``, made of the others' drafts."""
         known = self._measured
         limit, spare = min(room, self._limit), self._spare(room)
-        if not known.costly or spare <= 0.0:
+        if not known.costly or spare <= 0.0 or known.costs.sharing > _MOST_SHARING:
             return None
         best, chosen = plan.gain, None
         for name, record in known.records.items():
