@@ -53,8 +53,8 @@ def test_drafts_change_no_token(name: str) -> None:
         pytest.skip(f"{name} is not installed")
     drafted = same = whole = refused = 0
     with (
-        edgedec.open(bundle, draft="off", context=512) as plain,
-        edgedec.open(bundle, draft="auto", context=512) as quick,
+        edgedec.open(bundle, draft="off", context=512, threads=1) as plain,
+        edgedec.open(bundle, draft="auto", context=512, threads=1) as quick,
     ):
         for schema, prompt, params in cases(CASES[name]):
             try:
