@@ -1,4 +1,4 @@
-"""``edgedec bench accuracy``: agreement with exact logits, right answers, facts found.
+"""``edgedec bench accuracy``: agreement with exact logits, right answers, facts found, structured output.
 
 EdgeDec with a setting that changes its predictions runs beside an exact side on the same input. The task says
 how they are compared.
@@ -32,13 +32,14 @@ from edgedec.core.when_full import LOSSY, WhenFull
 if TYPE_CHECKING:
     from edgedec.memory import KvType
 
-FAITHFUL, QUALITY, NEEDLE = "faithful", "quality", "needle"
+FAITHFUL, QUALITY, NEEDLE, STRUCTURED = "faithful", "quality", "needle", "structured"
 USED = {
-    FAITHFUL: ("tokens", "reference", "peers", "gguf"),
-    QUALITY: ("limit", "save"),
-    NEEDLE: ("tokens", "limit"),
+    FAITHFUL: ("files", "policies", "tokens", "reference", "peers", "gguf"),
+    QUALITY: ("files", "policies", "limit", "save"),
+    NEEDLE: ("files", "policies", "tokens", "limit"),
+    STRUCTURED: ("tokens", "limit"),
 }
-_TOKENS = {FAITHFUL: 2000, NEEDLE: 1500}
+_TOKENS = {FAITHFUL: 2000, NEEDLE: 1500, STRUCTURED: 64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class AccuracyOptions(PeerOptions):
 @click.command(
     "accuracy",
     cls=Command,
-    short_help="Agreement, right answers, facts found.",
+    short_help="Agreement, right answers, facts found, structured output.",
     epilog=opt.examples(
         "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",
         "edgedec bench accuracy -m q.gguf --input a.txt --reference transformers --peer llama.cpp --json",
@@ -75,20 +76,29 @@ class AccuracyOptions(PeerOptions):
         "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv",
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
         "edgedec bench accuracy --task needle --input book.txt",
+        "edgedec bench accuracy --task structured --limit 90",
     ),
 )
 @opt.model_option
 @click.option(
     "--task", type=click.Choice([*USED]), default=FAITHFUL, show_default=True, metavar="NAME",
-    help="faithful: predictions beside exact logits; quality: right answers; needle: facts in long texts.",
+    help="faithful: predictions beside exact logits; quality: right answers; needle: facts in long texts; "
+    "structured: replies under JSON schemas.",
 )  # fmt: skip
 @input_option(
     "faithful, needle: UTF-8 text or .jsonl prompts, equal shares of several files; quality: questions in "
     "the format of GSM8K.",
     multiple=True,
 )
-@count_option("--limit", "quality: ask the first N questions; needle: N facts (default: 20).")
-@count_option("--tokens", "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500).")
+@count_option(
+    "--limit",
+    "quality: ask the first N questions; needle: N facts (default: 20); structured: N schemas (45).",
+)
+@count_option(
+    "--tokens",
+    "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500); structured: most tokens "
+    "of a reply (64).",
+)
 @kv_types("Type of the KV cache, fp16 or int8. quality: the first is the base (default: both).", ())
 @click.option(
     "--when-full", "policies", type=click.Choice(LOSSY), multiple=True, metavar="POLICY",
@@ -119,11 +129,15 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --task needle: put a fact into a long text ("The secret number of Oslo is 47121."), ask for it at the end,
     and count. One side has room for the whole text; the others evict tokens by a policy.
 
-    Each task also prints the joules of a token that was decoded (faithful: that was read): measured where the
-    machine has a meter, else an estimate (~).
+    --task structured: ask for examples of JSON schemas of 15 kinds, greedily, with and without drafts. Prints
+    how many schemas are accepted, the time to compile one, whole and valid replies, drafted tokens, and the
+    processor time of a token beside that of free text. Exit status 1 if a reply with drafts differs.
+
+    The first three also print the joules of a token that was decoded (faithful: that was read): measured
+    where the machine has a meter, else an estimate (~).
     """
     options = AccuracyOptions(**given)
     check_task(ctx, options.task, USED)
-    if not options.files:
+    if "files" in USED[options.task] and not options.files:
         raise UsageError("this study reads a file", hint="name it with --input FILE")
     import_module(f"edgedec.cli.bench.tasks.{options.task}").run(ctx, options)

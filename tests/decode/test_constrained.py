@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import MarkovForward
+from edgedec.bench.harness.schemas import FAMILIES, schemas
 from edgedec.control import CostCurve
 from edgedec.core.errors import GrammarError
 from edgedec.core.rows import Rows
@@ -23,7 +24,6 @@ from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawHistory, DrawParams, draw
 from tests.decode.test_engine import EVERY_KIND
 from tests.decode.test_speculation import Drafting
-from tests.grammar.schemas import FAMILIES, schemas
 from tests.grammar.support import END, constraint, spec, tokenizer
 
 SIZE = spec().vocab_size

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgedec.bench.harness.schemas import FAMILIES, schemas
 from edgedec.core.errors import GrammarError, UnsupportedError, UsageError
 from edgedec.core.ledger import Ledger
 from edgedec.grammar import matcher
@@ -21,7 +22,6 @@ from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.grammar.vocabulary import vocabulary_bytes, vocabulary_of
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built
-from tests.grammar.schemas import FAMILIES, schemas
 from tests.grammar.support import END, Home, constraint, permitted_ids, random_reply, spec, tokenizer
 
 PERSON = {

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from edgedec.bench.harness.schemas import FAMILIES, schemas
 from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
-from tests.grammar.schemas import FAMILIES, schemas
 from tests.grammar.support import constraint, random_reply, tokenizer
 
 EACH = 24

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 import edgedec
+from edgedec.bench.harness.schemas import FAMILIES, Schema, schemas
 from edgedec.core.errors import GrammarError, NotFoundError, UsageError
 from edgedec.models import Store
 from edgedec.sampling import DrawParams
-from tests.grammar.schemas import FAMILIES, Schema, schemas
 
 CASES = {"smollm2-135m": 504, "gemma3-270m": 60, "qwen2.5-coder-1.5b": 30}
 """Cases by model: a schema, a prompt, and a way to draw."""

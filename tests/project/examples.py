@@ -88,6 +88,7 @@ EXAMPLES = (
     ),
     Example(guide("accuracy"), "bench accuracy --input", left_out=STUDY),
     Example(guide("accuracy"), "--task quality", left_out=STUDY),
+    Example(guide("accuracy"), "--task structured", left_out=STUDY),
     Example(guide("batching"), "--batch 8", files=("questions.txt",), prints=r"\w+ \w+"),
     Example(guide("batching"), "bench batch", left_out=STUDY),
     Example(guide("chat"), "printf", stdin="Say hello.\n", models=QWEN, prints=r"\w+.*\n\W*\w+"),

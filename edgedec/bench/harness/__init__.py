@@ -7,6 +7,7 @@ runtimes                   the runtimes that can be compared, and how each is st
 replies                    conversations as cases: the next turn continues plain decoding's reply
 texts, questions           inputs from files
 chat_prompts               prompts as a chat makes them
+schemas                    JSON schemas of many kinds
 code_problems, sandbox     programming problems, and a process that runs a model's code
 pairing                    order of turns; medians, quartiles, intervals
 energy                     one meter for all sides, or one estimate

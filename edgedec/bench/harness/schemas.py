@@ -67,8 +67,12 @@ def _string(rng: random.Random) -> Schema:
     ])  # fmt: skip
 
 
+def _type(rng: random.Random) -> Schema:
+    return {"type": rng.choice(["boolean", "null"])}
+
+
 def _leaf(rng: random.Random) -> Schema:
-    return rng.choice([_enum, _number, _string, lambda _: {"type": rng.choice(["boolean", "null"])}])(rng)
+    return rng.choice([_enum, _number, _string, _type])(rng)
 
 
 def _array(rng: random.Random) -> Schema:
@@ -176,5 +180,5 @@ FAMILIES: dict[str, Callable[[random.Random], Schema]] = {
 
 
 def schemas(family: str, count: int) -> list[Schema]:
-    """The first ``count`` schemas of a family."""
+    """Return the first ``count`` schemas of a family."""
     return [FAMILIES[family](random.Random(f"{family} {number}")) for number in range(count)]
