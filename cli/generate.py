@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import generate_batch, generate_samples, screen, text_input
 from edgedec.cli import options as opt
+from edgedec.cli import sample_options, screen, text_input
 from edgedec.cli import trace as tracing
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
-from edgedec.cli.generate_samples import SampleOptions
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
+from edgedec.cli.sample_options import SampleOptions
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import keys, view
 from edgedec.core.errors import UsageError
@@ -159,7 +159,7 @@ def command(
         raise UsageError("--batch is for --input and --samples", hint=hint)
     if source is not None and (given is not None or report.trace or when_full != STOP):
         raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
-    generate_samples.check(several, alone=source is None and not report.trace and when_full == STOP)
+    sample_options.check(several, alone=source is None and not report.trace and when_full == STOP)
     config = replace(
         run_config(size, sampling.named(), other.switch_at),
         objective=objective,
@@ -170,10 +170,14 @@ def command(
         structured=(spec := form.spec()) is not None,
     )
     if source is not None:
+        from edgedec.cli import generate_batch  # a memory plan counts what is imported
+
         job = generate_batch.LineJob(source, model, config, spec)
         generate_batch.run(ctx, job, reply, as_json=report.as_json)
         return
     if several.samples is not None:
+        from edgedec.cli import generate_samples
+
         asked = generate_samples.PromptJob(given, model, config, bool(words), several, spec)
         generate_samples.run(ctx, asked, reply, as_json=report.as_json, logprobs=report.logprobs)
         return

@@ -278,4 +278,14 @@ def test_a_study_is_added_with_a_file_and_a_line(
 
 
 def test_the_studies_are_listed_in_this_order() -> None:
-    assert list(STUDIES) == ["speed", "drafts", "kernels", "memory", "accuracy", "switch", "batch", "report"]
+    assert list(STUDIES) == [
+        "speed",
+        "drafts",
+        "kernels",
+        "memory",
+        "accuracy",
+        "switch",
+        "batch",
+        "serving",
+        "report",
+    ]

@@ -47,7 +47,7 @@ def test_without_torch_one_line_names_the_extra(
 
 def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path) -> None:
     result = run(real(home), "draft", "train", "-m", str(bundle), "--minutes", "1", "--steps", "5")
-    assert_one_line(result, 2, "--steps and --minutes are ways to say how long", "leave out one")
+    assert_one_line(result, 2, "--steps and --minutes both say how long", "leave out one")
 
 
 def test_the_command_gathers_trains_measures_exports_and_goes_on(

@@ -17,7 +17,7 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.eviction.sliding import Sliding
-from edgedec.sampling import DrawParams, draw
+from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import Drafting, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
@@ -44,13 +44,17 @@ def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     it, the oldest four behind the sinks leave first.
     """
     forward, sequence = MarkovForward(capacity=CAPACITY, context=CONTEXT), list(prompt)
+    bound: float | None = None
     for position in range(len(prompt) + n - 1):
         if forward.length - len(forward.evicted) == CAPACITY:
             forward.evict(SINKS, BLOCK)
         assert len(forward.evicted) == missing(position)
         head = forward.extend([sequence[position]], rows=Rows(last=True, full=True))
         if position + 1 >= len(prompt):
-            sequence.append(draw(head, 0, params, len(sequence), sequence))
+            history = DrawHistory(params, sequence, said=len(sequence) - len(prompt), bound=bound)
+            sequence.append(draw(head, 0, params, len(sequence), history))
+            if params.mirostat:
+                bound = bound_after(head, 0, params, sequence[-1], history)
     return sequence[len(prompt) :]
 
 

@@ -19,7 +19,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary, lookup_ahead
 from edgedec.eviction.speckv import NEIGHBOURS, SpecKV
-from edgedec.sampling import DrawParams, draw
+from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import VOCAB, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
@@ -79,13 +79,16 @@ def make_room(forward: MarkovForward, sequence: Sequence[int]) -> None:
 def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     """Each token is fed alone; when a quarter of the cache is all that is free, room is made first."""
     forward = MarkovForward(capacity=CAPACITY, context=CONTEXT)
-    sequence = list(prompt)
+    sequence, bound = list(prompt), None
     for position in range(len(prompt) + n - 1):
         if forward.resident == CAPACITY - QUARTER:
             make_room(forward, sequence)
         head = forward.extend([sequence[position]], rows=Rows(last=True, full=True))
         if position + 1 >= len(prompt):
-            sequence.append(draw(head, 0, params, len(sequence), sequence))
+            history = DrawHistory(params, sequence, said=len(sequence) - len(prompt), bound=bound)
+            sequence.append(draw(head, 0, params, len(sequence), history))
+            if params.mirostat:
+                bound = bound_after(head, 0, params, sequence[-1], history)
     return sequence[len(prompt) :]
 
 

@@ -120,7 +120,7 @@ def test_those_who_draft_at_once_share_passes(
         assert engine.speculation
         engine.speculation._control = Uncontrolled(engine.speculation.drafters)
     replies(batch, Settings(max_tokens=60), TEXTS[:4])
-    assert sum(sizes) > 1.5 * len(sizes)
+    assert sum(sizes) > 1.2 * len(sizes)
     marked = batch.mark()
     efforts = [one.speculation.tally.by_drafter["other"] for one in batch.engines if one.speculation]
     assert 0 < sum(one.passes for one in efforts) <= sum(sizes)  # some were read in pieces
