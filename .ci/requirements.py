@@ -24,7 +24,13 @@ def requirements(names: list[str]) -> list[str]:
         "base": project["dependencies"],
         **project["optional-dependencies"],
     }
-    found = [line for name in names for line in known[name]]
+    own = {f"{project['name']}[{name}]": name for name in known}
+
+    def lines(name: str) -> list[str]:
+        """Return the lines of an extra, those of extras that it names in their places."""
+        return [one for line in known[name] for one in (lines(own[line]) if line in own else [line])]
+
+    found = [line for name in names for line in lines(name)]
     return [TORCH if line.startswith("torch") else line for line in found]
 
 
