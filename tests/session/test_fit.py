@@ -241,7 +241,7 @@ def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
         kept.append(len(session.messages))
     more = _traced_bytes() - early
     tracemalloc.stop()
-    assert more < 50_000  # prompts, replies and the turns that stay differ a little
+    assert more < 100_000  # prompts, replies and the turns that stay differ a little
     assert max(kept) == max(kept[:50]) < 25
     assert max(fed) == max(fed[:50]) < 160
     assert sum(fed[100:]) < 1.1 * sum(fed[:100])

@@ -116,7 +116,7 @@ def test_a_memory_budget_has_room_for_their_log_probabilities(folder: Path) -> N
     """Sums at temperature 1 take whole rows where the head adds up at another one."""
     params = DrawParams(temperature=0.7, top_k=8, seed=3)
     model = run_tiny(tiny_bundle(folder), context=128)
-    several = several_of(model, 2, Settings(params, max_tokens=12), memory=600_000_000, sampling=params)
+    several = several_of(model, 2, Settings(params, max_tokens=12), memory=2_000_000_000, sampling=params)
     budget = several._batch.budget
     assert budget is not None
     assert isinstance(budget.facts, MemoryFacts)

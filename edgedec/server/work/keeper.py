@@ -68,7 +68,8 @@ class ModelKeeper:
                 entry.close(max(until - time.monotonic(), 0.0))
             if again:
                 self._thread.join(_END_S)
-        for entry in entries:
+        for entry in entries:  # requests that were withdrawn meanwhile, to make room
+            self._fail(entry, ClosingError("the server is shutting down"))
             self._forget(entry)
         _release()
 
