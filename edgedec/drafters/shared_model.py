@@ -53,7 +53,7 @@ class SharedModel:
 
 
 class OwnTurns(Turns):
-    """Of the only conversation of a batch: a pass is charged as the clock on the wall has it."""
+    """Charges the only conversation of a batch for a pass as the clock on the wall has it."""
 
     def __init__(self, clock: ConversationClock) -> None:
         self._clock = clock

@@ -82,4 +82,4 @@ class DrawHistory:
 
 
 History = DrawHistory | Occurred | Sequence[int]
-"""What a draw takes; see ``DrawHistory.of``."""
+"""The forms in which a draw takes the tokens before it; see ``DrawHistory.of``."""

@@ -1,4 +1,4 @@
-"""What a draw needs: whole rows of logits or not, memory, and the temperature of the sums of a pass."""
+"""The needs of a draw: whole rows of logits or not, memory, and the temperature of the sums of a pass."""
 
 from __future__ import annotations
 

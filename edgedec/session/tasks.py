@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,16 +27,16 @@ class Answer:
     error: Exception | None = None
 
 
-class Task:
+class Task(ABC):
     """One reply of a chat. ``begin`` is called where the chat must reply at once."""
 
     def wait(self) -> None:
         """Wait until it may begin. Default: at once."""
         return
 
+    @abstractmethod
     def begin(self, chat: Chat) -> Reply:
         """Begin the reply."""
-        raise NotImplementedError
 
     def said(self, reply: Reply) -> None:
         """Hear of new text of the reply. Default: ignore it."""

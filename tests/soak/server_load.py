@@ -1,6 +1,6 @@
 """Mixed load on a server: clients that behave, hang up, send garbage, or read a byte a second.
 
-The server is a process of its own. What it says to well-behaved clients is compared with the replies of the
+The server is a process of its own. Its answers to well-behaved clients are compared with the replies of the
 Python API; its memory is read while it runs.
 """
 

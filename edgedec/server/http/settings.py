@@ -12,7 +12,7 @@ HEADERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Who may ask, and how much of a client the server bears."""
+    """Limits on clients: the hosts and the key that they need, and how much of them the server bears."""
 
     key: str | None = field(default=None, repr=False)
     """Key that clients send. None: no key is asked for."""

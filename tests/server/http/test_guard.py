@@ -1,4 +1,4 @@
-"""Who may ask: host, origin, key; headers of answers; paths."""
+"""Guards of the server: host, origin, key; headers of answers; paths."""
 
 from __future__ import annotations
 

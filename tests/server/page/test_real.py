@@ -98,7 +98,7 @@ def test_a_cut_reply_goes_on(page: Any, alone: str) -> None:
 
 
 def test_markdown_and_code_are_those_of_the_real_renderer(page: Any) -> None:
-    """What the page takes over has the forms that the server sends."""
+    """The page takes over the forms that the server sends."""
     html = page.evaluate(
         """async () => {
           const [{ Server }, { fragmentOf }] = await Promise.all(
