@@ -1,0 +1,22 @@
+// Head results of a pass: edgedec/core/rows.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace edgedec::engine {
+
+// R rows of the k best logits, best first (ties: the lower id first). logsumexp and entropy (nats) are over the whole
+// vocabulary, of logits divided by `temperature`. logits: R * vocabulary numbers, or none where they were not requested.
+struct HeadRows {
+  size_t rows = 0, k = 0, vocabulary = 0;
+  std::vector<float> values;   // [R, k]
+  std::vector<int32_t> ids;    // [R, k]
+  std::vector<float> logsumexp;  // [R]
+  std::vector<float> entropy;    // [R]
+  std::vector<float> logits;     // [R, vocabulary] or empty
+  double temperature = 1.0;
+};
+
+}  // namespace edgedec::engine
