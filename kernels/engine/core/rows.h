@@ -1,9 +1,11 @@
-// Head results of a pass: edgedec/core/rows.py.
+// Which rows of a pass go through the head, and the head's results: edgedec/core/rows.py.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "engine/base/span.h"
 
 namespace edgedec::engine {
 
@@ -17,6 +19,19 @@ struct HeadRows {
   std::vector<float> entropy;    // [R]
   std::vector<float> logits;     // [R, vocabulary] or empty
   double temperature = 1.0;
+};
+
+// Which rows of a pass go through the head. `temperature` is that of logsumexp and entropy.
+struct Rows {
+  enum Which { kLast, kAll, kChosen };
+  Which which = kLast;
+  Span<const int> indices;  // for kChosen: indices into the pass; none is allowed
+  bool full = false;        // also return whole rows of logits
+  double temperature = 1.0;
+
+  static Rows last() { return {}; }
+  static Rows all() { return {kAll, {}, false, 1.0}; }
+  static Rows chosen(Span<const int> indices) { return {kChosen, indices, false, 1.0}; }
 };
 
 }  // namespace edgedec::engine
