@@ -9,6 +9,8 @@ from pathlib import Path
 
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux."""
+_ARENA_MAX = -8
+"""M_ARENA_MAX of glibc's mallopt."""
 _CODE = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9][0-9]* .*\n(?:[A-Z]\S*:.*\n)*?Anonymous: +0 kB$", re.M
 )
@@ -25,6 +27,17 @@ def release_freed() -> bool:
         return False
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
     return bool(trim and trim(0))
+
+
+def share_arenas(arenas: int) -> bool:
+    """Let all threads allocate from at most so many heaps; whether it took (glibc only).
+
+    Each heap keeps the room of the largest requests that it has seen; by default a thread may have its own.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    option = getattr(ctypes.CDLL(None), "mallopt", None)
+    return bool(option and option(_ARENA_MAX, arenas))
 
 
 def release_code() -> None:

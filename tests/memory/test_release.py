@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import mmap
 import platform
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from edgedec.memory.release import release_code, release_freed
+from edgedec.memory.release import release_code, release_freed, share_arenas
 
 
 def resident() -> int:
@@ -29,6 +30,38 @@ def test_freed_memory_goes_back() -> None:
 def test_other_systems_have_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert release_freed() is False
+    assert share_arenas(2) is False
+
+
+_THREADS_ALLOCATE = """
+import ctypes, threading
+from edgedec.memory.release import share_arenas
+share_arenas(1)
+ready = threading.Barrier(9)
+def allocate():
+    held = [bytes(4000) for _ in range(100)]
+    ready.wait(20)
+    ready.wait(20)
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for one in threads:
+    one.start()
+ready.wait(20)
+library = ctypes.CDLL(None)
+library.malloc_info(0, ctypes.c_void_p.in_dll(library, "stdout"))
+library.fflush(None)
+ready.wait(20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+def test_threads_share_a_heap() -> None:
+    own = _THREADS_ALLOCATE.replace("share_arenas(1)", "")
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True) for code in (_THREADS_ALLOCATE, own)
+    ]
+    shared, alone = (run.stdout.count(b"<heap nr=") for run in runs)
+    assert shared == 1
+    assert alone > 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux is told which pages to drop")
